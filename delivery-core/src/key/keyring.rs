@@ -1,6 +1,6 @@
 //! Converts key ids to key texts, and verifies texts by the MAC in them.
 //!
-//! The text is `prefix_` and 48 characters of Crockford's base32, lower-case, for 30 bytes:
+//! The text of a key is `prefix_`, followed by 48 characters. These are 30 bytes in Crockford's base32, in lower case:
 //!
 //! ```text
 //! secret version   2 bytes   which secret signed it
@@ -8,9 +8,9 @@
 //! tag             12 bytes   HMAC-SHA-256 over prefix, version and id, truncated to 96 bits
 //! ```
 //!
-//! 240 bits make exactly 48 characters, so there are no spare bits, and decoding is strict: a key has one text. The
-//! secret version is derived from the secret itself. A secret keeps its version wherever it stands in the keyring, and
-//! retiring the oldest one renumbers nothing.
+//! 240 bits make exactly 48 characters, so there are no spare bits. Decoding is strict. A key therefore has exactly one
+//! text. The secret version is derived from the secret itself, so a secret keeps its version wherever it stands in the
+//! keyring, even after the oldest secret was removed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,7 +42,8 @@ static BASE32: LazyLock<Option<Encoding>> = LazyLock::new(|| {
     alphabet.encoding().ok()
 });
 
-/// Signs and verifies keys with a keyring of secrets: the newest signs, all verify.
+/// Signs and verifies keys with a list of secrets. The newest secret signs new keys; keys that any of the secrets
+/// signed are verified.
 ///
 /// ```
 /// use delivery_core::key::{KeyId, Keyring, Prefix};
@@ -101,8 +102,8 @@ struct Signer {
     #[cfg(feature = "pages")]
     pages: [u8; 32],
     guessable: bool,
-    /// The MAC that has already processed its key, the prefix and the version: cloning it costs less than starting
-    /// anew.
+    /// A MAC that has already processed its key, the prefix and the version. Cloning it costs less than starting a new
+    /// one.
     mac: Hmac<Sha256>,
 }
 
@@ -111,7 +112,7 @@ impl Keyring {
     ///
     /// # Errors
     ///
-    /// [`KeyringError`] if there is no secret, or two secrets have the same version.
+    /// [`KeyringError`] if there is no secret, or if two secrets have the same version.
     pub fn new(prefix: Prefix, secrets: &[SigningSecret]) -> Result<Self, KeyringError> {
         let mut signers = secrets.iter().map(|secret| Signer::new(&prefix, secret));
         let newest = signers.next().ok_or(KeyringError::Empty)?;
@@ -127,16 +128,16 @@ impl Keyring {
         self.newest.version
     }
 
-    /// Returns a secret for hashing names, which is the same on all servers with this keyring. It is derived from the
-    /// oldest signing secret, so that adding a newer secret does not change it.
+    /// Returns a secret for hashing names. All servers with this keyring have the same. It is derived from the oldest
+    /// signing secret, so that adding a newer secret does not change it.
     #[must_use]
     pub fn pepper(&self) -> [u8; 32] {
         self.signers().last().unwrap_or(&self.newest).pepper
     }
 
     /// Returns a MAC for pages. The key of the MAC depends on `purpose`, so a MAC made for one purpose is not valid for
-    /// another. The key is derived from the oldest secret, like the [pepper](Self::pepper), but not from the pepper,
-    /// which host applications may read.
+    /// another. Like the [pepper](Self::pepper), that key is derived from the oldest secret. It is not derived from the
+    /// pepper itself, because host applications may read the pepper.
     #[cfg(feature = "pages")]
     pub(crate) fn mac(&self, purpose: &str, bytes: &[u8]) -> [u8; 32] {
         let oldest = self.signers().last().unwrap_or(&self.newest);
@@ -165,8 +166,8 @@ impl Keyring {
 
     /// Returns the text of a key. It is always the same for the same id, version and prefix.
     ///
-    /// A key whose secret was retired from the keyring is signed with the newest secret: its old text no longer
-    /// verifies.
+    /// If the key's secret was removed from the keyring, the text is signed with the newest secret. The key's old text
+    /// is then no longer valid.
     #[must_use]
     pub fn text(&self, id: KeyId, version: SecretVersion) -> KeyText {
         let signer = self.signer(version).unwrap_or(&self.newest);
@@ -186,7 +187,7 @@ impl Keyring {
         KeyText(text)
     }
 
-    /// Returns the id of a key that this keyring signed; `None` for any other text. Costs one MAC and no I/O.
+    /// Returns the id of a key that this keyring signed; `None` for any other text. This costs one MAC and no I/O.
     #[must_use]
     pub fn verify(&self, text: &str) -> Option<Verified> {
         let symbols = text.strip_prefix(self.prefix.0.as_str())?.strip_prefix('_')?;
@@ -222,7 +223,7 @@ impl Signer {
         #[cfg(feature = "pages")]
         let pages = derive("delivery: pages").into();
         let mut signing_key = derive("delivery: key signature");
-        // The length byte keeps (prefix, rest) unambiguous.
+        // The length of the prefix comes first, so that the bytes show where the prefix ends.
         let length = u8::try_from(prefix.0.len()).unwrap_or(u8::MAX);
         let mac =
             hmac(&signing_key).chain_update([length]).chain_update(&prefix.0).chain_update(version.0.to_be_bytes());
@@ -246,7 +247,8 @@ impl Signer {
     }
 }
 
-/// HMAC takes a key of any length, so the error arm is never taken. It uses the empty key instead of a panic.
+/// Creates an HMAC with this key. HMAC takes a key of any length, so the error arm is never taken. It uses the empty
+/// key only to avoid a panic.
 fn hmac(key: &[u8]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&hmac::digest::Key::<Hmac<Sha256>>::default()))
 }

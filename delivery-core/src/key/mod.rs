@@ -1,7 +1,8 @@
 //! A key: what was granted, and its state.
 //!
-//! A [`Key`] is a value: a [`NewKey`], of which only the address may change, and a [`KeyState`]. [`Key::apply`] is the
-//! only way to change the state, and [`Keyring`] is the only way to turn a key into text.
+//! A [`Key`] is a value with two parts. Of its [`NewKey`], only the address may change. Its [`KeyState`] is what
+//! changes when the key is used, revoked or extended. [`Key::apply`] is the only way to make such a change, except that
+//! [`Key::rotate`] replaces a key. [`Keyring`] is the only way to turn a key into text.
 
 mod keyring;
 mod parts;
@@ -86,7 +87,7 @@ impl KeyId {
         Self(Uuid::from_bytes(bytes))
     }
 
-    /// Returns the id from its 16 bytes, as a store keeps it.
+    /// Returns the id from its 16 bytes, which is the form in which a store keeps it.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))
@@ -141,7 +142,7 @@ impl fmt::Debug for KeyId {
 }
 
 impl NewKey {
-    /// Returns a key for `product`, sent to `email`, on `terms` that count from `issued_at`.
+    /// Returns a key for `product` that is sent to `email`. Its validity under `terms` begins at `issued_at`.
     #[must_use]
     pub fn on_terms(
         (id, secret): (KeyId, SecretVersion),
@@ -222,7 +223,7 @@ impl Key {
         self.state.used
     }
 
-    /// Returns how often the key can still be used; `None` without a limit.
+    /// Returns how often the key can still be used; `None` if it has no limit.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
         match self.state.limit {
@@ -231,7 +232,7 @@ impl Key {
         }
     }
 
-    /// Returns the key that replaced this one, if its text leaked.
+    /// Returns the key that replaced this one, if it was replaced because its text leaked.
     #[must_use]
     pub fn successor(&self) -> Option<KeyId> {
         self.state.revoked.as_ref()?.successor

@@ -9,7 +9,8 @@ use zeroize::Zeroize;
 
 use crate::text::Invalid;
 
-/// What every key begins with, before the underscore: 1 to 16 lower-case ASCII letters or digits; `dlv` by default.
+/// The text with which every key begins, before the underscore: 1 to 16 lower-case ASCII letters or digits. The default
+/// is `dlv`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prefix(pub(super) String);
 
@@ -28,7 +29,7 @@ pub struct Fingerprint(pub(super) [u8; 16]);
 pub enum Acceptance {
     /// The store may be used: it is new, or the keyring holds the secret that signed most recently.
     Accepted,
-    /// The keyring holds only secrets that have been replaced since.
+    /// The keyring holds secrets of the store, but not the one that signed the newest key.
     Retired,
     /// The keyring holds none of the store's secrets.
     Foreign,
@@ -97,10 +98,10 @@ impl Fingerprint {
         SecretVersion(u16::from_be_bytes([high, low]))
     }
 
-    /// Decides whether a store that knows the secrets `known`, and whose newest key was signed under `newest`, may be
-    /// used with `keyring`. A new store knows no secrets and may be used. Otherwise `keyring` must share a secret with
-    /// the store, and must hold the secret that signed most recently: without that secret, keys sold a moment ago would
-    /// be invalid here.
+    /// Decides whether a store may be used with `keyring`. The store knows the secrets `known`, and its newest key was
+    /// signed under the version `newest`. A new store knows no secrets and may be used. Otherwise, `keyring` must share
+    /// a secret with the store. It must also hold the secret that signed most recently, because without that secret,
+    /// keys sold a moment ago would be invalid here.
     #[must_use]
     pub fn accepts(known: &[Self], newest: Option<SecretVersion>, keyring: &[Self]) -> Acceptance {
         if known.is_empty() {

@@ -1,4 +1,5 @@
-//! The rules for keys: total functions of a key and a change, without clock or I/O.
+//! The rules for keys. Each rule is a function of a key and a change, has a result for all of them, and uses neither a
+//! clock nor I/O.
 
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ pub enum Change {
         /// When the key is used.
         at: DateTime<Utc>,
     },
-    /// The key is revoked. Revoking a revoked key changes nothing: the first revocation stays, unless it is for a
-    /// [dispute](Revocation::is_disputed) and the new one is not.
+    /// The key is revoked. Revoking a revoked key changes nothing: the first revocation stays. There is one exception:
+    /// a revocation for a [dispute](Revocation::is_disputed) is replaced by a revocation for another reason.
     Revoke {
         /// When the key is revoked; kept to the millisecond.
         at: DateTime<Utc>,
@@ -48,8 +49,8 @@ pub enum Change {
         at: DateTime<Utc>,
         /// Who changes the terms.
         by: Actor,
-        /// The instant from which the key is expired, kept in whole seconds and at most [`NEVER`]. An instant in the
-        /// past expires the key.
+        /// The instant from which the key is expired. It is kept in whole seconds, and at most [`NEVER`]. If it is in
+        /// the past, the key is expired.
         expires_at: Option<DateTime<Utc>>,
         /// How often the key may be used.
         limit: Option<LimitChange>,
@@ -89,7 +90,7 @@ pub enum LimitChange {
     Add(Uses),
 }
 
-/// Why a key refuses what was requested, with the facts.
+/// Why a key does not allow a use or a change, with the facts that decided this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -159,7 +160,7 @@ impl Key {
     /// Returns the key after `change`.
     ///
     /// A use is refused for the first of these reasons that applies: revoked, expired, wrong product, exhausted. A
-    /// revocation is never refused. A restoration is refused only if another key replaced this one.
+    /// revocation is never refused. Lifting a revocation is refused only if another key replaced this one.
     ///
     /// # Errors
     ///
@@ -199,12 +200,13 @@ impl Key {
         Ok(Self { granted, state })
     }
 
-    /// Returns the key, revoked because its text leaked, and the successor that replaces it under another id. The
-    /// successor belongs to the same purchase and has the same limit, count and expiry.
+    /// Replaces a key whose text leaked. Returns this key, now revoked, and its successor. The successor has another
+    /// id, belongs to the same purchase, and has the same limit, count of uses and expiry.
     ///
     /// # Errors
     ///
-    /// [`Refusal::Replaced`] if the key has a successor, and [`Refusal::Revoked`] if it is revoked for another reason.
+    /// [`Refusal::Replaced`] if the key already has a successor, and [`Refusal::Revoked`] if the key was revoked for
+    /// another reason.
     pub fn rotate(
         &self,
         (id, secret): (KeyId, SecretVersion),
@@ -224,11 +226,11 @@ impl Key {
         Ok((withdrawn, Self::new(Arc::new(granted), self.state.clone())))
     }
 
-    /// Checks that the key could be used at `at` for its own product.
+    /// Checks whether the key could be used for its own product at the time `at`.
     ///
     /// # Errors
     ///
-    /// The first [`Refusal`] in the order revoked, expired, exhausted.
+    /// The [`Refusal`] for the first of these reasons that applies: revoked, expired, exhausted.
     pub fn check(&self, at: DateTime<Utc>) -> Result<(), Refusal> {
         self.check_time(at)?;
         self.check_uses()

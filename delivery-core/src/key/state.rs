@@ -12,7 +12,7 @@ use crate::order::Source;
 use crate::terms::UseLimit;
 use crate::text::Invalid;
 
-/// The prefix of the names of commerce platforms as actors.
+/// What the name of an [`Actor`] begins with if the actor is a commerce platform.
 const PLATFORM: &str = "platform:";
 /// The maximum length of an actor's name, in characters.
 const LONGEST: usize = 64;
@@ -44,7 +44,7 @@ pub struct Revocation {
     /// Who revoked the key.
     #[serde(deserialize_with = "Actor::deserialize_stored")]
     pub by: Actor,
-    /// The key that replaced this one, if any. The revocation cannot be lifted then.
+    /// The key that replaced this one. If there is one, the revocation cannot be lifted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub successor: Option<KeyId>,
 }
@@ -53,9 +53,9 @@ crate::text::line_type! {
     /// Who changed something: `admin`, the name of an admin token, `platform:stripe`, `buyer` or `system`. 1 to 64
     /// characters without control characters.
     ///
-    /// `FromStr` and serde read only names of people: they refuse `buyer`, `system` and the names of platforms. Serde
-    /// also reads those as part of a [`Revocation`], of an [`Edit`](crate::ledger::Edit) and of what a store
-    /// [writes](crate::ledger::Writes).
+    /// `FromStr` and serde read only names of people. They refuse `buyer`, `system` and the names of platforms. These
+    /// names are also read where a store has kept them: in a [`Revocation`], in an [`Edit`](crate::ledger::Edit) and in
+    /// what a store [writes](crate::ledger::Writes).
     Actor, 64, but ", and not buyer, system or the name of a platform", is_reserved
 }
 
@@ -109,8 +109,8 @@ impl Actor {
     }
 }
 
-/// Returns whether a name is that of an actor who is not a person. Ignores case and surrounding space, because a host
-/// application may read names that its users chose themselves.
+/// Returns whether a name belongs to an actor who is not a person. Case and surrounding space are ignored: a host
+/// application may read names that its users chose, and none of them may look like a platform.
 fn is_reserved(name: &str) -> bool {
     let name = name.trim().to_ascii_lowercase();
     name == "buyer" || name == "system" || name.starts_with(PLATFORM)
@@ -144,8 +144,8 @@ impl Reason {
 }
 
 impl Revocation {
-    /// Returns whether a platform revoked the key because of a dispute. The platform lifts this revocation if the
-    /// seller wins the dispute. A revocation for another reason replaces it.
+    /// Returns whether a platform revoked the key because of a dispute. Such a revocation is lifted if the seller wins
+    /// the dispute, and is replaced by a revocation for another reason.
     #[must_use]
     pub fn is_disputed(&self) -> bool {
         self.by.is_platform() && self.reason.as_ref().is_some_and(|reason| reason.as_str() == DISPUTED)

@@ -41,13 +41,14 @@ pub enum Action {
     PostDeleted,
     /// A customer's personal data was erased.
     CustomerErased,
-    /// A person had a platform event applied that was waiting or dismissed.
+    /// A person applied a platform event that was waiting or had been dismissed.
     EventApplied,
-    /// A platform event was dismissed, or all events of a product that is not sold here were.
+    /// A platform event was dismissed, or all events of a product that is not sold here were dismissed together.
     Dismissed,
     /// Events of a product are no longer dismissed.
     DismissalLifted,
-    /// Sign-ins with a wrong token were refused. One entry a minute holds their number.
+    /// Sign-ins with a wrong token were refused. There is at most one such entry a minute, which holds the number of
+    /// refused sign-ins.
     SignInRefused,
 }
 
@@ -65,7 +66,8 @@ pub struct Edit {
 }
 
 impl Action {
-    /// Returns the action for dismissing the events of a product, or for lifting the dismissal.
+    /// Returns the action for dismissing the events of a product or, if `is_dismissed` is not set, for lifting that
+    /// dismissal.
     #[must_use]
     pub fn of_dismissal(is_dismissed: bool) -> Self {
         if is_dismissed { Self::Dismissed } else { Self::DismissalLifted }

@@ -20,14 +20,15 @@ pub struct Refused {
     pub key: Key,
 }
 
-/// A store failed to do what it was asked. Unless a variant says otherwise, nothing was changed.
+/// The failure of a store to do what it was asked. Unless the comment on a variant says otherwise, nothing was changed.
 ///
 /// The error message contains no secrets and no data. The cause is available from [`source`](Error::source), for the
 /// log only.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The database is unavailable, overloaded, out of memory or closed. The same call may succeed later. Answered 503.
+    /// The database is unavailable, overloaded, out of memory or closed. The same call may succeed later. The HTTP API
+    /// answers 503.
     #[error("the store is unavailable: {reason}")]
     Unavailable {
         /// The reason, in a few lower-case words.
@@ -36,37 +37,38 @@ pub enum StoreError {
         #[source]
         source: Option<Source>,
     },
-    /// The operation was sent to the database, but the reply was lost. The operation may or may not have happened.
-    /// Answered 503.
+    /// The operation was sent to the database, but the reply was lost. The operation may or may not have happened. The
+    /// HTTP API answers 503.
     #[error("the database did not say whether the operation happened")]
     Unknown {
         /// The cause.
         #[source]
         source: Option<Source>,
     },
-    /// Another transaction holds or has changed a row that the operation needs. Nothing was changed; the same call may
-    /// succeed a moment later. Answered 503.
+    /// Another transaction has locked or changed a row that the operation needs. Nothing was changed. The same call may
+    /// succeed a moment later. The HTTP API answers 503.
     #[error("another transaction holds or has changed what this needs")]
     Conflict {
         /// The cause.
         #[source]
         source: Option<Source>,
     },
-    /// The disk is full. Writes fail; reads still work. Answered 503.
+    /// The disk is full. Writes fail; reads still work. The HTTP API answers 503.
     #[error("no space is left on the disk")]
     Full {
         /// The cause.
         #[source]
         source: Option<Source>,
     },
-    /// The database rejects the statement because of its content, now and later. Nothing was changed. Answered 500.
+    /// The database rejects the statement because of its content, so trying again does not help. Nothing was changed.
+    /// The HTTP API answers 500.
     #[error("the database refuses a statement")]
     Refused {
         /// The cause.
         #[source]
         source: Option<Source>,
     },
-    /// The store contains something that no store of this version writes. Answered 500.
+    /// The store contains something that no store of this version writes. The HTTP API answers 500.
     #[error("the store holds what it should not: {what}")]
     Corrupt {
         /// What was found, in a few lower-case words.
@@ -75,7 +77,7 @@ pub enum StoreError {
         #[source]
         source: Option<Source>,
     },
-    /// The store was created with other signing secrets: none of those in use now is among them.
+    /// The store was created with other signing secrets. None of the secrets that are in use now belongs to it.
     #[error(
         "the store was made with none of these signing secrets: its keys would all be invalid; start with the secret it was made with"
     )]
@@ -86,7 +88,8 @@ pub enum StoreError {
          start with a list that has the newer secret too"
     )]
     RetiredSecret,
-    /// The store deliberately does not support the call. Products may be managed elsewhere, for example. Answered 404.
+    /// The store deliberately does not support the call. Products may be managed elsewhere, for example. The HTTP API
+    /// answers 404.
     #[error("not supported by this store")]
     Unsupported,
 }

@@ -1,4 +1,5 @@
-//! Events of commerce platforms, stored before they are acknowledged, and their outcomes.
+//! Events of commerce platforms and their outcomes. Each event is stored before its receipt is acknowledged to the
+//! platform.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -35,8 +36,8 @@ pub struct InboxEvent {
     pub kind: String,
     /// The order or payment that the event names.
     pub order: Option<OrderId>,
-    /// The event's content as JSON. `None` once the event is done, unless it is dismissed, and `None` if it cannot be
-    /// read.
+    /// The event's content as JSON. It is `None` if the content cannot be read, and once the event is done. A dismissed
+    /// event keeps its content.
     pub body: Option<String>,
     /// When the event was received, to the millisecond.
     pub received_at: DateTime<Utc>,
@@ -46,19 +47,19 @@ pub struct InboxEvent {
     pub reason: Option<String>,
     /// The keys that the event issued or changed.
     pub keys: Vec<KeyId>,
-    /// When the event is applied automatically, unless somebody applies it earlier; `None` if the event is done.
+    /// When the event is applied automatically, if nobody applies it earlier. `None` if the event is done.
     pub due_at: Option<DateTime<Utc>>,
-    /// How often the event was tried.
+    /// How often applying the event was tried.
     pub attempts: u32,
     /// The row's version: how often it was written.
     pub version: i64,
 }
 
-/// The reason of dismissed events.
+/// The [`reason`](InboxEvent::reason) of a dismissed event, by which it is recognised.
 pub(crate) const DISMISSED: &str = "dismissed";
 
 impl InboxEvent {
-    /// Returns whether the event was [dismissed](super::Handling::Dismiss). The seller can still have it applied.
+    /// Returns whether the event was [dismissed](super::Handling::Dismiss). The seller can still apply such an event.
     #[must_use]
     pub fn is_dismissed(&self) -> bool {
         self.outcome == Some(EventOutcome::Ignored) && self.reason.as_deref() == Some(DISMISSED)
@@ -99,12 +100,13 @@ pub struct Customer {
     pub reference: OrderId,
     /// The customer's address.
     pub email: Email,
-    /// When the platform had this address. A stored address with a later time is kept.
+    /// When the platform had this address. It does not replace a stored address with a later time.
     pub told_at: DateTime<Utc>,
 }
 
-/// Returns whether the content of an event has `email` as the address of a buyer: in a member named `email`, alone or
-/// with other text such as a name before it. A longer address that contains `email` is another person's.
+/// Returns whether the content of an event names `email` as a buyer's address. Only members named `email` count. The
+/// address may be the whole member, or stand beside other text such as a name. A longer address that contains `email`
+/// does not count, because it is another person's.
 #[must_use]
 pub fn names_buyer(body: &str, email: &Email) -> bool {
     fn says(value: &serde_json::Value, email: &str) -> bool {
@@ -118,11 +120,11 @@ pub fn names_buyer(body: &str, email: &Email) -> bool {
         }
     }
     let email = email.as_str().to_ascii_lowercase();
-    // A body that is not JSON is searched as a whole, so that no address stays hidden in it.
+    // A body that is not JSON has no members. It is searched as a whole, so that no address in it is overlooked.
     serde_json::from_str(body).map_or_else(|_| mentions(&body.to_ascii_lowercase(), &email), |body| says(&body, &email))
 }
 
-/// Returns whether `text` contains `email`, other than as a part of a longer address.
+/// Returns whether `text` contains `email` as a whole address, not only as a part of a longer one.
 fn mentions(text: &str, email: &str) -> bool {
     let is_local = |c: char| c.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c);
     text.match_indices(email).any(|(at, _)| {
@@ -137,7 +139,8 @@ fn mentions(text: &str, email: &str) -> bool {
     })
 }
 
-/// The beginning of the reason of an event that waits for a product.
+/// The text with which an event's [`reason`](InboxEvent::reason) begins if the event waits for the seller to add a
+/// product.
 pub const UNKNOWN_PRODUCT: &str = "no product has the reference ";
 
 crate::text::names!(EventOutcome, "must be the outcome of an event", {

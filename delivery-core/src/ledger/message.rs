@@ -1,4 +1,4 @@
-//! Messages of the outbox as a store keeps them: numbers, times and recipients, nothing secret.
+//! Messages that wait to be sent, as a store keeps them: with numbers, times and recipients, but without secrets.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,8 @@ pub struct LeasedMessage {
 pub struct Lease {
     /// The leased message.
     pub message: MessageNumber,
-    /// The fencing token. It grows with each lease of the message; a lease with an older token completes nothing.
+    /// The fencing token, which grows with each lease of the message. A lease with an older token can no longer
+    /// complete the message.
     pub token: i64,
 }
 
@@ -55,18 +56,18 @@ pub enum Outcome {
         /// When it was accepted.
         at: DateTime<Utc>,
     },
-    /// The attempt failed; the message is due again.
+    /// The attempt failed. The message is tried again later.
     Retry {
         /// When the message is due.
         due: DateTime<Utc>,
         /// Why the attempt failed, without secrets.
         reason: String,
-        /// The route that failed. `None` if a mail server may have accepted the message nevertheless: no other route is
-        /// tried then before the message is due.
+        /// The route that failed. `None` if a mail server may have accepted the message although the attempt failed. In
+        /// that case, no other route is tried before the message is due.
         route: Option<Route>,
     },
-    /// The message was not tried, for a reason of the host application. It is due again, and the claim does not count
-    /// as an attempt.
+    /// The message was not tried, for a reason of the host application. It is tried later, and this lease does not
+    /// count as an attempt.
     Postpone {
         /// When the message is due.
         due: DateTime<Utc>,
@@ -82,7 +83,7 @@ pub enum Outcome {
         /// The route that failed.
         route: Route,
     },
-    /// The message was not tried. It is due at once, and the claim does not count as an attempt.
+    /// The message was not tried. It is due at once, and this lease does not count as an attempt.
     Release,
 }
 

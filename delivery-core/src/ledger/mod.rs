@@ -7,12 +7,12 @@
 //! sale, inbox, request, message, notice, audit, error    what operations are about
 //! ```
 //!
-//! A [store](crate::store) loads the rows that a batch [needs](Needs) and persists the rows that the batch's plan
-//! [writes](Writes). The store decides nothing.
+//! A [store](crate::store) loads the rows that a batch of operations [needs](Needs), and persists the rows that the
+//! plan for the batch [writes](Writes). The store decides nothing.
 //!
-//! Who implements [`Storage`](crate::store::Storage) handles [`Needs`], [`Loaded`] and [`Writes`] with their rows.
-//! Who calls a [`Ledger`](crate::store::Ledger) submits an [`Operation`] and gets an [`Answer`]. Who writes a
-//! [`Platform`](crate::platform::Platform) needs the types around [`Report`], and most host applications need only
+//! To implement [`Storage`](crate::store::Storage), you need [`Needs`], [`Loaded`] and [`Writes`] with their rows. To
+//! call a [`Ledger`](crate::store::Ledger), you submit an [`Operation`] and get an [`Answer`]. To write a
+//! [`Platform`](crate::platform::Platform), you need the types around [`Report`]. Most host applications need only
 //! [`StoreError`].
 
 mod audit;

@@ -17,8 +17,8 @@ crate::text::line_type! {
 /// The maximum number of webhooks that are notified of a change.
 pub const MOST_WEBHOOKS: usize = 8;
 
-/// The `Message-ID` of an e-mail, without angle brackets. It is the same at each attempt: if a mail server accepted the
-/// message before the connection broke, it recognises the copy.
+/// The `Message-ID` of an e-mail, without angle brackets. It is the same at each attempt. A mail server may accept the
+/// message just before the connection breaks; it then recognises the next attempt as a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MessageId(String);
 
@@ -30,7 +30,7 @@ pub enum MessageKind {
     Purchase,
     /// An e-mail that delivers a key again because the first e-mail was lost.
     Resend,
-    /// An e-mail that sends a buyer who lost their keys all the keys issued to that address.
+    /// An e-mail to a buyer who lost their keys. It delivers all keys that were issued to the buyer's address.
     Lost,
     /// An e-mail that delivers the key that replaced a leaked one.
     Successor,
@@ -85,7 +85,8 @@ impl MessageId {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] unless `id` has 3 to 250 visible ASCII characters with an `@` inside and without angle brackets.
+    /// [`Invalid`] if `id` is not 3 to 250 visible ASCII characters, if it has no `@` between other characters, or if
+    /// it has angle brackets.
     pub fn new(id: impl Into<String>) -> Result<Self, Invalid> {
         let id = id.into();
         let visible = line(&id, 3, 250) && id.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>".contains(&byte));
@@ -118,14 +119,14 @@ impl FromStr for MessageId {
 }
 
 impl MessageKind {
-    /// Returns whether the message delivers a key, which the buyer lacks until the message arrives.
+    /// Returns whether the message delivers a key. If so, the buyer does not have the key until the message arrives.
     #[must_use]
     pub fn brings_key(self) -> bool {
         matches!(self, Self::Purchase | Self::Resend | Self::Lost | Self::Successor)
     }
 
-    /// Returns the name of the message's template, which sellers also see. An e-mail that delivers all keys of an
-    /// address is called `resend` too.
+    /// Returns the name of the message's template, which sellers also see. The e-mail that delivers all keys of an
+    /// address, [`Lost`](Self::Lost), shares the template `resend`.
     #[must_use]
     pub fn template(self) -> &'static str {
         match self {
@@ -173,7 +174,8 @@ impl Addressee {
     }
 }
 
-/// The prefix of a stored recipient that is a webhook. No e-mail address contains a colon.
+/// What a stored recipient begins with if it is a webhook. No e-mail address begins like this, because none contains a
+/// colon.
 const WEBHOOK: &str = "webhook:";
 
 impl fmt::Display for Recipient {

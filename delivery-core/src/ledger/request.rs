@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The identity of a client's request, by which a repetition is recognised: the SHA-256 of the client's name for the
-/// request, cut to 128 bits. Requests are stored per key, so a client never meets the requests made with other keys.
+/// The identity of a client's request, by which a repetition is recognised. It is the SHA-256 of the client's name for
+/// the request, cut to 128 bits. Requests are stored for each key separately, so equal names of requests with different
+/// keys do not collide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestId([u8; 16]);
 

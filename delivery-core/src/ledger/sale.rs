@@ -6,8 +6,9 @@ use crate::key::{Actor, Key, NewKey};
 
 /// A key that is ready to be issued, with the messages that announce it.
 ///
-/// Issuing the same value again, after a rollback or after the reply to a commit was lost, returns the same key, each
-/// time as [`Issue::New`]. To learn whether an order already has a key, prepare the order anew.
+/// The same value may be issued again, for example after a rollback, or if the reply to a commit was lost. This returns
+/// the same key, each time as [`Issue::New`]. To learn whether an order already has a key, create a new value for the
+/// order and issue that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct NewSale {
@@ -20,7 +21,7 @@ pub struct NewSale {
 }
 
 impl NewSale {
-    /// Creates a sale that issues `key`, for its order if it has one, and queues `messages`.
+    /// Creates a sale that issues `key` and queues `messages`. If `key` has an order, it is issued for that order.
     #[must_use]
     pub fn new(key: NewKey, messages: Vec<Notice>) -> Self {
         Self { key, messages, by: None }

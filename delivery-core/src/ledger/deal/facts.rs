@@ -20,17 +20,18 @@ pub(super) struct Charge {
     /// When the platform last reported the order as valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stands_at: Option<DateTime<Utc>>,
-    /// Whether the payment is only authorised: it counts once it is captured.
+    /// Whether the payment was reported as authorised only. Such a payment counts once its capture is reported.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_open: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) payment: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) invoice: Option<String>,
-    /// The subscriptions that the charge pays for: several if the order began several.
+    /// The subscriptions that the charge pays for. There are several if the order began several.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) subscriptions: BTreeSet<String>,
-    /// Whether it is a guess that this order began its subscription. The guess holds until a report names the order.
+    /// Whether it is a guess that this order began its subscription. The guess is dropped when a report names the order
+    /// that began the subscription.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_guessed: bool,
     /// Whether this charge and the order that began the subscription are the same payment.
@@ -55,19 +56,19 @@ pub(super) struct Money {
     /// When the payment was captured, if it was only authorised before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) captured: Option<DateTime<Utc>>,
-    /// When the money was last refunded in full; [`NEVER`] for a refund that the platform never takes back.
+    /// When the money was last refunded in full; [`NEVER`] if the refund is final, so that no later report can undo it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) refunded: Option<DateTime<Utc>>,
-    /// When a refund last failed.
+    /// When a refund last failed, so that the seller keeps the money.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kept: Option<DateTime<Utc>>,
-    /// When the order was last cancelled; [`NEVER`] for a cancellation that the platform never takes back.
+    /// When the order was last cancelled; [`NEVER`] if the cancellation is final, so that no later report can undo it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cancelled: Option<DateTime<Utc>>,
     /// Partial refunds.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) partial: BTreeSet<String>,
-    /// Disputes, each with the lines that it is about; no lines if it is about all of the money.
+    /// Disputes by number, each with the lines that it is about. A dispute without lines is about all of the money.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) disputed: BTreeMap<String, Vec<Returned>>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
@@ -93,13 +94,13 @@ pub(super) struct Said {
 }
 
 impl Charge {
-    /// Returns whether the charge itself was reported, not only what became of its money.
+    /// Returns whether the charge itself was reported. If not, only its references or facts about its money are known.
     pub(super) fn is_paid(&self) -> bool {
         self.at.is_some() || !self.lines.is_empty()
     }
 
-    /// Records a report of the charge. A line keeps the product as which it was sold, even if it is mapped to another
-    /// later.
+    /// Records a report of the charge. A line keeps the product as which it was sold, even if the seller maps the line
+    /// to another product later.
     pub(super) fn pay(&mut self, charged: &Charged) {
         if charged.is_open {
             self.is_open |= self.at.is_none();
@@ -116,7 +117,7 @@ impl Charge {
             match self.lines.iter_mut().find(|known| known.line == line.line) {
                 None => self.lines.push(line),
                 Some(known) if known.product.is_none() => *known = line,
-                // Pieces that were added to the order later, and paid too.
+                // The buyer added pieces to the order later, and paid for them too.
                 Some(known) if known.pieces < line.pieces => (known.pieces, known.amount) = (line.pieces, line.amount),
                 Some(_) => {}
             }
@@ -132,20 +133,20 @@ impl Charge {
         self.is_first |= links.is_first;
     }
 
-    /// Records the guess that this order began the subscription.
+    /// Records the guess that this order began the subscription in `links`.
     pub(super) fn guess(&mut self, links: &Links) {
         self.is_guessed |= self.subscriptions.is_empty();
         self.link(&Links { subscription: links.subscription.clone(), ..Links::default() });
     }
 
-    /// Drops the guess that this order began `subscription`, because a report names the order that did.
+    /// Drops the guess that this order began `subscription`. A report has named the order that really began it.
     pub(super) fn unguess(&mut self, subscription: &str) {
         if self.is_guessed && self.subscriptions.remove(subscription) {
             self.is_guessed = false;
         }
     }
 
-    /// Takes over the facts of another record of the same charge.
+    /// Adds the facts of another record of the same charge.
     pub(super) fn merge(&mut self, other: Self) {
         self.at = match (self.at, other.at) {
             (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
@@ -164,8 +165,8 @@ impl Charge {
         self.noted.extend(other.noted);
     }
 
-    /// Returns the products of which all lines were refunded; `None` stands for the lines of a charge that names no
-    /// product.
+    /// Returns the products whose lines were all refunded. If the charge names no product, the only possible entry is
+    /// `None`, which stands for all of its lines.
     pub(super) fn returned_products(&self) -> BTreeSet<Option<ProductId>> {
         let names_none = self.lines.iter().all(|line| line.product.is_none());
         let products = self.lines.iter().map(|line| line.product).filter(|product| names_none || product.is_some());
@@ -177,7 +178,8 @@ impl Charge {
         self.are_returned(self.named_as(product), &[])
     }
 
-    /// Returns whether open disputes concern a product's lines and, together with refunds, cover all of them.
+    /// Returns whether disputes leave nothing of a product. That is so if the open disputes `open` concern at least one
+    /// of the product's lines, and if disputes and refunds together cover all of them.
     pub(super) fn is_disputed(&self, product: ProductId, open: &[&Returned]) -> bool {
         let product = self.named_as(product);
         let mut lines = self.lines.iter().filter(|line| line.product == product);
@@ -190,7 +192,8 @@ impl Charge {
         lines.peek().is_some() && lines.all(|line| line.is_returned(&returned))
     }
 
-    /// Returns the product of the lines that pay for `product`: `None` if the charge names no product.
+    /// Returns the product that the lines which pay for `product` are mapped to. This is `product` itself, or `None` if
+    /// the charge names no product: its lines then pay for every product.
     fn named_as(&self, product: ProductId) -> Option<ProductId> {
         self.lines.iter().any(|line| line.product.is_some()).then_some(product)
     }
@@ -217,16 +220,17 @@ impl Bought {
 }
 
 impl Money {
-    /// Returns the lines of each open dispute. Disputes count as open until there are as many ends that name no
-    /// dispute.
+    /// Returns the lines of each open dispute. A platform may report that a dispute ended, but not which one. As long
+    /// as there are fewer such ends than disputes that were not won, these disputes all count as open; after that, none
+    /// does.
     pub(super) fn open(&self) -> Vec<&Vec<Returned>> {
         let lost = self.disputed.iter().filter(|(dispute, _)| !self.won.contains(*dispute));
         let open: Vec<_> = lost.map(|(_, lines)| lines).collect();
         if open.len() > self.ends.len() { open } else { Vec::new() }
     }
 
-    /// Returns why the money went back, if it did. A cancelled order counts again if the platform reports it as valid
-    /// later.
+    /// Returns why the money went back, if it did. `stands_at` is when the platform last reported the order as valid:
+    /// an earlier cancellation does not count any more.
     pub(super) fn taken_back(&self, stands_at: Option<DateTime<Utc>>) -> Option<Cause> {
         let is_last = |at: Option<DateTime<Utc>>, other: Option<DateTime<Utc>>| at.is_some() && at >= other;
         if self.is_refunded() {
@@ -235,7 +239,7 @@ impl Money {
         is_last(self.cancelled, stands_at).then_some(Cause::Cancellation)
     }
 
-    /// Returns whether all of the money was refunded and no refund failed since.
+    /// Returns whether all of the money was refunded, and no refund has failed after that.
     pub(super) fn is_refunded(&self) -> bool {
         self.refunded.is_some() && self.refunded > self.kept
     }

@@ -12,17 +12,19 @@ use crate::product::ProductId;
 use crate::terms::NEVER;
 
 impl<'d> View<'d> {
-    /// Brings `kept` up to date, and adds the steps that change the key's expiry and revocation.
+    /// Decides the expiry and the revocation of a key. Records both in `kept`, and adds the steps that change the key
+    /// accordingly.
     pub(super) fn settle(&self, kept: &mut Kept, steps: &mut Vec<Step<'_>>) {
         let paid = self.of_key(&kept.order, kept.product);
-        // A refund and a dispute each revoke a key once. If the seller restores the key, it stays valid until the other
-        // is reported.
+        // A refund revokes a key once, and so does a dispute. If the seller restores the key, the same cause does not
+        // revoke it again. The key then stays valid until the other cause is reported.
         let (taken, disputed) =
             (Self::why_taken(&paid, kept.product), paid.iter().any(|it| it.is_disputed(kept.product)));
         if taken != kept.taken {
             steps.extend(kept.taken.map(|why| Step::Lift(kept.key, why)));
             steps.extend(taken.map(|why| Step::Revoke(kept.key, why)));
-            // A key that is restored after a refund may still be disputed.
+            // A key whose revocation for a refund is lifted may still be disputed. It is then revoked again, for the
+            // dispute.
             steps.extend((kept.is_disputed && disputed).then_some(Step::Revoke(kept.key, Why::Disputed)));
             kept.taken = taken;
         }
@@ -38,8 +40,8 @@ impl<'d> View<'d> {
         }
     }
 
-    /// Returns why none of a key's payments counts any more; `None` if one does. Without any payment, this is
-    /// [`Why::Cancelled`].
+    /// Returns why a key must be revoked: the cause for which the money of all its payments went back. Returns `None`
+    /// if at least one payment still counts. Without any reported payment, the cause is [`Why::Cancelled`].
     fn why_taken(paid: &[&Paid<'_>], product: ProductId) -> Option<Why> {
         let causes = || paid.iter().filter(|paid| paid.is_reported()).map(|paid| paid.taken_back(product));
         if causes().any(|cause| cause.is_none()) {
@@ -48,7 +50,7 @@ impl<'d> View<'d> {
         Some(if causes().any(|cause| cause == Some(Cause::Refund)) { Why::Refunded } else { Why::Cancelled })
     }
 
-    /// Returns when a key expires; `None` if nothing known changes its expiry.
+    /// Returns when a key should expire; `None` if no known fact changes its expiry.
     fn end_of(&self, kept: &Kept) -> Option<DateTime<Utc>> {
         let ends = self.ends_of(kept);
         if self.subscriptions_of(kept).is_empty() {
@@ -66,8 +68,8 @@ impl<'d> View<'d> {
         Some(last(later).map_or(set.until, |later| later.max(set.until)))
     }
 
-    /// Returns when the key that a payment is about to issue expires; `None` if the product's own validity decides
-    /// that.
+    /// Returns when a key expires that is about to be issued for a payment. Returns `None` if the product's own
+    /// validity decides this.
     pub(super) fn until(&self, paid: &Paid<'d>, product: ProductId) -> Option<DateTime<Utc>> {
         let subscription =
             paid.subscription.filter(|_| !self.is_for_ever(product) && self.is_subscribed(paid, product))?;
@@ -80,18 +82,20 @@ impl<'d> View<'d> {
         paid.filter(|paid| self.is_subscribed(paid, kept.product)).filter_map(|paid| paid.subscription).collect()
     }
 
-    /// Returns until when each payment for a key's subscriptions pays for the key's product.
+    /// Returns the payments of the subscriptions that renew a key, each with the time until which it pays for the key's
+    /// product.
     pub(super) fn ends_of(&self, kept: &Kept) -> Vec<(&Paid<'d>, PaidUntil)> {
         self.subscriptions_of(kept).into_iter().flat_map(|name| self.ends(Some(name), kept.product)).collect()
     }
 
-    /// Returns the names of the payments [behind](Self::of_key) the keys of a product.
+    /// Returns the names of the payments [behind](Self::of_key) those of the keys that are for `product`.
     pub(super) fn payers<'k>(&self, keys: impl IntoIterator<Item = &'k Kept>, product: ProductId) -> BTreeSet<&'d str> {
         let orders = keys.into_iter().filter(|kept| kept.product == product).map(|kept| &kept.order);
         orders.flat_map(|order| self.of_key(order, product)).map(|paid| paid.name).collect()
     }
 
-    /// Returns whether any payment that would be [behind](Self::of_key) a key issued for `paid` is disputed.
+    /// Returns whether a new key would be disputed: whether any payment that would be [behind](Self::of_key) a key
+    /// issued for `paid` is disputed.
     pub(super) fn is_disputed(&self, paid: &Paid<'d>, product: ProductId) -> bool {
         self.of_key(paid.name, product).iter().any(|paid| paid.is_disputed(product))
     }

@@ -2,13 +2,14 @@
 //! it.
 //!
 //! Platforms report out of order, more than once, and by different references: a sale by its order, a refund by its
-//! payment. A deal keeps the [facts] for ever. From the facts, in whatever order they came, follows what should hold of
-//! a product's key: whether it is issued, [when](view) it expires, and whether it is revoked. [`report`](Deal::report)
-//! compares that with what was already done. All references of a sale lead to one deal; two deals that turn out to be
-//! about the same sale are [merged](Deal::merge).
+//! payment. A deal keeps the [facts] for ever. The facts alone, in whatever order they came, determine what should hold
+//! of a product's key: whether it is issued, [when](view) it expires, and whether it is revoked.
+//! [`report`](Deal::report) records a new report and compares what should hold of the keys with what was already done
+//! to them. All references of a sale lead to one deal. If two deals turn out to be about the same sale, they are
+//! [merged](Deal::merge).
 //!
 //! A platform reports *charges*, *refunds* and *disputes*, and makes *statements* about subscriptions ([`Word`]). A
-//! deal is pure: it knows neither clock nor store, and returns what is to be done to keys as [`Step`]s.
+//! deal is pure: it uses neither a clock nor a store. It returns [`Step`]s, which say what is to be done to keys.
 
 mod facts;
 mod hold;
@@ -48,7 +49,7 @@ pub struct Deal {
     /// Orders and charges, by the platform's number.
     #[serde(rename = "sales", skip_serializing_if = "BTreeMap::is_empty")]
     charges: BTreeMap<String, Charge>,
-    /// What became of the money of payments, by the platform's number.
+    /// For each payment, by the platform's number: what became of its money.
     #[serde(rename = "money", skip_serializing_if = "BTreeMap::is_empty")]
     payments: BTreeMap<String, Money>,
     /// The platform's statements about subscriptions.
@@ -69,12 +70,12 @@ pub struct Deal {
 struct Kept {
     key: KeyId,
     product: ProductId,
-    /// The order that the key was issued for, or the one it was reassigned to when its order turned out to pay for
-    /// something else.
+    /// The order that the key was issued for. If that order turned out to pay for something else, this is the order to
+    /// which the key was reassigned.
     order: String,
-    /// The number of pieces whose uses the key has.
+    /// The number of bought pieces that the key's use limit accounts for.
     pieces: u64,
-    /// When the key expires, as far as the deal knows.
+    /// When the key expires, as far as the deal knows. If the key's real expiry differs, the seller has set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<DateTime<Utc>>,
     /// When the key expires by the product's own validity.
@@ -86,16 +87,18 @@ struct Kept {
     /// Whether the key was revoked because a payment for it is disputed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_disputed: bool,
-    /// An expiry date that the seller set. It overrides what was known as paid when it was set.
+    /// An expiry date that the seller set. It overrides the payments that were known at that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     set: Option<Set>,
 }
 
-/// An expiry date that overrides what was known as paid when it was set.
+/// An expiry date that the seller set for a key. Payments that were already known at that time do not change it. A
+/// charge that pays for longer than was known then may extend it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Set {
     until: DateTime<Utc>,
-    /// Until when each charge was known to pay when the date was set.
+    /// The charges that were known when the seller set the date, each with the time until which it was then known to
+    /// pay.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     known: BTreeMap<String, DateTime<Utc>>,
 }
@@ -144,14 +147,14 @@ impl Deal {
         self.charges.get(order).is_some_and(|charge| charge.subscriptions.iter().any(|name| !name.is_empty()))
     }
 
-    /// Returns the order whose payment is `payment` and was reported as authorised only.
+    /// Returns the order that is paid by `payment`, if that payment was reported as authorised only.
     #[must_use]
     pub fn authorised(&self, payment: &str) -> Option<&str> {
         let is_its = |charge: &Charge| charge.is_open && charge.payment.as_deref() == Some(payment);
         self.charges.iter().find(|(_, charge)| is_its(charge)).map(|(name, _)| name.as_str())
     }
 
-    /// Returns all products that were sold or that a statement names.
+    /// Returns all products that were sold, and all that a statement names.
     #[must_use]
     pub fn products(&self) -> BTreeSet<ProductId> {
         let said = self.words.iter().flat_map(|said| &said.lines);
@@ -159,7 +162,7 @@ impl Deal {
         lines.filter_map(|line| line.product).collect()
     }
 
-    /// Takes over the facts and keys of `other`, which is about the same sale.
+    /// Adds the facts and keys of `other`, which turned out to be about the same sale.
     pub(crate) fn merge(&mut self, other: Self) {
         for (name, theirs) in other.charges {
             self.charges.entry(name).or_default().merge(theirs);
@@ -174,10 +177,14 @@ impl Deal {
         }
     }
 
-    /// Returns the name of the payment that a charge belongs to: that of its invoice, if the invoice is a charge of the
-    /// deal; that of the charge that began its subscription; or its own.
+    /// Returns the name of the payment that a charge belongs to, which is the name of one of the charges. It is the
+    /// first of these that exists:
     ///
-    /// `firsts` are the charges that began subscriptions.
+    /// - the charge's invoice, if the invoice is itself a charge of the deal
+    /// - the charge that began the subscription, if this charge has no invoice and did not itself begin a subscription
+    /// - the charge itself
+    ///
+    /// `firsts` are the charges that are marked as the first of a subscription.
     fn root<'d>(&'d self, name: &'d str, charge: &'d Charge, firsts: &[(&'d String, &'d Charge)]) -> &'d str {
         if let Some((invoice, _)) = charge.invoice.as_ref().and_then(|invoice| self.charges.get_key_value(invoice)) {
             return invoice;
@@ -189,7 +196,7 @@ impl Deal {
         first.map_or(name, |(first, _)| first)
     }
 
-    /// Returns the product as which a line with this name was sold.
+    /// Returns the product as which a line was sold whose most specific name is `name`.
     fn sold_as(&self, name: &str) -> Option<ProductId> {
         let lines = self.charges.values().flat_map(|charge| &charge.lines);
         lines.filter(|line| line.names.first().is_some_and(|first| first == name)).find_map(|line| line.product)
@@ -201,8 +208,8 @@ impl Deal {
         charge.payment.iter().chain(of_invoice).map(String::as_str).collect()
     }
 
-    /// Returns what became of the money of a charge. A charge that several payments paid is refunded once all of them
-    /// are.
+    /// Returns what became of the money of a charge. A charge that was paid by several payments is refunded once all of
+    /// these payments are refunded.
     fn money_of(&self, charge: &Charge) -> Money {
         let (mut all, names) = (charge.money.clone(), self.payments_of(charge));
         let payments: Vec<&Money> = names.iter().filter_map(|name| self.payments.get(*name)).collect();
@@ -227,7 +234,7 @@ impl Deal {
         self.charges.entry(name.to_owned()).or_default()
     }
 
-    /// Records references: those of an order, and the payment of an invoice.
+    /// Records references: what belongs to the order in `links`, and which payment paid the invoice in `links`.
     fn link(&mut self, links: &Links) {
         if let Some(order) = &links.order {
             if let Some(subscription) = &links.subscription {

@@ -8,7 +8,8 @@ const NO_CHANGE: &str = "it changes no key";
 const UNKNOWN: &str = "no sale of this payment is known here";
 
 impl Deal {
-    /// Records a report, and returns its outcome as far as that does not depend on keys.
+    /// Records a report. Returns the outcome that follows from the facts alone; the steps that the report causes on
+    /// keys may change this outcome.
     pub(super) fn note(&mut self, report: &Report) -> ReportOutcome {
         match report {
             Report::Charged(charged) => self.note_charge(charged),
@@ -35,7 +36,7 @@ impl Deal {
                 disputed.entry(number.clone().unwrap_or_default()).or_insert_with(|| lines.to_vec());
                 ReportOutcome::Revoked(self.if_unknown())
             }
-            // A dispute about a part of the money revoked nothing.
+            // A dispute about a part of the money revokes nothing, so its end restores nothing.
             Report::Won(Dispute { extent: Extent::Partial { .. }, .. }) => ReportOutcome::Nothing(NO_CHANGE),
             Report::Won(Dispute { of, number, end, .. }) => {
                 let money = self.money(of);
@@ -93,7 +94,7 @@ impl Deal {
                 if charge.returned.insert(refund.clone(), lines.clone()).is_some() {
                     return ReportOutcome::Known;
                 }
-                // For an order that is not known yet, the number of pieces left is unknown too.
+                // If the order is not known yet, the refunded pieces may be all of its pieces.
                 let may_be_all = !charge.is_paid() && lines.iter().any(|line| line.pieces > 0);
                 if may_be_all || charge.returned_products() != before {
                     return ReportOutcome::Revoked(self.if_unknown());
@@ -110,14 +111,16 @@ impl Deal {
         if is_new { ReportOutcome::PartlyRefunded } else { ReportOutcome::Known }
     }
 
-    /// Returns whether a refund is of one of several payments for a charge that is not refunded as a whole.
+    /// Returns whether a fully refunded payment leaves something paid: it is one of several payments for a charge, and
+    /// the charge is not refunded as a whole.
     fn is_paid_beside(&self, of: &ChargeRef) -> bool {
         let ChargeRef::Payment(payment) = of else { return false };
         let is_its = |charge: &&Charge| self.payments_of(charge).contains(payment.as_str());
         self.charges.values().filter(is_its).any(|charge| !self.money_of(charge).is_refunded())
     }
 
-    /// Returns why a report about money concerns no key, if it concerns none.
+    /// Returns the reason why a report about money concerns no key. Returns `None` if a sale of the money is known, so
+    /// that the report may concern keys.
     fn if_unknown(&self) -> Option<&'static str> {
         let is_any = self.charges.values().any(Charge::is_paid);
         (!is_any).then_some(UNKNOWN)

@@ -1,4 +1,4 @@
-//! The outcome of a report: what it changed of keys, or why it changed nothing.
+//! The outcome of a report: what it changed about keys, or why it changed nothing.
 
 use chrono::{DateTime, Utc};
 
@@ -9,12 +9,13 @@ use super::view::View;
 use super::{Bought, Captured, Charge, Charged, Deal, Report, Standing, Term};
 use crate::product::ProductId;
 
-/// The reason why a sale waits that was disputed before it was reported. It waits for the end of the dispute.
+/// The reason that is given for a sale that waits because its payment was disputed before the sale was reported. Such a
+/// sale waits until the dispute ends.
 const DISPUTED: &str = "the payment is disputed";
 
 impl Deal {
-    /// Returns the outcome of a report. `noted` is what [`note`](Self::note) returned for it; `was_paid` says whether
-    /// its order had been reported as paid before.
+    /// Returns the outcome of a report. `noted` is what [`note`](Self::note) returned for this report. `was_paid` says
+    /// whether the report's order was already known to be paid before this report.
     pub(super) fn outcome(
         &self,
         (view, settled): (&View<'_>, &Settled<'_>),
@@ -32,8 +33,8 @@ impl Deal {
             Report::Told(word) => {
                 let is_link = (word.standing, word.term) == (Standing::Unsaid, Term::Unsaid);
                 let came = self.changed(settled).unwrap_or(noted);
-                // This statement may be the last report that offers what a disputed payment is for, so it waits for the
-                // end of the dispute.
+                // There may be no later report that offers the keys for a disputed payment. So this statement waits for
+                // the end of the dispute, to offer them again.
                 let products = word.offers.iter().map(|offer| offer.product);
                 let paid = word
                     .links
@@ -75,7 +76,8 @@ impl Deal {
         }
     }
 
-    /// Returns what a report changed of keys; `None` if it issued and revoked nothing and changed no date.
+    /// Returns what a report changed about keys. Returns `None` if it issued and revoked nothing and changed no expiry
+    /// date.
     fn changed(&self, settled: &Settled<'_>) -> Option<ReportOutcome> {
         let Settled { steps, .. } = settled;
         let is_later =
@@ -93,7 +95,7 @@ impl Deal {
         }
     }
 
-    /// Returns whether a report needs a product that is missing. The report then waits for the seller.
+    /// Returns whether a report needs a product that does not exist yet. The report then waits for the seller.
     pub(super) fn is_incomplete(&self, view: &View<'_>, report: &Report, came: ReportOutcome) -> bool {
         match report {
             Report::Charged(Charged { order, .. }) => {
@@ -104,8 +106,12 @@ impl Deal {
         }
     }
 
-    /// Returns whether `order` lacks nothing: each of its lines is mapped to a product, it pays for products of earlier
-    /// charges, or its money went back. What a subscription charges only once, such as a fee, needs no product.
+    /// Returns whether `order` lacks no product. That is so in each of these cases:
+    ///
+    /// - Its lines are mapped to products. What a subscription charges only once, such as a fee, needs no product.
+    /// - None of its lines is mapped, but it pays for products that are known from elsewhere, or only for a time that
+    ///   is over.
+    /// - All of its money went back.
     pub(super) fn serves(&self, view: &View<'_>, order: &str) -> bool {
         let is_mapped = |line: &Bought| line.product.is_some();
         let is_all = |charge: &Charge| {
@@ -122,8 +128,8 @@ impl Deal {
 }
 
 impl Settled<'_> {
-    /// Returns the outcome if a product of a payment still has no key, even if other keys are issued: the report then
-    /// waits.
+    /// Returns the outcome if a product of a payment still has no key. The report then waits, even if the payment's
+    /// other keys are issued now. Returns `None` if no key is lacking.
     fn lacks(&self, view: &View<'_>, paid: &Paid<'_>) -> Option<ReportOutcome> {
         let is_issued = |product: ProductId| {
             self.steps.iter().any(|step| matches!(step, Step::Issue(_, offer, _) if offer.product == product))

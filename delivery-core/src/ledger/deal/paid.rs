@@ -8,15 +8,16 @@ use super::facts::{Charge, Money};
 use super::{Bought, Cause, Own, Term};
 use crate::product::ProductId;
 
-/// One payment: a charge, together with the order that began its subscription if both are the same payment.
+/// One payment. It has several parts if a platform reports it more than once, for example as the order that began a
+/// subscription and as the first charge of that subscription.
 #[derive(Debug, Clone)]
 pub(super) struct Paid<'d> {
     pub(super) name: &'d str,
     pub(super) at: Option<DateTime<Utc>>,
-    /// The subscription that the payment charges. An order that began several subscriptions is one payment for each of
-    /// them.
+    /// The subscription that the payment is for. An order that began several subscriptions is split into one payment
+    /// for each of them.
     pub(super) subscription: Option<&'d str>,
-    /// The only products that the payment is for, if its order began several subscriptions.
+    /// The products to which the payment is limited, if it was split because its order began several subscriptions.
     pub(super) only: Option<BTreeSet<ProductId>>,
     pub(super) parts: Vec<(&'d str, &'d Charge, Money)>,
     /// The products that the payment pays for.
@@ -38,7 +39,7 @@ impl<'d> Paid<'d> {
         self.names().any(|name| name == order)
     }
 
-    /// Returns whether this is an authorised payment with the platform's number `payment`.
+    /// Returns whether the payment was reported as authorised only, and has the platform's number `payment`.
     pub(super) fn is_taken_by(&self, payment: &str) -> bool {
         self.parts.iter().any(|(_, charge, _)| charge.is_open && charge.payment.as_deref() == Some(payment))
     }
@@ -48,12 +49,12 @@ impl<'d> Paid<'d> {
         self.lines().all(|line| line.product.is_none())
     }
 
-    /// Returns whether the payment itself was reported, not only what became of its money.
+    /// Returns whether the payment itself was reported. If not, only its references or facts about its money are known.
     pub(super) fn is_reported(&self) -> bool {
         self.parts.iter().any(|(_, charge, _)| charge.is_paid())
     }
 
-    /// Returns whether an order and its invoice were both reported.
+    /// Returns whether the payment was reported in two forms, such as an order and its invoice.
     pub(super) fn is_joined(&self) -> bool {
         self.parts.iter().filter(|(_, charge, _)| charge.is_paid()).count() > 1
     }
@@ -74,8 +75,8 @@ impl<'d> Paid<'d> {
         lines.peek().is_some() && lines.all(|line| self.is_past(line))
     }
 
-    /// Returns the time that the payment pays for, of a product: the term with the latest end among the product's
-    /// lines. If those say nothing, the lines that are mapped to no product speak for all products.
+    /// Returns the time for which the payment pays for a product. This is the term with the latest end among the
+    /// product's lines. If these lines say nothing about time, the lines that are mapped to no product count instead.
     pub(super) fn term(&self, product: ProductId) -> Term {
         let named = || self.lines().filter(|line| line.product == Some(product));
         let said = latest(named());
@@ -119,7 +120,7 @@ impl<'d> Paid<'d> {
     }
 }
 
-/// Returns the term with the latest end among those of the lines.
+/// Returns the term that ends last among the terms of `lines`.
 fn latest<'l>(lines: impl Iterator<Item = &'l Bought>) -> Term {
     let said = lines.map(|line| line.term).filter(|term| !matches!(term, Term::Unsaid | Term::Once));
     said.max_by_key(|term| (term.end(), *term)).unwrap_or_default()

@@ -14,11 +14,11 @@ pub enum ChargeRef {
     Payment(OrderId),
 }
 
-/// A platform's references to one sale or charge, besides its number.
+/// The references of one sale or charge on its platform, other than its own number.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Links {
-    /// The order, unless the references were read from the order itself.
+    /// The order. `None` if the references were read from the order itself, or if no order is named.
     pub order: Option<OrderId>,
     /// The payment.
     pub payment: Option<OrderId>,
@@ -26,8 +26,8 @@ pub struct Links {
     pub invoice: Option<OrderId>,
     /// The subscription.
     pub subscription: Option<OrderId>,
-    /// Whether the references are those of the charge that began the subscription. If the platform also reports the
-    /// order that began it, both are the same payment.
+    /// Whether the references are those of the first charge of the subscription. If the platform also reports the order
+    /// that began the subscription, the order and this charge are the same payment.
     #[serde(default)]
     pub is_first: bool,
 }
@@ -72,7 +72,7 @@ impl ChargeRef {
 }
 
 impl Links {
-    /// Returns references to something that belongs to this subscription, or to none.
+    /// Returns the references of something that belongs to this subscription or, for `None`, to no subscription.
     #[must_use]
     pub fn of_subscription(subscription: Option<OrderId>) -> Self {
         Self { subscription, ..Self::default() }

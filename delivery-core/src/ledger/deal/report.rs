@@ -47,11 +47,13 @@ pub struct Charged {
     pub order: OrderId,
     /// When the order or charge was paid, in whole seconds.
     pub at: DateTime<Utc>,
-    /// When the platform reported the order as valid. A cancellation of that second or later still counts.
+    /// When the platform reported the order as valid. Earlier cancellations do not count any more. A cancellation in
+    /// the same second or later still counts.
     pub stands_at: Option<DateTime<Utc>>,
     /// Whether the payment is only authorised. The order is paid once the payment is [captured](Report::Captured).
     pub is_open: bool,
-    /// The other references of the order or charge. `order` is set if another order began its subscription.
+    /// The other references of the order or charge. In these, `order` is set only if another order began the
+    /// subscription that is charged.
     pub links: Links,
     /// The lines that were bought.
     pub lines: Vec<Bought>,
@@ -69,11 +71,11 @@ pub struct Captured {
     pub payment: OrderId,
     /// When the payment was captured, in whole seconds.
     pub at: DateTime<Utc>,
-    /// The order that the payment authorised, if it is known.
+    /// The order that the payment is for, if it is known.
     pub order: Option<OrderId>,
     /// The keys of that order's products, ready to be issued.
     pub offers: Vec<Offer>,
-    /// Why the keys cannot be offered, for the seller to read.
+    /// Why keys are missing from `offers`, for the seller to read.
     pub missing: Option<String>,
 }
 
@@ -116,11 +118,12 @@ pub struct Word {
     pub standing: Standing,
     /// The time that the statement names.
     pub term: Term,
-    /// The keys of the products in the statement, for charges that name no product.
+    /// The keys of the products that the statement names, ready to be issued. They are issued for charges that name no
+    /// product.
     pub offers: Vec<Offer>,
 }
 
-/// A key that a charge may issue.
+/// A key that is ready to be issued, in case that a product was paid for and has no key yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Offer {
@@ -138,15 +141,15 @@ pub struct Offer {
 pub struct Refund {
     /// The charge that was refunded.
     pub of: ChargeRef,
-    /// Further references of the charge, by which its sale is found if `of` is not known.
+    /// Further references of the charge. They lead to its sale if `of` is not known.
     #[serde(default)]
     pub links: Links,
     /// How much was refunded.
     pub extent: Extent,
     /// Why it was refunded.
     pub cause: Cause,
-    /// When the platform reported the refund, if it may report the opposite later: the newest report counts. `None` if
-    /// the refund is final.
+    /// When the platform reported the refund, if the platform may later report that the refund failed or that the order
+    /// is valid. The newest report then counts. `None` if the refund is final.
     #[serde(default)]
     pub at: Option<DateTime<Utc>>,
 }
@@ -159,8 +162,8 @@ pub struct Dispute {
     pub of: ChargeRef,
     /// The platform's own number of the dispute.
     pub number: Option<String>,
-    /// The platform's own number of the end of a dispute, if the platform does not say which dispute ended. Such an end
-    /// may be that of any dispute.
+    /// The platform's own number of this end of a dispute. It is set if the platform reports that a dispute ended, but
+    /// not which one.
     pub end: Option<String>,
     /// How much is disputed. The end of a dispute concerns everything that the dispute was about.
     #[serde(default = "all")]
@@ -179,13 +182,13 @@ pub enum Extent {
     Full,
     /// A part of the money.
     Partial {
-        /// Distinguishes this refund from others of the same order or payment: the platform's own number of it, or the
-        /// sum refunded so far. Each counts once.
+        /// A text that distinguishes this refund from other refunds of the same order or payment: the platform's own
+        /// number of the refund, or the sum that was refunded so far. Reports with the same text count once.
         refund: String,
     },
     /// Some pieces of some lines. A line is refunded once the returned pieces or amounts add up to the whole line.
     Lines {
-        /// The platform's own number of this refund. Each counts once.
+        /// The platform's own number of this refund. Reports with the same number count once.
         refund: String,
         /// The pieces that were refunded.
         lines: Vec<Returned>,
@@ -202,7 +205,8 @@ pub struct Returned {
     /// The platform's most specific name for the line; empty if the platform has none.
     #[serde(default)]
     pub name: String,
-    /// The number of refunded pieces. A number above that of the line stands for all pieces.
+    /// The number of refunded pieces. A number that is greater than the line's own number of pieces stands for all
+    /// pieces.
     pub pieces: u64,
     /// The refunded amount in the platform's smallest unit, if the platform reports refunds as amounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -226,7 +230,8 @@ impl Refund {
         Self { of, links: Links::default(), extent: Extent::Full, cause: Cause::Refund, at: None }
     }
 
-    /// Returns a full refund if `is_full`, otherwise a partial refund that `refund` distinguishes from others.
+    /// Returns a full refund if `is_full` is set. Otherwise, returns a partial refund, which `refund` distinguishes
+    /// from others.
     #[must_use]
     pub fn of(of: ChargeRef, is_full: bool, refund: Option<String>) -> Self {
         let partial = || Extent::Partial { refund: refund.unwrap_or_default() };

@@ -1,4 +1,4 @@
-//! Compares what should hold of keys with what was done.
+//! Compares what should hold of keys with what was already done to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,13 +26,14 @@ pub(crate) struct Reported<'r> {
 pub(super) struct Settled<'r> {
     pub(super) steps: Vec<Step<'r>>,
     pub(super) keys: Vec<Kept>,
-    /// Partial refunds that these steps note with keys, each after the name of its charge.
+    /// The partial refunds that the steps note in the audit log. Each entry is the name of a charge and the refund's
+    /// text.
     refunds: Vec<(String, String)>,
 }
 
 impl Deal {
-    /// Records a report, and returns the steps that follow. `expiry` returns when a key expires now; `grace` is how
-    /// long a subscription's key is valid beyond the time that is paid for.
+    /// Records a report, and returns the steps that follow. `expiry` returns the current expiry of a key. `grace` is
+    /// how long a subscription's key stays valid after the time that is paid for.
     pub(crate) fn report<'r>(
         &mut self,
         report: &'r Report,
@@ -56,7 +57,8 @@ impl Deal {
         Reported { came, is_incomplete, steps: self.take(settled) }
     }
 
-    /// Returns the steps left after those of a report. The keys that the report offers may be issued.
+    /// Returns further steps that became necessary when the earlier steps of a report were carried out. These may also
+    /// issue keys that the report offers.
     pub(crate) fn settle<'r>(&mut self, report: &'r Report, grace: TimeDelta) -> Vec<Step<'r>> {
         let settled = self.settled(&View::of(self, grace), report);
         self.take(settled)
@@ -70,16 +72,17 @@ impl Deal {
         settled.steps
     }
 
-    /// Records the key that was issued, or existed already, for `order`.
+    /// Records that `key` is the key of `order` for the offered product. The key was issued now or existed already.
     pub(crate) fn sold(&mut self, order: &OrderId, offer: &Offer, key: &Key) {
         let kept = Kept::new(key.id(), offer.product, order.as_str(), offer.pieces);
         let until = Some(key.state().expires_at);
-        // A key that existed already keeps its expiry.
+        // A key that existed already keeps its expiry, so that expiry counts as its own validity.
         let own = if key.id() == offer.sale.key.id { Some(offer.sale.key.expires_at) } else { until };
         self.keys.push(Kept { until, own, ..kept });
     }
 
-    /// Returns expiry dates that the deal did not set, but the seller. Each overrides what is known as paid so far.
+    /// Returns the expiry dates that the seller has set, each with the index of its key. The seller has set an expiry
+    /// if it differs from the one that the deal set. Such a date overrides the payments that are known so far.
     fn dates_set(&self, view: &View<'_>, expiry: &dyn Fn(KeyId) -> Option<DateTime<Utc>>) -> Vec<(usize, Set)> {
         let set = self.keys.iter().enumerate().filter_map(|(index, kept)| {
             let until = expiry(kept.key).filter(|until| Some(*until) != kept.until)?;
@@ -92,7 +95,7 @@ impl Deal {
         set.collect()
     }
 
-    /// Compares what should hold of keys with what was done.
+    /// Compares what should hold of keys with what was already done to them.
     fn settled<'r>(&self, view: &View<'_>, report: &'r Report) -> Settled<'r> {
         let (offers, order) = report.offers();
         let mut steps = Vec::new();
@@ -112,7 +115,8 @@ impl Deal {
         }
         for offer in offers {
             let Some(order) = order else { continue };
-            // Only payments that would be behind a key of this order: a key for any other payment would not serve it.
+            // A key is issued if a payment has none. Only the payments that `View::of_key` returns for this order
+            // matter: a key of this order would not serve any other payment.
             let payers = view.payers(&settled, offer.product);
             let missing = view.of_key(order.as_str(), offer.product).into_iter().find(|paid| {
                 paid.is_reported()
@@ -128,7 +132,8 @@ impl Deal {
         Settled { steps, keys: settled, refunds }
     }
 
-    /// Reassigns a key whose order turned out to pay for something else, to a payment for its product that has no key.
+    /// Reassigns a key if its order turned out to pay for something else. The key then belongs to a payment for the
+    /// same product that has no key yet. `found` holds the payments to which other keys were already reassigned.
     fn find_payment<'d>(&self, view: &View<'d>, kept: &mut Kept, found: &mut BTreeSet<(&'d str, ProductId)>) {
         let product = kept.product;
         if !view.of_key(&kept.order, product).is_empty() {
@@ -149,8 +154,8 @@ impl Deal {
         lines.filter(|line| line.product == Some(kept.product)).map(|line| line.pieces).sum()
     }
 
-    /// Adds the steps that note partial refunds with keys, each refund once. Returns these refunds, each after the name
-    /// of its charge.
+    /// Adds the steps that note partial refunds in the audit log of the keys concerned. Each refund is noted only once.
+    /// Returns these refunds, each preceded by the name of its charge.
     fn notes(&self, view: &View<'_>, steps: &mut Vec<Step<'_>>) -> Vec<(String, String)> {
         let mut noted = Vec::new();
         for (paid, refund) in view.paid.iter().flat_map(|paid| paid.unnoted().into_iter().map(move |it| (paid, it))) {

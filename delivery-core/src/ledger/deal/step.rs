@@ -10,15 +10,16 @@ use crate::order::OrderId;
 /// A step to carry out on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step<'r> {
-    /// Issue the key of an offer for an order, valid until this time if it is known. The issued key is then passed to
-    /// `Deal::sold`.
+    /// Issue the key of an offer for an order. The key is valid until the given time or, without one, as the offer
+    /// says. The issued key is then passed to `Deal::sold`.
     Issue(&'r OrderId, &'r Offer, Option<DateTime<Utc>>),
-    /// Add the uses of an offer's pieces beyond this number of pieces.
+    /// Add uses to a key because more pieces were bought. The offer has all pieces. The key already has the uses of the
+    /// given number of them.
     Add(KeyId, &'r Offer, u64),
     /// Let the key expire at this time.
     Until(KeyId, DateTime<Utc>),
     Revoke(KeyId, Why),
-    /// Lift the revocation, if the platform made it for this reason.
+    /// Lift the key's revocation, but only if the platform revoked the key for this reason.
     Lift(KeyId, Why),
     /// Note in the audit log that a part of the money went back.
     Note(KeyId),
@@ -39,15 +40,15 @@ pub(crate) enum ReportOutcome {
     Issued,
     Renewed,
     Ended,
-    /// With a reason if the report concerns no key.
+    /// Keys are revoked, or will not be issued. If the report concerns no key, there is a reason that says why.
     Revoked(Option<&'static str>),
     Restored,
     PartlyRefunded,
-    /// Nothing yet: the payment is authorised, but not captured.
+    /// Nothing happens yet, because the payment is authorised but not captured.
     Authorised,
-    /// Nothing, now and later, for this reason.
+    /// The report has no effect, now or later, for this reason.
     Nothing(&'static str),
-    /// Nothing new: an earlier report had the same effect.
+    /// The report changes nothing, because an earlier report had the same effect.
     Known,
     /// The report cannot be applied yet, for this reason.
     Waits(&'static str),
@@ -56,10 +57,12 @@ pub(crate) enum ReportOutcome {
 }
 
 impl ReportOutcome {
-    /// The outcome of references: they say nothing about what is paid, although a date may follow from them.
+    /// The outcome of a report that only links references. Such a report says nothing about what is paid, although it
+    /// may change when a key expires.
     pub(super) const LINKS: Self = Self::Nothing("it links references of one sale");
 
-    /// Returns the outcome of a report that says nothing about what is paid.
+    /// Returns the outcome of a report that says nothing about what is paid. A changed expiry then counts neither as a
+    /// renewal nor as an end.
     pub(super) fn of_link(self) -> Self {
         if matches!(self, Self::Renewed | Self::Ended) { Self::LINKS } else { self }
     }
@@ -70,7 +73,7 @@ impl Step<'_> {
         matches!(self, Self::Revoke(..))
     }
 
-    /// Returns whether the step sells something.
+    /// Returns whether the step issues a key or adds uses to one.
     pub(super) fn is_sale(&self) -> bool {
         matches!(self, Self::Issue(..) | Self::Add(..))
     }

@@ -13,7 +13,7 @@ pub enum Term {
     /// The platform does not say.
     #[default]
     Unsaid,
-    /// Until this time.
+    /// The time until this instant. When it begins is not said.
     Until(DateTime<Utc>),
     /// A period.
     Period {
@@ -24,7 +24,7 @@ pub enum Term {
     },
     /// A calendar period that begins with the charge.
     Every(Recurrence),
-    /// A line that the subscription does not charge again. The product's own validity applies.
+    /// The line is charged only once, not again by its subscription. The product's own validity applies.
     Once,
 }
 
@@ -35,7 +35,8 @@ pub enum Term {
 pub enum Recurrence {
     /// This number of days; a week is seven.
     Days(u32),
-    /// This number of months; a year is twelve. A month later is the same day, or the last day of the month.
+    /// This number of months; a year is twelve. A month later means the same day of the next month, or its last day if
+    /// it is shorter.
     Months(u32),
 }
 
@@ -50,7 +51,8 @@ pub enum Standing {
     Active,
     /// The subscription is active until the end of the statement's term, and ends then.
     Leaving,
-    /// The subscription ended: at the end of the statement's term or, without one, when the statement was true.
+    /// The subscription ended at the end of the statement's term. If the term has no end, it ended when the statement
+    /// was true.
     Ended,
     /// The statement does not say.
     Unsaid,
@@ -63,9 +65,10 @@ pub enum Standing {
 pub enum Own {
     /// This number of days.
     Days(u16),
-    /// For ever, because no terms limit the validity.
+    /// For ever, because no terms limit the validity. But if a subscription renews the key, the time that is paid for
+    /// counts.
     Unlimited,
-    /// For ever, whatever is paid, because the product's own terms say so.
+    /// For ever, because the product's own terms say so. This holds even if a subscription renews the key.
     Never,
 }
 

@@ -1,9 +1,14 @@
-//! Until when a product is paid: a function of the facts of a deal alone, in whatever order they came.
+//! Computes until when a product is paid. The result depends only on the facts of a deal, not on the order in which
+//! they were reported.
 //!
-//! A subscription's key is valid until the latest end of its [payments](super::paid), and some days of grace.
-//! [`View::end`] is the rule for the end of a payment, the first of these that is known: the end of the charge's own
-//! period; a date that the platform names; the end of a calendar period; the beginning of the next charge; or, for the
-//! newest charge, the end of the product's own validity.
+//! A subscription's key is valid until the latest end of its [payments](super::paid), plus some days of grace.
+//! [`View::end`] determines the end of one payment. It is the first of these that is known:
+//!
+//! - the end of the charge's own period
+//! - a date that the platform names
+//! - the end of a calendar period
+//! - the beginning of the next charge
+//! - for the newest charge, the end of the product's own validity
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -17,8 +22,8 @@ use super::{Deal, Recurrence};
 use crate::product::ProductId;
 use crate::terms::NEVER;
 
-/// How long after a charge a statement may still say what the charge was for. Platforms send the two separately, with
-/// different clocks.
+/// The maximum time by which a statement may be later than a charge and still say what the charge was for. Platforms
+/// send charges and statements separately, with times from different clocks.
 const SAYS_WHAT: TimeDelta = TimeDelta::hours(1);
 
 /// Until when a payment pays for a product.
@@ -26,9 +31,11 @@ const SAYS_WHAT: TimeDelta = TimeDelta::hours(1);
 pub(super) struct PaidUntil {
     /// The end of the time that is paid for.
     pub(super) paid: DateTime<Utc>,
-    /// When a key expires by this payment: the paid end, plus the grace if it applies.
+    /// When a key that only this payment keeps valid expires: at `paid`, plus the grace period. No grace is added to
+    /// the product's own validity, and none after the end of the subscription.
     pub(super) until: DateTime<Utc>,
-    /// Whether a platform names this end, rather than the next charge or the product's own validity.
+    /// Whether the end follows from a date or a period that the platform names. Otherwise it follows from the next
+    /// charge, or from the product's own validity.
     pub(super) is_named: bool,
 }
 
@@ -49,7 +56,7 @@ struct After<'p, 'd> {
     next_left: Option<&'p Paid<'d>>,
     /// The dates that statements name.
     dates: &'p BTreeSet<DateTime<Utc>>,
-    /// Those of the dates that end a trial.
+    /// The subset of `dates` at which a trial ends.
     trials: &'p BTreeSet<DateTime<Utc>>,
 }
 
@@ -73,7 +80,8 @@ impl<'d> View<'d> {
                 products: BTreeSet::new(),
                 only: None,
             });
-            // If the invoice does not say when it was paid, its order does.
+            // The payment has the time of the charge that it is named after. If that time is unknown, it has the time
+            // of another of its charges.
             paid.at = if name == root { at.or(paid.at) } else { paid.at.or(at) };
             paid.parts.push((name, charge, money));
         }
@@ -87,8 +95,10 @@ impl<'d> View<'d> {
         view
     }
 
-    /// Splits a payment whose order began several subscriptions into one payment for each, and one for what belongs to
-    /// none. Each is for the products that the subscription's statements name or that the subscription charged again.
+    /// Splits the payment of an order that began several subscriptions. The result is one payment for each
+    /// subscription, and one for the products that belong to no subscription. A subscription's payment is for the
+    /// products that the subscription's statements name, and for those that the subscription charged again. Any other
+    /// payment is returned unsplit.
     fn by_subscription(&self, paid: Paid<'d>) -> Vec<Paid<'d>> {
         let names = paid.parts.iter().flat_map(|(_, charge, _)| &charge.subscriptions).map(String::as_str);
         let mut names: BTreeSet<&'d str> = names.collect();
@@ -111,7 +121,8 @@ impl<'d> View<'d> {
         split
     }
 
-    /// Returns the products that a payment is for, given all earlier payments in `self.paid`.
+    /// Returns the products that a payment is for. A payment that names no product may be for those of an earlier
+    /// payment, so `self.paid` must already hold all earlier payments.
     fn products(&self, paid: &Paid<'d>) -> BTreeSet<ProductId> {
         if let Some(only) = &paid.only {
             return only.clone();
@@ -132,7 +143,8 @@ impl<'d> View<'d> {
         before.map(|before| self.again(before)).find(|again| !again.is_empty()).unwrap_or_default()
     }
 
-    /// Returns the products of a payment that its subscription charges again, without those sold beside them only once.
+    /// Returns those products of a payment that its subscription charges again. Products that were sold together with
+    /// them, but only once, are left out.
     fn again(&self, paid: &Paid<'d>) -> BTreeSet<ProductId> {
         if paid.names_none() {
             return paid.products.clone();
@@ -142,12 +154,14 @@ impl<'d> View<'d> {
         let is_beside =
             |product| paid.term(product) == Term::Unsaid && self.is_named(paid.subscription, product) == Some(false);
         let named: BTreeSet<ProductId> = again.iter().copied().filter(|product| !is_beside(*product)).collect();
-        // A line that is mapped to no product may be what is charged again. Without such a line, all products are.
+        // Statements may name none of the products. If a line is mapped to no product, that line may be what is charged
+        // again. If there is no such line, all products count as charged again.
         let is_all = paid.lines().all(|line| line.product.is_some());
         if named.is_empty() && is_all { again } else { named }
     }
 
-    /// Returns the products in the newest statement from before or shortly after a payment.
+    /// Returns the products that the newest statement about a payment's subscription names. Statements without lines do
+    /// not count, nor do statements that were made more than `SAYS_WHAT` after the payment.
     fn told(&self, paid: &Paid<'d>) -> BTreeSet<ProductId> {
         let Some(at) = paid.at else { return BTreeSet::new() };
         let words =
@@ -161,19 +175,21 @@ impl<'d> View<'d> {
         self.deal.words.iter().filter(of)
     }
 
-    /// Returns the products that a statement names: as its lines are mapped, or as a line with the same name was sold.
+    /// Returns the products that a statement names. A line of the statement that is mapped to no product stands for the
+    /// product as which a line with the same name was sold.
     fn named(&self, said: &'d Said) -> impl Iterator<Item = ProductId> {
         said.lines.iter().filter_map(|line| line.product.or_else(|| self.deal.sold_as(line.names.first()?)))
     }
 
-    /// Returns whether statements name a product; `None` if they name nothing at all.
+    /// Returns whether the statements about a subscription name a product; `None` if no statement has any lines.
     fn is_named(&self, subscription: Option<&'d str>, product: ProductId) -> Option<bool> {
         let mut naming = self.words(subscription).filter(|said| !said.lines.is_empty()).peekable();
         let is_any = naming.peek().is_some();
         is_any.then(|| naming.any(|said| self.named(said).any(|named| named == product)))
     }
 
-    /// Returns whether a subscription charges again for a product that this payment of it is for.
+    /// Returns whether a payment's subscription renews a product: the payment is for the product, and the subscription
+    /// charges for the product again.
     pub(super) fn is_subscribed(&self, paid: &Paid<'d>, product: ProductId) -> bool {
         if paid.subscription.is_none() || !paid.products.contains(&product) {
             return false;
@@ -184,11 +200,13 @@ impl<'d> View<'d> {
             Term::Until(_) | Term::Period { .. } | Term::Every(_) => return true,
         }
         if let Some(is_named) = self.is_named(paid.subscription, product) {
-            // A charge that names no product is for the subscription itself.
+            // A charge that names no product is for what the subscription renews. The products of such a charge are
+            // therefore renewed, even if no statement names them.
             let mut bare = self.paid.iter().filter(|other| other.is_of(paid.subscription) && other.names_none());
             return is_named || bare.any(|other| other.products.contains(&product));
         }
-        // If nothing but a recurrence is known, only what was charged again belongs to the subscription.
+        // If only a calendar period is known and the payment is for several products, the subscription renews only
+        // those products that another of its payments was for too.
         let others = || self.paid.iter().filter(|other| other.name != paid.name && other.is_of(paid.subscription));
         self.recurrence(paid).is_none()
             || paid.products.len() == 1
@@ -200,7 +218,8 @@ impl<'d> View<'d> {
         self.paid.iter().filter(|paid| paid.is_of(subscription) && self.is_subscribed(paid, product)).collect()
     }
 
-    /// Returns the payments behind a key of `order`: those by which the key is valid, and those that no longer count.
+    /// Returns the payments behind a key of `order`, including those whose money went back: the payment of the order
+    /// itself and, if its subscription renews the product, the other payments of that subscription for the product.
     pub(super) fn of_key(&self, order: &str, product: ProductId) -> Vec<&Paid<'d>> {
         let is_about = |paid: &&Paid<'d>| paid.only.as_ref().is_none_or(|only| only.contains(&product));
         let sold: Vec<&Paid<'d>> = self.paid.iter().filter(|paid| paid.is(order)).filter(is_about).collect();
@@ -213,14 +232,16 @@ impl<'d> View<'d> {
         self.paid.iter().filter(is_its).collect()
     }
 
-    /// Returns until when each payment pays for a product of a subscription. Empty if nothing says that the
-    /// subscription charges for the product.
+    /// Returns the payments by which a subscription charged for a product, each with the time until which it pays.
+    /// Payments whose money went back are left out. The result is empty if nothing says that the subscription charges
+    /// for the product.
     pub(super) fn ends(&self, subscription: Option<&'d str>, product: ProductId) -> Vec<(&Paid<'d>, PaidUntil)> {
         let charges = self.charges(subscription, product);
         let (dates, trials) = (self.dates(subscription, product, false), self.dates(subscription, product, true));
         let ended = self.ended(subscription);
         let mut ends = Vec::new();
-        // The time of the next charge, and the next charge that was not refunded.
+        // The loop begins with the newest charge. For the current charge, these are the time of the next charge, and
+        // the next charge that was not refunded.
         let (mut next, mut next_left) = (None, None);
         for same_time in charges.chunk_by(|one, other| one.at == other.at).rev() {
             let left = || same_time.iter().copied().filter(|paid| paid.taken_back(product).is_none());
@@ -244,7 +265,7 @@ impl<'d> View<'d> {
         self.own(product).any(|own| own == Own::Never)
     }
 
-    /// Returns the product's own validity, as charges and statements name it.
+    /// Returns what charges and statements report as the product's own validity.
     fn own(&self, product: ProductId) -> impl Iterator<Item = Own> {
         let said =
             self.deal.words.iter().flat_map(|said| &said.lines).filter(move |line| line.product == Some(product));
@@ -257,8 +278,7 @@ impl<'d> View<'d> {
         if let Some(period) = self.period(paid, product, at) {
             return Some(named(date(after.trials, at, after.next).map_or(period, |trial| trial.max(period))));
         }
-        // A refunded charge ends the dates of the charge before it too: later dates were never paid by that earlier
-        // charge.
+        // The next charge limits the dates even if it was refunded: the charge before it did not pay for later dates.
         if let Some(date) = date(after.dates, at, after.next) {
             return Some(named(date));
         }
@@ -274,8 +294,9 @@ impl<'d> View<'d> {
         Some(PaidUntil { paid: until, until, is_named: false })
     }
 
-    /// Returns the end of the period that a payment is for, if it is after the payment: as charged, or as the seller
-    /// moved it later.
+    /// Returns the end of the period that a payment is for. If a later statement moved the end of that period, this is
+    /// the new end. Returns `None` if no period is known, or if the period as charged was over when the payment was
+    /// made.
     fn period(&self, paid: &Paid<'d>, product: ProductId, at: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let names = |said: &&Said| said.order.as_deref().is_some_and(|order| paid.is(order));
         let told = || self.words(paid.subscription).filter(names).max_by_key(|said| said.at).map(|said| said.term);
@@ -290,7 +311,8 @@ impl<'d> View<'d> {
         Some(moved.max_by_key(|said| said.at).and_then(|said| said.term.end()).unwrap_or(until))
     }
 
-    /// Returns the dates that statements name for a product; with `only_trials`, only the ends of trials.
+    /// Returns the dates that statements name as ends for a product. If `only_trials` is set, these are only the ends
+    /// of trials.
     fn dates(&self, subscription: Option<&'d str>, product: ProductId, only_trials: bool) -> BTreeSet<DateTime<Utc>> {
         let words = self.words_about(subscription, product).filter(|said| match said.standing {
             Standing::Trialing => true,
@@ -304,8 +326,8 @@ impl<'d> View<'d> {
         dates.collect()
     }
 
-    /// Returns the statements about a product: those that name it or name nothing. If no statement names a product that
-    /// is sold here, these are all statements.
+    /// Returns a subscription's statements about a product: those that name the product, and those that have no lines.
+    /// If no statement names a product that is sold here, all statements are returned.
     fn words_about(&self, subscription: Option<&'d str>, product: ProductId) -> impl Iterator<Item = &'d Said> {
         let is_any_named = self.words(subscription).any(|said| self.named(said).next().is_some());
         self.words(subscription).filter(move |said| {
@@ -323,7 +345,8 @@ impl<'d> View<'d> {
         paid.lines().find_map(|line| of(line.term)).or_else(told)
     }
 
-    /// Returns when a subscription ended, if the newest statement about that says that it did.
+    /// Returns when a subscription ended. Returns `None` if the newest statement about its status says that the
+    /// subscription is active or in a trial, or if there is no such statement.
     fn ended(&self, subscription: Option<&'d str>) -> Option<DateTime<Utc>> {
         let words = self
             .words(subscription)
@@ -333,17 +356,17 @@ impl<'d> View<'d> {
     }
 }
 
-/// Returns the latest date after a payment that is not after the next charge; if there is none, the earliest date after
-/// the payment.
+/// Chooses the date at which a payment that was made at `at` ends. This is the latest date between the payment and the
+/// next charge. If there is none, it is the earliest date after the payment.
 fn date(dates: &BTreeSet<DateTime<Utc>>, at: DateTime<Utc>, next: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
     let begin = Bound::Excluded(at);
     let end = next.map_or(Bound::Unbounded, Bound::Included);
-    // A charge at the same time is not the next charge.
+    // If the next charge is not later than the payment, no date lies between the two.
     let before_next = if next.is_some_and(|next| next <= at) { None } else { dates.range((begin, end)).next_back() };
     before_next.or_else(|| dates.range((begin, Bound::Unbounded)).next()).copied()
 }
 
-/// Returns when a key with these ends expires, at most [`NEVER`].
+/// Returns when a key expires that is paid until these ends: at the latest of them, but not after [`NEVER`].
 pub(super) fn last<'e>(ends: impl Iterator<Item = &'e PaidUntil>) -> Option<DateTime<Utc>> {
     ends.map(|end| end.until.min(NEVER)).max()
 }

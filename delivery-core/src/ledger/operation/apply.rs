@@ -1,4 +1,5 @@
-//! Applies what an event reports: its deal decides the steps, and the rules of keys carry them out.
+//! Applies the reports of a platform's event. The deal of the reported sale decides which steps follow, and the rules
+//! of keys carry the steps out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -102,14 +103,15 @@ impl Planner<'_> {
                 };
                 keys.extend(done);
             }
-            // Facts that were known before the keys were issued may require further steps.
+            // The issued keys may need further steps, because of facts that were reported before the keys existed.
             steps = row.deal.settle(report, receipt.grace);
         }
         let missing = match report {
             Report::Charged(Charged { missing, .. }) | Report::Captured(Captured { missing, .. }) => missing.clone(),
             _ => None,
         };
-        // A waiting event keeps its content. An event about a person whose data was erased therefore does not wait.
+        // A waiting event keeps its content, which names the buyer. So an event about a person whose data was erased
+        // must not wait.
         let missing = missing.filter(|_| is_incomplete && !self.is_of_erased(&row.deal));
         if row.version == 0 || is_named || deals.len() > 1 || row.deal != before {
             self.keep_deal(row);
@@ -117,7 +119,7 @@ impl Planner<'_> {
         Ok((came, missing))
     }
 
-    /// Issues the key of an offer, valid until `until` if that is known.
+    /// Issues the key of an offer. The key is valid until `until` if that is known, and otherwise as the offer says.
     fn sell(
         &mut self,
         offer: &Offer,
@@ -170,7 +172,8 @@ impl Planner<'_> {
         let Some((kind, change)) = change_of(step, &key, receipt.at, by) else { return Ok(None) };
         let mut messages = (receipt.notices)(kind)?;
         if matches!(step, Step::Revoke(_, Why::Refunded)) {
-            // A person who disputed a payment or cancelled an order did that elsewhere and knows of it: no e-mail.
+            // Only a refund is announced by e-mail. A buyer who disputed a payment or cancelled an order did that
+            // elsewhere, and knows of it.
             messages.extend((receipt.notices)(MessageKind::Revoked)?);
         }
         let (changed, _) = self.change(id, &change, &messages)?;
@@ -191,11 +194,13 @@ impl Planner<'_> {
     }
 }
 
-/// Returns the uses of an offer's pieces beyond the first `pieces`; `None` if the offer has no limit.
+/// Returns how many uses to add to a key that already has the uses of the first `pieces` pieces of an offer. Returns
+/// `None` if the offer has no limit, or if there is nothing to add.
 fn uses_beyond(pieces: u64, offer: &Offer) -> Option<Uses> {
     let UseLimit::Uses(all) = offer.sale.key.limit else { return None };
     if all.get() == MAX_USES {
-        // The offer has the maximum number of uses, which is not divided among its pieces.
+        // The number of uses may have been cut off at the maximum, so the share of one piece is unknown. The maximum is
+        // added instead, which is safe because a key's limit never exceeds it.
         return Some(all);
     }
     let uses = u64::from(all.get()) / offer.pieces.max(1) * offer.pieces.saturating_sub(pieces);

@@ -1,5 +1,5 @@
-//! Uses a key, unless the same request has already used it: a buyer who lost the answer can repeat the request without
-//! spending another use.
+//! Uses a key. If the same request has already used the key, no further use is counted: a buyer who lost the answer can
+//! repeat the request without spending another use.
 
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 
@@ -11,7 +11,8 @@ use crate::product::ProductId;
 
 /// How long a request is remembered after it was first made.
 pub const IDEMPOTENCY_WINDOW: TimeDelta = TimeDelta::hours(24);
-/// How often a repeated request is answered without counting a use. Every further repetition counts.
+/// The maximum number of repetitions of a request that are answered without counting a use. Every further repetition
+/// counts as a use.
 pub const MOST_REPEATS: u32 = 10;
 
 /// A use of a key by a request that may be repeated.
@@ -32,7 +33,7 @@ pub struct Fetch {
 pub struct Fetched {
     /// The key as it is now.
     pub key: Key,
-    /// Whether the request is a repetition, so that no use was counted.
+    /// Whether the request repeats an earlier one. If so, no use was counted for it.
     pub is_repeat: bool,
 }
 
@@ -68,11 +69,12 @@ impl Operate for FetchProduct {
         let (id, &Fetch { product, at, request }) = (self.key, &self.fetch);
         let at = at.trunc_subsecs(3);
         let known = planner.loaded.request(id, request)?.cloned();
-        // The time may differ in either direction: servers' clocks differ, and clocks are set back.
+        // A repetition may seem to come before the first request, because the clocks of servers differ and may be set
+        // back.
         let is_known = |row: &RequestRow| at.signed_duration_since(row.at).abs() < IDEMPOTENCY_WINDOW;
         let last = known.as_ref().filter(|row| is_known(row));
-        // The use was counted while the key was valid. The answer is repeated even if the key has expired or was used
-        // up since, for whatever reason, but not if the key was revoked: the money may have been refunded.
+        // The use was counted while the key was valid. So the answer is repeated even if the key has expired or was
+        // used up since. It is not repeated if the key was revoked, because the money may have been refunded.
         if let (Some(last), Some(row)) = (last, planner.loaded.key(id)?)
             && row.key.revoked_at().is_none()
             && (last.product != product || last.repeats < MOST_REPEATS)
@@ -82,7 +84,8 @@ impl Operate for FetchProduct {
                 let refused = Refused { refusal: Refusal::OtherRequest, key };
                 return Ok((Answer::Fetched(Some(Err(refused))), basis));
             }
-            // An answer that is based on a stale row is not given, so the repetition is not recorded either.
+            // An answer that is based on a cached row may turn out to be stale and is then not given. So its repetition
+            // is not recorded.
             if !matches!(basis, Basis::Cached(_)) {
                 let repeated = RequestRow { repeats: last.repeats + 1, ..last.clone() };
                 planner.write_request(id, repeated);
@@ -101,7 +104,8 @@ impl Operate for FetchProduct {
 }
 
 impl Planner<'_> {
-    /// Plans the row of a request, replacing the one that an earlier operation of the batch planned.
+    /// Plans the row of a request. If an earlier operation of the batch planned a row for the same request, this row
+    /// replaces it.
     fn write_request(&mut self, id: KeyId, row: RequestRow) {
         let is_this = |other: &RequestRow| (other.key, other.request) == (row.key, row.request);
         match self.writes.requests.iter().position(is_this).and_then(|index| self.writes.requests.get_mut(index)) {

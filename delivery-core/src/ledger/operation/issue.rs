@@ -1,4 +1,4 @@
-//! Issues a key, once for its order and product.
+//! Issues a key. An order gets only one key for each product.
 
 use super::{Answer, Operate};
 use crate::key::Key;

@@ -1,18 +1,19 @@
-//! The operations that callers ask of the ledger, decided in memory.
+//! The operations that callers ask of the ledger. They are decided in memory, between loading rows and writing rows.
 //!
 //! ```text
 //! operations ──► needs ──► load (the store) ──► plan ──► writes ──► persist (the store)
 //!                                                 └────► answers, once their writes are persisted
 //! ```
 //!
-//! [`needs`] says which rows a batch concerns; [`plan`] decides the answers and the rows to write. Both are pure: no
-//! I/O, no clock. Times come with the operations, and numbers from [`Numbers`]. Each operation has its own file, which
-//! defines for every store which rows the operation needs, how many numbers it takes, what it does and what it answers.
+//! [`needs`] says which rows a batch concerns. [`plan`] decides the answers and the rows to write. Both use neither I/O
+//! nor a clock. The operations hold the times that they need. The numbers of new rows come from [`Numbers`]. Each
+//! operation has its own file, which defines for every store which rows the operation needs, how many numbers it takes,
+//! what it does and what it answers.
 //!
-//! The unit of conflict is a key: all rows of a [`KeyWrite`](super::KeyWrite) are persisted together or not at all, and
-//! an operation that was planned on the key is answered only if they are. A batch that
-//! [needs a transaction](Operation::needs_transaction) is a single unit: everything it writes is persisted together or
-//! not at all.
+//! What one call writes may conflict with another call only key by key: all rows of a [`KeyWrite`](super::KeyWrite) are
+//! persisted together or not at all. An operation that was planned on a key is answered only if that key's rows are
+//! persisted. A batch that [needs a transaction](Operation::needs_transaction) is one unit instead: everything it
+//! writes is persisted together or not at all.
 
 mod apply;
 mod change;
@@ -39,7 +40,8 @@ use crate::key::{Key, KeyId};
 #[derive(Debug, Clone)]
 #[expect(clippy::exhaustive_enums, reason = "a double of a ledger must not miss one")]
 pub enum Operation {
-    /// Issue a key, once for its order and product, and queue its messages. Answered by [`Answer::Issued`].
+    /// Issue a key and queue its messages. If the key's order already has a key for the product, nothing is issued.
+    /// Answered by [`Answer::Issued`].
     Issue(Box<NewSale>),
     /// Change a key by its rules, and queue messages that announce the change. Answered by [`Answer::Changed`].
     Change(ChangeKey),
@@ -47,9 +49,11 @@ pub enum Operation {
     Resend(Box<ResendKey>),
     /// Withdraw a key, and issue another one in its place. Answered by [`Answer::Rotated`].
     Rotate(Box<RotateKey>),
-    /// Use a key, unless the same request has already used it. Answered by [`Answer::Fetched`].
+    /// Use a key. If the same request has already used the key, no further use is counted. Answered by
+    /// [`Answer::Fetched`].
     Fetch(FetchProduct),
-    /// Store a platform event, once, and apply it. Answered by [`Answer::Received`].
+    /// Store a platform event and apply it. An event that is received again is not stored again. Answered by
+    /// [`Answer::Received`].
     Receive(Box<InboundEvent>),
     /// End a message's lease. Answered by [`Answer::Completed`].
     Complete(CompleteMessage),
@@ -69,7 +73,7 @@ pub enum Answer {
     Fetched(Option<Result<Fetched, Refused>>),
     /// The outcome of the event.
     Received(Box<Received>),
-    /// The outcome of the message was recorded, unless the message was leased again meanwhile.
+    /// The outcome of the message was recorded. If the message was leased again meanwhile, nothing changed.
     Completed,
 }
 
@@ -78,18 +82,19 @@ trait Operate {
     /// Adds the rows that the operation concerns to `needs`.
     fn needs(&self, needs: &mut Needs);
 
-    /// Returns how many numbers the operation takes at most: one for each new key, use, audit entry, message, event and
-    /// deal.
+    /// Returns the maximum number of row numbers that the operation takes: one for each new key, use, audit entry,
+    /// message, event and deal.
     fn numbers(&self) -> usize;
 
-    /// Returns the existing key that the operation changes, if it concerns exactly one.
+    /// Returns the existing key that the operation changes. Returns `None` if the operation does not concern exactly
+    /// one existing key.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "SQLite has no rows that others lock"))]
     fn key(&self) -> Option<KeyId> {
         None
     }
 
-    /// Returns whether the operation may need rows that other rows lead to, and its batch must be persisted completely
-    /// or not at all.
+    /// Returns whether the operation needs a transaction. The operation may then need rows that are only known from
+    /// other rows, and its batch must be persisted completely or not at all.
     #[cfg_attr(not(any(feature = "sqlite", feature = "postgres")), expect(dead_code, reason = "a store's own affair"))]
     fn needs_transaction(&self) -> bool {
         false
@@ -112,19 +117,20 @@ impl Operation {
         }
     }
 
-    /// Returns how many numbers the operation takes at most.
+    /// Returns the maximum number of row numbers that the operation takes.
     pub(crate) fn numbers(&self) -> i64 {
         i64::try_from(self.operate().numbers()).unwrap_or(i64::MAX)
     }
 
-    /// Returns the existing key that the operation changes, if it concerns exactly one.
+    /// Returns the existing key that the operation changes. Returns `None` if the operation does not concern exactly
+    /// one existing key.
     #[cfg(feature = "postgres")]
     pub(crate) fn key(&self) -> Option<KeyId> {
         self.operate().key()
     }
 
-    /// Returns whether the operation may need rows that other rows lead to, and its batch must be persisted completely
-    /// or not at all.
+    /// Returns whether the operation needs a transaction. The operation may then need rows that are only known from
+    /// other rows, and its batch must be persisted completely or not at all.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn needs_transaction(&self) -> bool {
         self.operate().needs_transaction()
@@ -142,8 +148,8 @@ pub(crate) fn needs<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> 
 ///
 /// # Errors
 ///
-/// [`StoreError::Corrupt`] if a needed row was not loaded. That is a fault of the store: an unknown key is loaded as
-/// absent. Another [`StoreError`] if an operation cannot be planned.
+/// [`StoreError::Corrupt`] if a needed row was not loaded. That is a fault of the store, because even a key that does
+/// not exist is loaded, as absent. Another [`StoreError`] if an operation cannot be planned.
 pub(crate) fn plan<'a>(
     operations: impl IntoIterator<Item = &'a Operation>,
     loaded: Loaded,
@@ -165,8 +171,9 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Returns one entry for each operation: its answer, or `None` if the answer does not hold because some of
-    /// [`Writes::keys`] were not persisted. An operation without an answer was not applied.
+    /// Returns one entry for each operation. `persisted` says whether the key at an index in [`Writes::keys`] was
+    /// persisted. The entry is the operation's answer, or `None` if the answer is based on a key that was not
+    /// persisted. An operation without an answer was not applied.
     pub(crate) fn answers(self, persisted: impl Fn(usize) -> bool) -> Vec<Option<Answer>> {
         let holds = |basis: &Basis| match basis {
             Basis::Read => true,

@@ -1,4 +1,4 @@
-//! Stores a platform event, once, and applies it.
+//! Stores a platform's event and applies it. An event that the platform sends again is not stored or applied again.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,15 +14,15 @@ use crate::ledger::plan::{Basis, Needs, Planner, ReferenceId};
 use crate::ledger::{Action, Edit, MOST_WEBHOOKS, MessageKind, Notice, StoreError};
 use crate::order::{OrderId, Source};
 
-/// How many numbers an event takes at most, besides those of the keys that it issues: for its inbox row, its deals, the
-/// audit entry of the person who applied it, and four changes of each key, each with an audit entry, the webhooks and
-/// an e-mail.
+/// The maximum number of row numbers that an event takes, besides those of the keys that it issues. They are for its
+/// inbox row, its deals, the audit entry of the person who applied it, and four changes of each key. Each of these
+/// changes takes an audit entry, the webhooks and an e-mail.
 const NUMBERS: usize = 9 + 4 * MOST_PRODUCTS * (2 + MOST_WEBHOOKS);
-/// The pause before an event that waits for the seller is tried again. It starts here and doubles with each attempt, up
-/// to `LONGEST_RETRY`.
+/// The first pause before an event that waits for the seller is tried again. The pause doubles with each attempt, up to
+/// `LONGEST_RETRY`.
 const FIRST_RETRY: TimeDelta = TimeDelta::seconds(15);
 const LONGEST_RETRY: TimeDelta = TimeDelta::hours(1);
-/// The longest pause for events that were received longer ago than this.
+/// The longest pause between two attempts for an old event. An event is old if it was received longer ago than this.
 const RARE_RETRY: TimeDelta = TimeDelta::days(1);
 
 /// A new platform event to store, or an event of the inbox to apply.
@@ -33,21 +33,22 @@ pub struct InboundEvent {
     pub entry: InboxEvent,
     /// Whether the event is already in the inbox and waits to be applied.
     pub is_retry: bool,
-    /// What to do with the event; `None` stores the event, to be applied when it is due.
+    /// What to do with the event. `None` only stores the event, so that it is applied later, when it is due.
     pub step: Option<Handling>,
     /// The current time.
     pub at: DateTime<Utc>,
     /// The grace period: how long a subscription's key is valid beyond the time that is paid for.
     pub grace: TimeDelta,
-    /// Makes the messages that announce a change of a key, new ones with each call. It is called for the kinds of the
-    /// host application's webhooks, and for [`Revoked`](MessageKind::Revoked), the buyer's e-mail after a refund.
+    /// Creates the messages that announce a change of a key; each call creates new ones. It is called with the kinds of
+    /// the host application's webhooks. It is also called with [`Revoked`](MessageKind::Revoked), which is the e-mail
+    /// to the buyer after a refund.
     pub notices: Notices,
-    /// The person who has the event applied, for the audit log, and who may have added to its body. `None` if the event
-    /// is applied automatically.
+    /// The person who applies the event by hand, for the audit log. This person may have added to the body of the
+    /// event. `None` if the event is applied automatically.
     pub by: Option<Actor>,
 }
 
-/// A function that makes the messages that announce a change of a key.
+/// A function that creates the messages that announce a change of a key.
 pub type Notices = Arc<dyn Fn(MessageKind) -> Result<Vec<Notice>, StoreError> + Send + Sync>;
 
 /// What to do with an event.
@@ -73,8 +74,8 @@ pub enum Handling {
 pub struct Received {
     /// Whether the event was new.
     pub is_new: bool,
-    /// Whether the event was changed after it was read for the person who has it applied. Nothing was done then: read
-    /// the event again.
+    /// Whether somebody else changed the event after it was read for the person who applies it. If so, nothing was
+    /// done, and the caller must read the event again.
     pub is_outdated: bool,
     /// The event as it is in the inbox now.
     pub entry: InboxEvent,
@@ -125,7 +126,7 @@ impl InboundEvent {
         self.reports().iter().flat_map(|report| report.offers().0)
     }
 
-    /// Returns whether a person has a dismissed event applied after all.
+    /// Returns whether a person applies an event that was dismissed before.
     fn takes_back(&self, entry: &InboxEvent) -> bool {
         self.by.is_some() && entry.is_dismissed() && !matches!(self.step, Some(Handling::Dismiss))
     }
@@ -146,7 +147,7 @@ impl Planner<'_> {
         let (is_new, mut is_added) = (known.is_none(), false);
         let is_taken_back = known.as_ref().is_some_and(|entry| receipt.takes_back(entry));
         let entry = match known {
-            // The event is a copy, or was applied meanwhile.
+            // There is nothing to do: the platform sent the event again, or the event was applied meanwhile.
             Some(entry) if !receipt.is_retry || (entry.due_at.is_none() && !is_taken_back) => {
                 return Ok(Received::unchanged(is_new, entry));
             }
@@ -162,7 +163,8 @@ impl Planner<'_> {
             Some(entry) => entry,
             None => InboxEvent { number: self.number(&receipt.entry)?, version: 0, ..receipt.entry.clone() },
         };
-        // The event was made due while it was being applied: what it waits for may exist now.
+        // If another call has written the event since the caller read it, that call may have made it due earlier,
+        // because what it waits for exists now. The event then keeps its due time.
         let is_due = receipt.is_retry && entry.version != receipt.entry.version;
         let due_at = entry.due_at.filter(|_| is_due);
         let mut received = Received::unchanged(is_new, entry);
@@ -183,7 +185,7 @@ impl Planner<'_> {
         Ok(received)
     }
 
-    /// Takes the number of a new event, which follows the time of receipt, whichever server received it.
+    /// Takes a number for a new event. The numbers follow the times of receipt, whichever server received the events.
     fn number(&mut self, entry: &InboxEvent) -> Result<i64, StoreError> {
         self.numbers.take_at(entry.received_at)
     }
@@ -215,7 +217,7 @@ impl Planner<'_> {
         });
         (entry.outcome, entry.reason) = (Some(outcome), reason);
         if entry.due_at.is_none() && !entry.is_dismissed() {
-            // The body names a buyer and is not needed any more.
+            // The body names a buyer. It is deleted, because nothing needs it any more.
             entry.body = None;
         }
         Ok(())

@@ -40,7 +40,7 @@ impl Operate for ResendKey {
     }
 
     fn numbers(&self) -> usize {
-        // Two audit entries.
+        // The numbers are for at most two audit entries (the corrected address, the new e-mail) and the messages.
         2 + self.resend.messages.len() + self.resend.corrected.len()
     }
 

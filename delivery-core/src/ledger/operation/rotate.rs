@@ -41,7 +41,7 @@ impl Operate for RotateKey {
     }
 
     fn numbers(&self) -> usize {
-        // The successor, and two audit entries.
+        // The numbers are for the successor's row, two audit entries and the messages.
         3 + self.successor.messages.len() + self.successor.withdrawn.len()
     }
 

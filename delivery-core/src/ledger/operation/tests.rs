@@ -1,4 +1,4 @@
-//! Whole plans, compared without I/O.
+//! Tests whole plans, without I/O.
 
 mod model;
 
@@ -22,7 +22,7 @@ fn product() -> ProductId {
     ProductId::new(1).unwrap()
 }
 
-/// Key `id` with three uses, bought with `order` unless that is empty.
+/// The key `id`, which may be used three times. It was bought with `order`, or issued by hand if `order` is empty.
 fn new_key(id: u8, order: &str) -> Arc<NewKey> {
     let terms = Terms { validity: Validity::Never, limit: UseLimit::from_count(3).unwrap() };
     let identity = (KeyId::from_bytes([id; 16]), SecretVersion::from_stored(1));
@@ -59,7 +59,7 @@ fn planned(operations: &[Operation], rows: impl IntoIterator<Item = Row>) -> Pla
     plan(operations, loaded, &mut Numbers::block(100, 100)).unwrap()
 }
 
-/// Which operations have an answer.
+/// For each operation of a plan, whether it has an answer.
 fn answered(plan: Plan, persisted: impl Fn(usize) -> bool) -> Vec<bool> {
     plan.answers(persisted).iter().map(Option::is_some).collect()
 }
@@ -112,7 +112,8 @@ fn an_order_is_never_answered_with_a_key_that_another_took_the_place_of() {
         let plan = planned(&[change(&first, spend()), issue(&again)], rows);
         assert_eq!(last_answer(plan, true), Answer::Issued(Issue::Existing(new.key.clone())));
     }
-    // Where purchases are not loaded, the order is taken to be new, and the database's unique index refuses it.
+    // Here only the withdrawn key is loaded, so the order seems to have no key. The plan issues one, and the database's
+    // unique index refuses it.
     let plan = planned(&[change(&first, spend()), issue(&again)], [old]);
     assert_eq!(plan.writes.keys.iter().map(|write| write.row.key.id()).collect::<Vec<_>>(), [again.id]);
 }
@@ -194,11 +195,11 @@ fn what_nobody_loaded_is_an_error_and_what_is_absent_an_unknown_key() {
 fn a_refusal_is_told_by_a_row_that_was_read_or_that_the_batch_writes() {
     let key = new_key(1, "");
     let cached = |used| Row { may_be_stale: true, ..row(&key, used, 40) };
-    // Used up according to the cache only: the refusal is not given.
+    // Only the cached row says that the key is used up, so the refusal is not given.
     assert_eq!(answered(planned(&[change(&key, spend())], [cached(3)]), |_| true), [false]);
     assert_eq!(answered(planned(&[change(&key, spend())], [row(&key, 3, 40)]), |_| true), [true]);
-    // The batch also grants a use, before or after the refused one. Persisting that use proves that the row was
-    // current.
+    // The batch also allows a use of the key, before or after the refused use. Persisting that use proves that the row
+    // was current.
     let other = || Change::Use { product: ProductId::new(2).unwrap(), at: at(9) };
     for changes in [[spend(), other()], [other(), spend()]] {
         let operations = changes.map(|what| change(&key, what));

@@ -1,4 +1,4 @@
-//! Steps on keys: rows, audit entries and messages.
+//! Plans what happens to keys: the rows, audit entries and messages to write.
 
 use chrono::{DateTime, SubsecRound, Utc};
 
@@ -25,8 +25,8 @@ impl Planner<'_> {
         Ok(unit)
     }
 
-    /// Returns the unit of a loaded key, and adds the key to the rows to write if necessary. `None` if the key is
-    /// unknown.
+    /// Returns the unit of a loaded key: its index in `Writes::keys`. Adds the key to these rows if it is not among
+    /// them yet. Returns `None` if the key is unknown.
     pub(in crate::ledger) fn unit(&mut self, id: KeyId) -> Result<Option<usize>, StoreError> {
         let planned = self.loaded.planned(id)?;
         let Some(row) = &planned.row else { return Ok(None) };
@@ -36,7 +36,7 @@ impl Planner<'_> {
         })))
     }
 
-    /// Adds an entry to the audit log of a unit's key.
+    /// Adds an entry to the audit log of the key whose index in `Writes::keys` is `unit`.
     pub(in crate::ledger) fn log(
         &mut self,
         unit: usize,
@@ -52,8 +52,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Changes a key by [`Key::apply`], and queues `messages` if the key changes. The result is `None` if the key is
-    /// unknown.
+    /// Changes a key by [`Key::apply`], and queues `messages` if the key changes. Instead of the changed key, returns
+    /// the refusal if the change is refused, and `None` if the key is unknown.
     pub(in crate::ledger) fn change(
         &mut self,
         id: KeyId,
@@ -104,7 +104,7 @@ impl Planner<'_> {
         messages: &[Notice],
         at: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        // An erased buyer has no address.
+        // A buyer whose data was erased has no address, so messages to the buyer are left out.
         let is_for_nobody = |notice: &&Notice| notice.to == Addressee::Buyer && row.key.email().is_erased();
         for Notice { id, kind, to } in messages.iter().filter(|notice| !is_for_nobody(notice)) {
             let (number, id, kind, recipient) =
@@ -115,8 +115,8 @@ impl Planner<'_> {
     }
 }
 
-/// Returns the actor, the action and the detail of the audit entry for a change of `key`, as it was before. A use has a
-/// row of its own instead.
+/// Returns the actor, the action and the detail of the audit entry for a change. `key` is the key before the change.
+/// Returns `None` for a use, which is recorded in a row of its own instead.
 fn audit_entry_of<'c>(key: &Key, change: &'c Change) -> Option<(&'c Actor, Action, Option<String>)> {
     match change {
         Change::Use { .. } => None,

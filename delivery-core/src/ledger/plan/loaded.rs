@@ -1,4 +1,4 @@
-//! The rows on which a batch is planned.
+//! The rows that a batch of operations needs, and the rows that were loaded for it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,8 @@ use crate::ledger::request::RequestId;
 use crate::order::{OrderId, OrderRef, Source};
 use crate::product::ProductId;
 
-/// The identity of a purchase, which has a single key for ever: the first one, or the successor that replaced it.
+/// The identity of a purchase: an order and a product. A purchase never has more than one key: the first key that was
+/// issued for it, or the successor that replaced a leaked key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_structs, reason = "a pair")]
 pub struct PurchaseId {
@@ -30,7 +31,7 @@ pub struct PurchaseId {
 pub struct Needs {
     /// Keys to change, by id.
     pub keys: HashSet<KeyId>,
-    /// Keys to issue, by id. Such a key exists only if an earlier attempt of the same operation issued it.
+    /// Keys to issue, by id. Such a key already exists only if an earlier attempt of the same operation issued it.
     pub new: HashSet<KeyId>,
     /// Purchases; the row of a purchase's key is loaded too.
     pub purchases: HashSet<PurchaseId>,
@@ -95,18 +96,18 @@ pub struct Row {
     pub key: Key,
     /// The row's number, chosen when the key was issued.
     pub number: i64,
-    /// The row's version: how often it was written. A [`Storage`](crate::store::Storage) must keep it, because calls
-    /// race between loading and persisting.
+    /// The row's version: how often it was written. A [`Storage`](crate::store::Storage) must store it, because another
+    /// call may write the row between loading and persisting, and only the version shows this.
     pub version: i64,
     /// The number of the key's newest use.
     pub last_use: Option<i64>,
-    /// Whether the row comes from a cache and another server may have written it since. Persisting then detects whether
-    /// the row is stale. A refusal is never based on such a row.
+    /// Whether the row comes from a cache and another server may have written it since. If the batch writes the row,
+    /// persisting detects whether the row was stale. A refusal is never based on such a row alone.
     pub may_be_stale: bool,
 }
 
 /// The rows that were loaded for a batch. A row that is known to be absent is not the same as a row that was not
-/// loaded: planning on the latter is an error.
+/// loaded. Planning with a row that was not loaded is an error.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
     keys: HashMap<KeyId, PlannedKey>,
@@ -127,8 +128,8 @@ pub(super) struct PlannedKey {
 }
 
 impl ReferenceId {
-    /// Returns the reference that leads to the deal of an order. `None` for an order from the shop's own webhook: no
-    /// platform reports such an order.
+    /// Returns the reference that leads to the deal of an order. Returns `None` for an order from the shop's own
+    /// webhook, because no platform reports such an order.
     #[must_use]
     pub fn of_sale(order: &OrderRef) -> Option<Self> {
         let OrderRef { source, id } = order;
@@ -156,7 +157,7 @@ impl PurchaseId {
 }
 
 impl Loaded {
-    /// Marks every row in `needs` as absent; the store then adds those that exist.
+    /// Marks every row in `needs` as absent. The store then adds the rows that exist.
     #[must_use]
     pub fn absent(needs: &Needs) -> Self {
         Self {
@@ -169,9 +170,9 @@ impl Loaded {
         }
     }
 
-    /// Returns rows that the rows added so far lead to and that were not requested yet: deals of references, keys of
-    /// deals, successors of keys. A store [marks](Self::expect) them as absent, adds those that exist, and repeats this
-    /// until nothing is missing.
+    /// Returns rows that the rows added so far lead to and that were not requested yet: deals of references, deals into
+    /// which others were merged, keys of deals, and successors of keys. A store [marks](Self::expect) these rows as
+    /// absent and adds those that exist. It repeats this until no row is missing.
     #[must_use]
     pub fn missing(&self) -> Needs {
         let is_missing = |number: &i64| !self.deals.contains_key(number);
@@ -189,7 +190,7 @@ impl Loaded {
         Needs { deals: self.missing().deals, ..Needs::default() }
     }
 
-    /// Marks further keys and deals as absent; the store then adds those that exist.
+    /// Marks further keys and deals as absent. The store then adds those that exist.
     pub fn expect(&mut self, needs: &Needs) {
         self.keys.extend(needs.keys.iter().map(|id| (*id, PlannedKey::default())));
         self.deals.extend(needs.deals.iter().map(|number| (*number, None)));
@@ -215,8 +216,8 @@ impl Loaded {
         self.deals.insert(row.number, Some(row));
     }
 
-    /// Adds a key's row. If the batch needs purchases, also records that the key belongs to the purchase it was issued
-    /// for, unless the key has a successor: the purchase then belongs to the successor.
+    /// Adds a key's row. If the batch needs purchases, this also records the key as that of the purchase for which it
+    /// was issued. A key that has a successor is not recorded, because the purchase then belongs to the successor.
     pub fn insert(&mut self, row: Row) {
         let id = row.key.id();
         if !self.purchases.is_empty()
@@ -228,12 +229,12 @@ impl Loaded {
         self.keys.entry(id).or_default().row = Some(row);
     }
 
-    /// Takes a platform event out, to be written.
+    /// Removes a platform event from the loaded rows and returns it, so that it can be written.
     pub(in crate::ledger) fn take_entry(&mut self, id: &EventId) -> Option<InboxEvent> {
         self.entries.remove(id).flatten()
     }
 
-    /// Takes a deal out, to be written.
+    /// Removes a deal from the loaded rows and returns it, so that it can be written.
     pub(in crate::ledger) fn take_deal(&mut self, number: i64) -> Option<DealRow> {
         self.deals.remove(&number).flatten()
     }
@@ -247,7 +248,8 @@ impl Loaded {
         self.keys.get_mut(&id).ok_or(StoreError::corrupt("a key that was not loaded"))
     }
 
-    /// Returns the number of a reference's deal, following merged deals; `None` if the reference has no deal.
+    /// Returns the number of a reference's deal. If that deal was merged into another one, this is the number of the
+    /// other deal. Returns `None` if the reference has no deal.
     pub(in crate::ledger) fn deal_of(&self, reference: &ReferenceId) -> Result<Option<i64>, StoreError> {
         let known = self.references.get(reference).ok_or(StoreError::corrupt("a reference that was not loaded"))?;
         let Some(mut number) = *known else { return Ok(None) };
@@ -257,7 +259,8 @@ impl Loaded {
         Ok(Some(number))
     }
 
-    /// Returns the deal of a reference, following merged deals; `None` if the reference has no deal.
+    /// Returns the deal of a reference. If that deal was merged into another one, this is the other deal. Returns
+    /// `None` if the reference has no deal.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn deal_named(&self, reference: &ReferenceId) -> Result<Option<&Deal>, StoreError> {
         let number = self.deal_of(reference)?;
@@ -269,13 +272,13 @@ impl Loaded {
         row.ok_or(StoreError::corrupt("a deal that was not loaded"))
     }
 
-    /// Returns a platform event; `None` if it is new.
+    /// Returns a stored platform event; `None` if the event is not stored yet.
     pub(in crate::ledger) fn entry(&self, id: &EventId) -> Result<Option<&InboxEvent>, StoreError> {
         let entry = self.entries.get(id).ok_or(StoreError::corrupt("an event that was not loaded"))?;
         Ok(entry.as_ref())
     }
 
-    /// Returns a request that came with a key; `None` if it is new.
+    /// Returns a stored request that came with a key; `None` if the request is not stored yet.
     pub(in crate::ledger) fn request(&self, key: KeyId, request: RequestId) -> Result<Option<&RequestRow>, StoreError> {
         let row = self.requests.get(&(key, request)).ok_or(StoreError::corrupt("a request that was not loaded"))?;
         Ok(row.as_ref())

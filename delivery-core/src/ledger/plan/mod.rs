@@ -1,4 +1,4 @@
-//! The planner: the rows that were loaded for a batch, the rows to write, and the steps between them.
+//! The planner, which turns the operations of a batch into rows to write.
 //!
 //! The [`Planner`] holds the loaded rows and the rows to write. Each [operation](super::operation) acts on the planner
 //! in steps: it inserts or changes a key, adds an audit entry, queues messages. Each step sees the results of the
@@ -21,18 +21,18 @@ pub(in crate::ledger) struct Planner<'n> {
     pub(in crate::ledger) loaded: Loaded,
     pub(in crate::ledger) numbers: &'n mut Numbers,
     pub(in crate::ledger) writes: Writes,
-    /// Identities of the events and numbers of the deals that the batch writes.
+    /// The events and the deals that the batch writes, by identity and by number.
     entries: BTreeSet<EventId>,
     deals: BTreeSet<i64>,
 }
 
-/// What an answer is based on. This decides whether the answer holds after the batch was persisted.
+/// What an answer is based on. This decides whether the answer may be given once the batch was persisted.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::ledger) enum Basis {
     /// Rows that were read, or the batch itself. The answer holds if persisting succeeds.
     Read,
-    /// A cached row that may be stale. The answer holds if the batch also writes that key, since only a current row can
-    /// be written.
+    /// A cached row that may be stale. The answer holds if the batch also writes that key and the key is persisted,
+    /// because a stale row cannot be persisted.
     Cached(KeyId),
     /// The key at this index in [`Writes::keys`]. The answer holds if that key is persisted.
     Unit(usize),
@@ -43,19 +43,19 @@ impl<'n> Planner<'n> {
         Self { loaded, numbers, writes: Writes::default(), entries: BTreeSet::new(), deals: BTreeSet::new() }
     }
 
-    /// Records a deal in its current state, to be written.
+    /// Records the current state of a deal. The batch will write it.
     pub(in crate::ledger) fn keep_deal(&mut self, row: DealRow) {
         self.deals.insert(row.number);
         self.loaded.insert_deal(row);
     }
 
-    /// Records a platform event in its current state, to be written.
+    /// Records the current state of a platform event. The batch will write it.
     pub(in crate::ledger) fn keep_entry(&mut self, entry: InboxEvent) {
         self.entries.insert(entry.id.clone());
         self.loaded.insert_entry(entry);
     }
 
-    /// Returns the rows to write, as the last operation left them, and the remaining loaded rows.
+    /// Returns the rows to write in the state that the last operation left, and the loaded rows that remain.
     pub(in crate::ledger) fn finish(self) -> Result<(Writes, Loaded), StoreError> {
         let Self { mut loaded, mut writes, entries, deals, .. } = self;
         for write in &mut writes.keys {

@@ -24,18 +24,19 @@ pub struct Writes {
     pub messages: Vec<NewMessage>,
     /// Audit entries.
     pub events: Vec<NewAuditEntry>,
-    /// Leases to end. A message that was leased again since is left alone.
+    /// Leases to end. If a message was leased again meanwhile, ending the older lease changes nothing.
     pub completed: Vec<(Lease, Outcome)>,
     /// What platform events write besides keys.
     #[serde(default)]
     pub inbox: InboxWrites,
-    /// Requests that may be repeated, as the batch leaves them. If there is any, the writes are
+    /// Requests that may be repeated, as the batch leaves them. If there are any, the writes are
     /// [atomic](Self::is_atomic).
     #[serde(default)]
     pub requests: Vec<RequestRow>,
 }
 
-/// What platform events write besides keys. If there is any of it, the [`Writes`] are [atomic](Writes::is_atomic).
+/// What platform events write in addition to keys. If this is not empty, the [`Writes`] are
+/// [atomic](Writes::is_atomic).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InboxWrites {
@@ -48,27 +49,29 @@ pub struct InboxWrites {
     pub deals: Vec<DealRow>,
     /// Customers' addresses. A newer address replaces an older one.
     pub customers: Vec<Customer>,
-    /// Audit entries of events that a person applied or dismissed, each with its number. The detail names the platform
-    /// and the event.
+    /// Audit entries for events that a person applied or dismissed, each with its number. Their detail names the
+    /// platform and the event.
     #[serde(default)]
     pub applied: Vec<(i64, Action, Edit)>,
 }
 
-/// A key to insert or to update: its whole state and its address, whichever part a rule changed.
+/// A key to insert or to update. Its whole state and its address are written, even if only a part of them changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores read it and must not miss a field")]
 pub struct KeyWrite {
     /// The row as the batch leaves it, with the version that was loaded. An update requires that the stored row still
     /// has this version, and increments it.
     pub row: Row,
-    /// The key as it was loaded; `None` for a key to insert. If a new key was bought, its purchase is inserted with it.
+    /// The key as it was loaded; `None` for a key to insert. If an inserted key belongs to a purchase, the purchase is
+    /// inserted too.
     pub loaded: Option<Key>,
-    /// The row number of the key that this key replaces. If the replaced key has a purchase, this key takes it over.
+    /// The row number of the key that this key replaces. If the replaced key belongs to a purchase, this key becomes
+    /// the key of that purchase.
     #[serde(default)]
     pub heir_of: Option<i64>,
 }
 
-/// A use to record.
+/// A use of a key, to record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores read it and must not miss a field")]
 pub struct NewUse {
@@ -86,7 +89,7 @@ pub struct NewUse {
     pub previous: Option<i64>,
 }
 
-/// A message to queue, due at once.
+/// A message to queue. It is due at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores read it and must not miss a field")]
 pub struct NewMessage {
@@ -127,7 +130,7 @@ pub struct NewAuditEntry {
     pub detail: Option<String>,
 }
 
-/// Numbers for new rows, ascending. A store takes them from its database a block at a time.
+/// Numbers for new rows, in ascending order. A store takes them from its database in blocks.
 #[derive(Debug, Default)]
 pub struct Numbers {
     next: i64,
@@ -143,8 +146,8 @@ impl Writes {
         self.keys.is_empty() && self.completed.is_empty() && self.inbox.is_empty() && self.requests.is_empty()
     }
 
-    /// Returns whether all writes are persisted together or not at all. They are if they include platform events, keys
-    /// that replace others, or requests that may be repeated.
+    /// Returns whether all writes must be persisted together or not at all. This is so if they include platform events,
+    /// keys that replace others, or requests that may be repeated.
     #[must_use]
     pub fn is_atomic(&self) -> bool {
         !self.inbox.is_empty() || !self.requests.is_empty() || self.keys.iter().any(|write| write.heir_of.is_some())
@@ -152,19 +155,19 @@ impl Writes {
 }
 
 impl InboxWrites {
-    /// Returns whether platform events write nothing besides keys.
+    /// Returns whether platform events write nothing, apart from keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        // References are only written together with a deal.
+        // References are only written together with a deal, and audit entries only together with an event.
         self.entries.is_empty() && self.deals.is_empty() && self.customers.is_empty()
     }
 }
 
 impl KeyWrite {
-    /// Returns whether the key was only used: only its count and its newest use differ from the loaded row.
+    /// Returns whether the key was only used: at most its count of uses and its newest use differ from the loaded row.
     #[must_use]
     pub fn is_only_counted(&self) -> bool {
-        // Without `..`, so that a new field of the state must be compared too.
+        // The pattern has no `..`, so that a new field of the state does not compile until it is compared here too.
         let KeyState { expires_at, limit, used: _, revoked } = self.row.key.state();
         let same = |loaded: &Key| {
             let state = loaded.state();
@@ -194,13 +197,13 @@ impl Numbers {
         self.end - self.next + self.further.iter().map(|(first, end)| end - first).sum::<i64>()
     }
 
-    /// Returns the number before the next one: the greatest number taken so far, if any was taken.
+    /// Returns the greatest number that was taken so far. If none was taken, this is the number before the first one.
     #[must_use]
     pub fn newest(&self) -> i64 {
         self.next - 1
     }
 
-    /// Takes a number for a row that is listed by time; see [`number_at`].
+    /// Takes a number for a row that is listed by time; [`number_at`] describes such numbers.
     pub(crate) fn take_at(&mut self, at: DateTime<Utc>) -> Result<i64, StoreError> {
         Ok(number_at(at, self.take()?))
     }
@@ -221,13 +224,13 @@ impl Numbers {
     }
 }
 
-/// Returns the number of a row that is listed by time, such as an audit entry: the second of `time`, and below it the
-/// lower 30 bits of `number`, which no other row has. These numbers are in the order of the rows' times, whichever
-/// server makes the rows.
+/// Returns a number for a row that is listed by time, such as an audit entry. Above its lower 30 bits, it holds the
+/// second of `time`. The lower 30 bits are those of `number`, which no other row has. These numbers are in the order of
+/// the rows' times, whichever server makes the rows.
 ///
-/// Times before 1970 and after 2242, which only a wrong clock shows, are moved to the nearer of the two. Within one
-/// second, two servers never use the same lower bits: their blocks of numbers would have to be a thousand million
-/// numbers apart.
+/// Only a wrong clock shows a time before 1970 or after 2242; it is replaced by the nearer of the two. Within one
+/// second, two servers never use the same lower bits: for that, their blocks of numbers would have to be a thousand
+/// million numbers apart.
 #[must_use]
 pub fn number_at(time: DateTime<Utc>, number: i64) -> i64 {
     const LOWER: i64 = 1 << 30;

@@ -1,5 +1,5 @@
-//! No key is valid longer than it is paid for, whatever a platform reports, in any order and however often. A [model]
-//! of the money checks this.
+//! Tests that no key is valid longer than it is paid for, whatever a platform reports, in any order and however often.
+//! The keys are compared with a simple [model] of the money.
 
 mod model;
 mod shop;
@@ -14,10 +14,11 @@ use super::*;
 
 /// The products' own validity, in days.
 const OWN: [i64; 4] = [0, 10, 15, 20];
-/// The sale that belongs to no subscription. The sales before it belong to the subscription `S`.
+/// The number of the sale that belongs to no subscription. The sales with smaller numbers belong to the subscription
+/// `S`.
 const ALONE: usize = 4;
 
-/// The reports so far, and their result.
+/// The reports that were made so far, and the deal and keys that resulted.
 #[derive(Debug, Default)]
 struct Play {
     world: World,
@@ -28,7 +29,7 @@ struct Play {
 }
 
 impl Play {
-    /// Reports once, and retries the waiting reports until that changes nothing.
+    /// Makes a report, and repeats the waiting reports until this changes nothing more.
     fn tell(&mut self, report: &Report) {
         self.told.push(report.clone());
         self.waiting.push(report.clone());
@@ -50,8 +51,8 @@ impl Play {
         panic!("what waits changes something again and again: {:#?}", self.told);
     }
 
-    /// Returns a report with the keys that the service would offer: for the products that the report names, else for
-    /// those sold.
+    /// Returns a report with the keys that the service would add to it. These are keys for the products that the report
+    /// names. If it names none, they are keys for the products sold before.
     fn with_offers(&self, told: &Report) -> Report {
         let offers = |lines: &[Bought], is_known: bool, at: DateTime<Utc>| {
             let named: BTreeSet<ProductId> = lines.iter().filter_map(|line| line.product).collect();
@@ -79,8 +80,8 @@ impl Play {
         self.world.keys.iter().map(|(key, held)| (*key, held.until, held.revoked)).collect()
     }
 
-    /// Compares keys with the money for each product in each group of sales. The sales of the subscription are one
-    /// group; each other sale is a group of its own.
+    /// Compares the keys with the money, for each product in each group of sales. The sales of the subscription form
+    /// one group. Each other sale is a group of its own.
     fn check(&self, way: Way) {
         let model = Model(&self.told);
         let (members, others): (Vec<usize>, Vec<usize>) = (0..=ALONE).partition(|sale| model.is_member(*sale));
@@ -98,11 +99,11 @@ impl Play {
             let told =
                 || format!("{keys:#?} of {payers:?}, {left:?} are left, {disputed:?} disputed: {:#?}", self.told);
             assert!(keys.is_empty() || left.iter().any(|it| !disputed.contains(it)), "nothing is paid: {}", told());
-            // A sale that is reported between a refund and the failure of that refund is not issued.
+            // No key is issued for a sale that is reported after its refund, but before the failure of that refund.
             let has_failed = self.told.iter().any(|report| matches!(report, Report::Kept { .. }));
             let is_owed = !left.is_empty() && disputed.is_empty() && !has_failed;
             assert!(!is_owed || !keys.is_empty(), "it is paid for and has no key: {}", told());
-            // Orders that were not known to belong to one subscription may have a key each.
+            // If nobody knew at first that orders belong to one subscription, each of them may have a key.
             let most = if way == Way::Linked { group.len() } else { left.len() };
             assert!(keys.len() <= most, "more keys than payments: {}", told());
             let paid = left.iter().map(|it| model.paid_until(*it, product, &payers, &left)).max();
@@ -131,8 +132,8 @@ proptest! {
                 *set = day(date).max(*set);
             }
             if what < 4 {
-                // A copy changes neither what was paid nor what the seller has set. It issues at most the key that is
-                // owed for a sale that was reported between a refund and the failure of that refund.
+                // A copy of a report changes neither what was paid nor what the seller has set. At most, it issues one
+                // key: that of a sale that was reported after its refund, but before the failure of that refund.
                 let (before, copy) = (play.keys(), play.told[which.index(play.told.len())].clone());
                 play.tell(&copy);
                 let has_failed = play.told.iter().any(|report| matches!(report, Report::Kept { .. }));

@@ -9,7 +9,7 @@ fn order(lines: Vec<Bought>) -> Report {
 
 #[test]
 fn a_line_is_known_by_its_number_and_not_by_its_name() {
-    // Two lines with the same name: one is mapped by another name, one is not.
+    // Two lines have the same name, but only the first one is mapped to a product.
     let named = |number: &str, line: Bought| Bought { line: number.to_owned(), names: vec!["x".to_owned()], ..line };
     let first = || named("l1", line("l1", 1, 1, Term::Unsaid));
     let mut world = World::of(&[order(vec![first(), named("l2", unmapped("l2", 1, Term::Unsaid))])]);
@@ -35,7 +35,8 @@ fn lines_that_become_known_as_a_product_that_was_sold_add_to_its_key() {
     for known in [both(), one()] {
         assert_eq!((world.report(&known), world.added), (ReportOutcome::Known, 1));
     }
-    // Also if the other lines were refunded meanwhile: the added line was paid.
+    // The line that is mapped later adds to the key even if the other line was refunded meanwhile, because both lines
+    // were paid.
     let returned = || refunded(ChargeRef::Order(id("o")), returned("r1", &[("l1", 2)]));
     for reports in [[one(), returned(), both()], [one(), both(), returned()]] {
         assert_eq!(World::of(&reports).products(), [1], "{reports:#?}");
@@ -65,10 +66,10 @@ fn an_order_of_other_things_needs_the_seller() {
         (Links::default(), vec![line("a", 1, 1, Term::Unsaid), unmapped("b", 1, Term::Unsaid)], false),
         (Links::default(), vec![unmapped("b", 1, Term::Unsaid)], false),
         (Links::default(), vec![line("a", 1, 1, Term::Unsaid), fee()], false),
-        // A fee beside the plan needs no product.
+        // A fee that is sold together with the plan needs no product.
         (of_subscription(), vec![line("a", 1, 1, period(0, 30)), fee()], true),
         (of_subscription(), vec![fee()], false),
-        // Usage before the payment pays for nothing to come.
+        // A line for usage before the payment pays for no time to come, so it needs no product.
         (of_subscription(), vec![unmapped("b", 1, period(-30, 0))], true),
     ] {
         let mut world = World::of(&[charged("o", 0, links, lines.clone())]);

@@ -3,7 +3,7 @@
 use super::world::*;
 use super::*;
 
-/// Two pieces of one product and one of another.
+/// An order of two pieces of one product, and one piece of another.
 fn sale() -> Report {
     charged("o", 0, with_payment(), vec![line("a", 1, 2, Term::Unsaid), line("b", 2, 1, Term::Unsaid)])
 }
@@ -73,7 +73,7 @@ fn what_became_of_the_money_counts_in_every_order_and_once() {
             assert_eq!(world.products(), expected, "{case}: {order:#?}");
         }
     }
-    // If the money goes back before the sale is known, nothing is issued. So these orders begin with the sale.
+    // If the money went back before the sale is known, nothing is issued. So the sale always comes first here.
     for (case, rest, expected) in [
         ("a refund that failed", vec![at(5, Cause::Refund), failed(6)], &[1, 2][..]),
         ("refunded again", vec![at(5, Cause::Refund), failed(6), at(7, Cause::Refund)], &[]),
@@ -104,7 +104,7 @@ fn a_payment_that_was_authorised_sells_when_it_is_taken() {
     assert_eq!(world.products(), [1, 2]);
     world.report(&open);
     assert_eq!(world.products(), [1, 2]);
-    // In the opposite order, the order offers the keys.
+    // If the capture is reported first, the keys come with the report of the order.
     assert_eq!(World::of(&[captured(Vec::new()), open.clone()]).products(), [1, 2]);
     assert!(World::of(&[open, refunded(by_payment(), Extent::Full), captured(vec![offer(1, 2)])]).keys.is_empty());
 }
@@ -125,7 +125,7 @@ fn a_partial_refund_is_noted_once_whenever_the_sale_comes() {
     for order in orders(&[sale(), part("p1"), part("p2")]) {
         assert_eq!(World::of(&order).notes, 2 * 2, "two refunds, two keys: {order:#?}");
     }
-    // A refund of lines that is reported again under the same number is already known.
+    // If a refund of lines is reported again under the same number, it is already known.
     let line = || refunded(ChargeRef::Order(id("o")), returned("r1", &[("a", 1)]));
     assert_eq!(World::of(&[sale(), line(), line()]).notes, 2);
 }

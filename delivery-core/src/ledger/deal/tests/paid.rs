@@ -1,4 +1,4 @@
-//! Until when a product is paid, rule by rule.
+//! Tests each rule that says until when a product is paid.
 
 use super::world::*;
 use super::*;
@@ -62,7 +62,8 @@ fn a_product_without_a_key_of_the_subscription_gets_one() {
         || charged("o", 0, of_subscription(), vec![line("plan", 1, 1, period(0, 31)), line("book", 2, 1, Term::Once)]);
     let other = || charged("c2", 10, of_subscription(), vec![line("big", 3, 1, period(10, 41))]);
     for order in orders(&[both(), other(), paid("c3", 31, period(31, 59))]) {
-        // A book beside the plan keeps its own validity; the old plan ends with what was paid for it.
+        // A book that was sold together with the plan keeps its own validity. The old plan ends with the time that was
+        // paid for it.
         assert_eq!(World::of(&order).standing(), [(1, 62), (2, 365), (3, 44)], "{order:#?}");
     }
 }

@@ -13,13 +13,13 @@ fn word(at: i64, term: Term) -> Word {
     word
 }
 
-/// A charge that offers keys of these products, as if they were sold before.
+/// The charge in `report`, with ready keys of these products, as if the products were sold before.
 fn offered(report: Report, numbers: &[i64]) -> Report {
     let Report::Charged(charged) = report else { unreachable!("a charge") };
     Report::Charged(Charged { offers: numbers.iter().map(|number| offer(*number, 1)).collect(), ..charged })
 }
 
-/// A statement that the subscription that began with `order` sells `line` now.
+/// A statement about the subscription that began with `order`: it is for `line` now.
 fn sells(order: &str, (at, date): (i64, i64), line: Bought, offer: Offer) -> Report {
     let (links, term) = (Links { order: Some(id(order)), ..of_subscription() }, Term::Until(day(date)));
     Report::Told(Word { at: day(at), links, lines: vec![line], standing: Standing::Active, term, offers: vec![offer] })
@@ -52,12 +52,12 @@ fn what_is_refunded_takes_what_it_paid_for_along() {
 
 #[test]
 fn a_charge_that_names_no_product_pays_once_for_what_is_charged_again() {
-    // It does not pay for a book beside the plan.
+    // A later charge that names no product does not pay for a book that was sold once, together with the plan.
     let both = vec![line("plan", 1, 1, period(0, 31)), line("book", 2, 1, Term::Once)];
     let next = charged("c2", 31, of_subscription(), vec![unmapped("price", 1, period(31, 59))]);
     let world = World::of(&[charged("c1", 0, of_subscription(), both), offered(next, &[1, 2])]);
     assert_eq!(world.standing(), [(1, 62), (2, 365)]);
-    // The same if all known statements are about other things.
+    // The charge pays for the product sold before even if all known statements are about other things.
     let reports = [
         charged("o", 0, Links::default(), vec![line("v1", 1, 1, Term::Unsaid)]),
         offered(charged("c2", 31, of_subscription(), Vec::new()), &[1]),
@@ -68,7 +68,7 @@ fn a_charge_that_names_no_product_pays_once_for_what_is_charged_again() {
         world.retry();
         assert_eq!(world.standing(), [(1, 62)], "{order:#?}");
     }
-    // Nor does it pay for the book if the plan is mapped to no product.
+    // A later charge does not pay for the book either if the plan is mapped to no product.
     let plan = || unmapped("plan", 1, Term::Unsaid);
     let reports = [
         charged("o", 0, Links::default(), vec![plan(), line("book", 2, 1, Term::Unsaid)]),
@@ -121,12 +121,13 @@ fn an_order_that_begins_two_subscriptions_pays_for_each() {
             let mut world = World::of(&order);
             world.retry();
             let mut standing = world.standing();
-            // A charge that comes before its order is known has a key of its own, with the same expiry.
+            // If a charge is reported before its order, it has a key of its own, with the same expiry as the order's
+            // key.
             standing.dedup();
             assert_eq!(standing, expected, "{case}: {order:#?}");
         }
     }
-    // If both subscriptions are for one product, its key is valid as long as either pays.
+    // If both subscriptions are for the same product, its key is valid as long as one of them is paid.
     let one = vec![line("a", 1, 1, Term::Unsaid), line("b", 1, 1, Term::Unsaid)];
     let sold = || charged("o", 0, Links::default(), one.clone());
     for order in orders(&[sold(), monthly(), began("yearly", 0, 365, "b", 1)]) {
@@ -212,7 +213,7 @@ fn the_date_of_the_seller_stays_under_another_name_and_with_another_grace() {
     let sale = || charged("o", 0, of_subscription(), vec![line("plan", 1, 1, Term::Unsaid)]);
     let mut world = World::of(&[sale()]);
     world.keys.values_mut().for_each(|held| held.until = day(10));
-    // The same payment, under the name of its invoice.
+    // The same payment is reported again, under the name of its invoice.
     world.report(&Report::Linked(Links { order: Some(id("in_1")), is_first: true, ..of_subscription() }));
     assert_eq!(world.standing(), [(1, 10)]);
     let charge = || paid("c1", 0, period(0, 30));
@@ -294,7 +295,7 @@ fn a_word_whose_product_is_disputed_waits_for_what_the_dispute_is_about() {
         sells("o", (at, at + 30), sold, offer(number, 1))
     };
     let dispute = Report::Disputed(dispute(ChargeRef::Order(id("c2")), "d", Vec::new()));
-    // The charge `c2` may be for either product until the last statement is known.
+    // Until the last statement is known, the charge `c2` may be for either product.
     let mut world = World::of(&[word(0, 1), bare("c1", 45), bare("c2", 90), dispute, word(30, 2), word(60, 1)]);
     world.retry();
     assert_eq!(world.products(), [2]);

@@ -1,4 +1,4 @@
-//! What the seller sets is kept.
+//! Tests that the deal keeps what the seller sets.
 
 use super::world::*;
 use super::*;

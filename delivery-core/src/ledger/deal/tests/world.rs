@@ -1,4 +1,4 @@
-//! Keys, as far as a deal changes them, and short functions that make reports.
+//! A simple substitute for the store, which carries out a deal's steps on keys, and short functions that make reports.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) struct World {
     pub(super) keys: BTreeMap<KeyId, Held>,
     pub(super) waiting: Vec<Report>,
     pub(super) notes: usize,
-    /// The number of pieces whose uses were added to keys.
+    /// The number of pieces whose uses were added to keys that existed already.
     pub(super) added: u64,
 }
 
@@ -54,7 +54,7 @@ impl World {
         came
     }
 
-    /// Whether an order lacks nothing.
+    /// Whether an order lacks no product.
     pub(super) fn serves(&self, order: &str) -> bool {
         self.deal.serves(&View::of(&self.deal, GRACE), order)
     }
@@ -171,7 +171,7 @@ pub(super) fn charged(order: &str, at: i64, links: Links, lines: Vec<Bought>) ->
     })
 }
 
-/// References of a charge of the subscription.
+/// References that name only the subscription.
 pub(super) fn of_subscription() -> Links {
     Links { subscription: Some(id("sub")), ..Links::default() }
 }
@@ -220,7 +220,7 @@ pub(super) fn disputed(number: &str) -> Report {
     Report::Disputed(dispute(by_payment(), number, Vec::new()))
 }
 
-/// A dispute about these lines; about all of the charge if there are none.
+/// A dispute about these lines. If there are none, the dispute is about the whole charge.
 pub(super) fn dispute(of: ChargeRef, number: &str, lines: Vec<Returned>) -> Dispute {
     let extent = if lines.is_empty() { Extent::Full } else { Extent::Lines { refund: String::new(), lines } };
     Dispute { number: Some(number.to_owned()), extent, ..Dispute::from(of) }
@@ -234,7 +234,7 @@ pub(super) fn won(number: &str) -> Report {
     })
 }
 
-/// The end of a dispute that does not say which one.
+/// The report that a dispute has ended, which does not say which dispute.
 pub(super) fn ended(of: ChargeRef, end: &str) -> Dispute {
     Dispute { end: Some(end.to_owned()), ..Dispute::from(of) }
 }

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::key::LimitChange;
 
-/// A step on one of keys 0 to 5: an issue, or a change. Two of the keys are issued by hand, and two for each of two
-/// orders.
+/// A step on one of the keys 0 to 5: the key is issued or changed. Two of the keys are issued by hand, and two for each
+/// of two orders.
 #[derive(Debug, Clone)]
 enum Step {
     Issue(u8),

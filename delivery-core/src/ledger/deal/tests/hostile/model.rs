@@ -1,5 +1,6 @@
-//! What was paid, read from the reports as simply as possible. The number in a name is that of a sale: `s2` is the
-//! order of sale 2, `p2` its payment, `o0` another name of sale 0. Names belong together once a report says so.
+//! A model that determines what was paid, read from the reports as simply as possible. The number in a name is that of
+//! a sale: `s2` is the order of sale 2, `p2` is its payment, and `o0` is another name of sale 0. Two names belong
+//! together once a report says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +27,7 @@ impl<'r> Model<'r> {
         self.0.iter().any(|report| is_in(report, one) && is_in(report, other))
     }
 
-    /// The reports of a sale that was paid, at once or by a capture.
+    /// The charges that report a sale as paid. A charge that is only authorised counts once a capture was reported.
     fn charges(&self, sale: usize) -> Vec<&'r Charged> {
         let is_captured = self.0.iter().any(|report| matches!(report, Report::Captured(_)));
         let charged =
@@ -71,7 +72,7 @@ impl<'r> Model<'r> {
         self.charges(sale).iter().flat_map(|charged| &charged.lines).collect()
     }
 
-    /// The lines that pay for a product: all lines if none names a product.
+    /// The lines that pay for a product. If no line names a product, these are all lines.
     fn lines_of(&self, sale: usize, product: i64) -> Vec<&'r Bought> {
         let lines = self.lines(sale);
         let is_bare = lines.iter().all(|line| line.product.is_none());
@@ -82,8 +83,9 @@ impl<'r> Model<'r> {
         self.lines_of(sale, product).iter().any(|line| line.term == Term::Once)
     }
 
-    /// What a sale pays for: the products that it names; else those of the newest statement by then; else those of the
-    /// sale before it that were not sold only once. A period that is over pays for nothing.
+    /// What a sale pays for. The first of these that is not empty counts: the products that the sale names; those that
+    /// the newest statement by that time names; those of the sale before it, without the ones that were sold only once.
+    /// A period that is over pays for nothing.
     pub(super) fn products(&self, sale: usize) -> BTreeSet<i64> {
         let (lines, Some(at)) = (self.lines(sale), self.at(sale)) else { return BTreeSet::new() };
         let is_now = |line: &&Bought| !self.is_member(sale) || line.term.end().is_none_or(|end| end > at);
@@ -143,9 +145,9 @@ impl<'r> Model<'r> {
         lost.len() > ends.len() && lost.values().any(|lines| lines.is_empty() || lines.iter().any(is_ours))
     }
 
-    /// The latest expiry that anything could justify: the product's own validity, or the grace after the latest of an
-    /// end that the sale names, the end of a trial, a date with no other sale before it, the end of a calendar period,
-    /// and the beginning of the next sale that was not refunded.
+    /// The latest expiry that anything could justify. This may be the product's own validity. It may also be the grace
+    /// after the latest of these: an end that the sale names, the end of a trial, a date with no other sale before it,
+    /// the end of a calendar period, and the beginning of the next sale that was not refunded.
     pub(super) fn paid_until(&self, sale: usize, product: i64, payers: &[usize], left: &[usize]) -> DateTime<Utc> {
         let at = self.at(sale).unwrap();
         let own = at + TimeDelta::days(OWN[usize::try_from(product).unwrap()]);

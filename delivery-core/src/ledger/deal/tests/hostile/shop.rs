@@ -1,4 +1,4 @@
-//! What platforms report, made from a few numbers.
+//! Makes the reports of a platform from a few random numbers.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -7,16 +7,17 @@ use super::{ALONE, OWN};
 use crate::ledger::deal::tests::world::*;
 use crate::ledger::deal::*;
 
-/// How a platform names things.
+/// The way in which a platform names sales, subscriptions and money in its reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// Charges name products and the subscription; refunds name the order. Some products are not mapped.
     Orders,
-    /// Charges are invoices; the first one is an order too. Refunds name the payment, which may be reported separately.
+    /// Charges are invoices. The first charge is an order too. Refunds name the payment; which charge it paid may be
+    /// reported separately.
     Invoices,
     /// Charges name no product, but statements do. The first charge names no subscription.
     Bare,
-    /// Only other reports say that orders belong to the subscription.
+    /// Charges do not name the subscription. Only other reports say that the orders belong to it.
     Linked,
 }
 
@@ -37,7 +38,7 @@ fn bought(line: i64, of: Option<i64>, term: Term) -> Bought {
     Bought { line, names, product: of.map(product), pieces: 2, amount: None, term, own }
 }
 
-/// The day and the lines of a sale. The book, product 3, is only sold by the first sale and by the sale `ALONE`.
+/// The day and the lines of a sale. Only the first sale and the sale `ALONE` sell the book, which is product 3.
 fn sold(way: Way, sale: usize, (later, products, is_bare, terms): (i64, u8, bool, Terms)) -> (i64, Vec<Bought>) {
     let (at, is_edge) = (10 + 30 * i64::try_from(sale).unwrap() + later, sale == 0 || sale == ALONE);
     let term = |product: i64| {
@@ -87,7 +88,7 @@ impl Shop {
         Charged { order: id(&order), at, stands_at, is_open, links, lines, offers: Vec::new(), missing: None }
     }
 
-    /// What is reported besides charges: the capture of the sale `ALONE`, and which names belong together.
+    /// What is reported in addition to charges: the capture of the sale `ALONE`, and which names belong together.
     fn beside(&self) -> Vec<Report> {
         let captured = Captured {
             payment: id("p4"),
@@ -117,7 +118,7 @@ impl Shop {
         told
     }
 
-    /// What becomes of the money of a sale, or a statement about the subscription.
+    /// A report of what became of the money of a sale, or a statement about the subscription.
     fn fact(&self, number: usize, (kind, sale, at, until, product): Fact) -> Option<Report> {
         let (is_even, by_payment) = (at % 2 == 0, self.way == Way::Invoices);
         let order = ChargeRef::Order(id(&format!("s{sale}")));
