@@ -1,13 +1,13 @@
 //! Time as an input.
 //!
-//! Nothing in this crate asks the operating system for the time except [`SystemClock`]. Rules take an instant as an
-//! argument; everything else holds an [`Arc<dyn Clock>`](Clock). A test replaces the clock and runs through five days
+//! Only [`SystemClock`] asks the operating system for the time. Rules take an instant as an argument, and everything
+//! else in this crate holds an [`Arc<dyn Clock>`](Clock). A test can thus replace the clock, and run through five days
 //! of mail retries in a millisecond.
 //!
 //! # Implementing `Clock`
 //!
-//! `now` may jump in either direction (an operator sets the clock, a leap second is smeared); `monotonic` may not go
-//! back. Limits are measured on `monotonic`, expiry on `now`.
+//! `now` may jump in either direction, for example when an operator sets the clock or a leap second is smeared.
+//! `monotonic` must never go back. Limits are measured on `monotonic`, and expiry on `now`.
 //!
 //! ```
 //! use std::time::Duration;

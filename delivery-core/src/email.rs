@@ -11,26 +11,30 @@ use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 
 use crate::text::{Invalid, is_invisible};
 
-/// The longest address SMTP can carry in a path of 256 octets with its angle brackets (RFC 5321, 4.5.3.1.3).
+/// The maximum length of an address, in bytes. SMTP limits a path to 256 octets (RFC 5321, 4.5.3.1.3), and the angle
+/// brackets around the address take two of them.
 const MAX_BYTES: usize = 254;
-/// The longest local part (RFC 5321, 4.5.3.1.1).
+/// The maximum length of the local part, which is the part before the `@`, in bytes (RFC 5321, 4.5.3.1.1).
 const MAX_LOCAL: usize = 64;
 
-/// What the address of an erased customer ends with.
+/// The end of every address that replaces the address of an erased buyer.
 const ERASED: &str = "@erased.invalid";
 
 const EXPECTED: Invalid = Invalid::expected("must be an e-mail address such as buyer@example.com");
 
 /// An e-mail address a key can be sent to.
 ///
-/// An address has at most 254 bytes and one `@`. The local part has at most 64 bytes: ASCII characters that RFC 5322
-/// allows in an atom, letters, marks and digits of any script (RFC 6531), and dots. It does not begin with a dot, but
-/// dots may follow each other or end it, as in addresses that Japanese carriers gave out. It is normalised to NFC and
-/// otherwise kept as written. The domain is a DNS host name with at least one dot, in lower case and with its labels in
-/// ASCII form (`bücher.example` becomes `xn--bcher-kva.example`). Display names, quoted local parts, IP addresses,
-/// control and format characters are refused, so that an address cannot inject a header, a second recipient or an SMTP
-/// command. White space, line breaks and zero-width characters around an address are dropped, because copying often
-/// adds them.
+/// An address has at most 254 bytes and one `@`. Display names, quoted local parts, IP addresses, control characters
+/// and format characters are refused, so that an address cannot inject a header, a second recipient or an SMTP command.
+/// White space, line breaks and zero-width characters around an address are dropped, because copying often adds them.
+///
+/// The local part, before the `@`, has at most 64 bytes. It may contain the ASCII characters that RFC 5322 allows in an
+/// atom, letters, marks and digits of any script (RFC 6531), and dots. It does not begin with a dot. Dots may follow
+/// each other or end the local part, as in addresses that Japanese carriers gave out. The local part is normalised to
+/// NFC and otherwise kept as written.
+///
+/// The domain, after the `@`, is a DNS host name with at least one dot. It is kept in lower case and with its labels in
+/// ASCII form: `bücher.example` becomes `xn--bcher-kva.example`.
 ///
 /// `Debug` shows only the domain, because logs are often kept longer than personal data should be.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,8 +47,8 @@ impl Email {
         &self.0
     }
 
-    /// Compares two addresses, ignoring the case of ASCII letters. Buyers do not care about case, and hardly any mail
-    /// server does (RFC 5321, 2.4).
+    /// Compares two addresses, ignoring the case of ASCII letters. Buyers pay no attention to case, and hardly any mail
+    /// server distinguishes it (RFC 5321, 2.4).
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
@@ -67,8 +71,8 @@ impl Email {
         self.0.rsplit_once('@').map_or("", |(local, _)| local)
     }
 
-    /// Returns the part before the `@` as SMTP commands and e-mail headers need it: quoted if its dots require that
-    /// (RFC 5321, 4.1.2).
+    /// Returns the part before the `@` in the form that SMTP commands and e-mail headers need. The part is put in
+    /// quotation marks if its dots require that (RFC 5321, 4.1.2).
     #[must_use]
     pub fn quoted_local(&self) -> Cow<'_, str> {
         let local = self.local();
@@ -96,7 +100,7 @@ impl FromStr for Email {
             return Err(EXPECTED);
         }
         let address = format!("{local}@{}", host_name(domain)?);
-        // The ASCII form of a domain can be longer than the form that was parsed.
+        // The ASCII form of a domain can be longer than the form that was parsed, so the length is checked again.
         if address.len() > MAX_BYTES { Err(EXPECTED) } else { Ok(Self(address)) }
     }
 }
@@ -123,15 +127,16 @@ pub(crate) fn is_dot_atom(local: &str) -> bool {
     local.len() <= MAX_LOCAL && local.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atext))
 }
 
-/// Like [`is_dot_atom`], but also accepts letters, marks and digits beyond ASCII, and dots anywhere but at the
-/// beginning. RFC 6531, 3.3, also allows symbols and spaces; they are refused here.
+/// Whether the text is accepted as the part before the `@`. This accepts all that [`is_dot_atom`] accepts. It also
+/// accepts letters, marks and digits beyond ASCII, and dots anywhere but at the beginning. Symbols and spaces beyond
+/// ASCII are refused, although RFC 6531, 3.3, allows them.
 fn is_local_part(local: &str) -> bool {
     let word = |c: char| {
         let category = CodePointMapData::<GeneralCategory>::new().get(c);
         GeneralCategoryGroup::Letter
             .union(GeneralCategoryGroup::Mark)
             .union(GeneralCategoryGroup::DecimalNumber)
-            // For example the Chinese zero.
+            // This group contains the Chinese zero, for example.
             .union(GeneralCategoryGroup::LetterNumber)
             .contains(category)
     };

@@ -5,8 +5,9 @@
 //!
 //! # Implementing `Entropy`
 //!
-//! Fill every byte. An implementation used in production must be unpredictable: a key's id consists of a timestamp and
-//! 74 random bits. Ids must not repeat, but a guessed id does not help to forge a key, because a key carries a MAC.
+//! Fill every byte. In production, the bytes must be unpredictable, because generated secrets consist of them. Ids of
+//! keys must not repeat: each consists of a timestamp and 74 random bits. Guessing an id does not help to forge a key,
+//! because a key carries a MAC.
 //!
 //! ```
 //! use delivery_core::Entropy;

@@ -101,8 +101,8 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// Formats an error and its causes, separated by colons, for a log or an operator. A cause that the text already ends
-/// with is not repeated.
+/// Formats an error and its causes, separated by colons, for a log or an operator. A cause is left out if the text
+/// before it already ends with it.
 #[must_use]
 pub fn explain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());

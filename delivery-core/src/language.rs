@@ -17,8 +17,8 @@ impl Language {
         &self.0
     }
 
-    /// Returns the tag and its fallbacks, the closest first, such as `zh-hant-tw`, `zh-hant`, `zh`: the lookup of
-    /// [RFC 4647](https://www.rfc-editor.org/rfc/rfc4647#section-3.4).
+    /// Returns the tag and its fallbacks, the closest first: for example `zh-hant-tw`, `zh-hant`, `zh`. This is the
+    /// lookup of [RFC 4647](https://www.rfc-editor.org/rfc/rfc4647#section-3.4).
     pub fn lookup(&self) -> impl Iterator<Item = &str> {
         std::iter::successors(Some(self.as_str()), |tag| tag.rsplit_once('-').map(|(shorter, _)| shorter))
     }

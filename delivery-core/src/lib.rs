@@ -29,7 +29,7 @@
 //! # }
 //! ```
 //!
-//! Mount it with `delivery-axum` or `delivery-rocket`. Five types are all that a host application begins with:
+//! Mount the service with `delivery-axum` or `delivery-rocket`. A host application begins with only five types:
 //!
 //! | type | what it is |
 //! |---|---|
@@ -39,7 +39,7 @@
 //! | [`Running`] | the started service, which sends e-mails until it is stopped |
 //! | [`Error`] | why a use case did not do what was asked |
 //!
-//! Everything else is in its module. The modules, lowest layer first:
+//! All other types are in the modules. These are, lowest layer first:
 //!
 //! | module | contents |
 //! |---|---|
@@ -60,7 +60,7 @@
 //!
 //! # Features
 //!
-//! All features are additive and off by default. None changes a signature.
+//! All features are additive and off by default. No feature changes the signature of a function.
 //!
 //! * `sqlite`: `store::SqliteStore`, a durable store in one file.
 //! * `postgres`: `store::PostgresStore`, a store that many servers share.

@@ -10,8 +10,8 @@ use futures_util::stream::FuturesUnordered;
 use tokio::net::lookup_host;
 use tokio::time::sleep;
 
-/// Connects to a host. Tries its addresses one after the other, each with a short head start before the next (RFC
-/// 8305).
+/// Connects to a host. Tries its addresses one after the other. Each address has a short head start before the next one
+/// is tried as well (RFC 8305).
 #[cfg(feature = "smtp")]
 pub(crate) async fn connect(host: &str, port: u16) -> io::Result<tokio::net::TcpStream> {
     connect_to_any(addresses(host, port).await?).await
@@ -47,8 +47,9 @@ fn in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     ordered
 }
 
-/// Returns the result of the first attempt that succeeds. The next attempt starts after `head_start`, or as soon as an
-/// attempt fails. If all attempts fail, returns the error of the first failure.
+/// Makes one attempt for each candidate, and returns the result of the first attempt that succeeds. The next attempt
+/// starts after `head_start`, or as soon as an attempt fails. If all attempts fail, returns the error of the first
+/// failure.
 pub(crate) async fn race<C, T, E, F: Future<Output = Result<T, E>>>(
     head_start: Duration,
     first: C,
@@ -88,7 +89,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_first_that_answers_wins_and_a_dead_one_holds_nobody_up() {
         const HEAD_START: Duration = Duration::from_millis(250);
-        // What an attempt does: it never ends, fails or succeeds; and after how many milliseconds.
+        // What an attempt does, and after how many milliseconds. It fails, succeeds or, with `None`, never ends.
         type Does = (Option<Result<&'static str, &'static str>>, u64);
         let attempt = |(does, after): Does| async move {
             sleep(Duration::from_millis(after)).await;

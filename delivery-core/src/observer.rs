@@ -1,8 +1,8 @@
 //! Tells the host application what has happened.
 //!
-//! An [`Observer`] is told of each event after the commit that made it true. Observers run in a thread of their own,
-//! behind a queue of [`QUEUE`] events, so that a slow observer delays no request. When the queue is full, events are
-//! dropped and [counted](crate::Delivery::dropped_events). Each event is delivered at most once, and events that wait
+//! An [`Observer`] is told of each event, after the commit that made the event true. Observers run in a thread of their
+//! own, behind a queue of [`QUEUE`] events, so that a slow observer delays no request. When the queue is full, events
+//! are dropped and [counted](crate::Delivery::dropped_events). Each event is delivered at most once. Events that wait
 //! in the queue are lost when the process dies. Work that must not be lost belongs in the host application's own
 //! transaction.
 //!
@@ -40,18 +40,19 @@ use crate::ledger::MessageKind;
 use crate::telemetry;
 use crate::throttle::Throttle;
 
-/// How many events may wait for the observers: what a busy server produces in some seconds, a few megabytes.
+/// The maximum number of events that wait for the observers. A busy server produces this many events in some seconds,
+/// and they take a few megabytes.
 pub const QUEUE: usize = 16_384;
 
-/// How long a flush waits before it tries again, while the queue is full.
+/// How long a flush waits before it tries again to enter a full queue.
 const FLUSH_AGAIN: Duration = Duration::from_millis(5);
 
 /// Something that has happened. Later versions may add kinds.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
-    /// A key was issued: for an order, by hand, or in a transaction of the host application, once it has called
-    /// [`committed`](crate::Delivery::committed).
+    /// A key was issued: for an order, by hand, or in a transaction of the host application. In the last case, the
+    /// event is sent when the host application calls [`committed`](crate::Delivery::committed).
     Issued {
         /// The new key.
         key: Key,
@@ -125,7 +126,7 @@ struct Queue {
 
 enum Told {
     Event(Event),
-    /// Is answered once all earlier events have been handled.
+    /// Asks for an answer as soon as all earlier events have been handled.
     Flush(oneshot::Sender<()>),
 }
 
@@ -172,12 +173,12 @@ impl Observers {
         let Some(queue) = &self.0 else { return };
         let (told, flushed) = oneshot::channel();
         let mut told = Told::Flush(told);
-        // The queue may be full.
+        // As long as the queue is full, try again.
         while let Err(std::sync::mpsc::TrySendError::Full(back)) = queue.sender.try_send(told) {
             told = back;
             tokio::time::sleep(FLUSH_AGAIN).await;
         }
-        // An error means that the thread could not be started.
+        // An error means that the thread of the observers does not run, so there is nothing to wait for.
         let _ = flushed.await;
     }
 }
@@ -187,7 +188,7 @@ fn tell(observers: &[Arc<dyn Observer>], events: &Receiver<Told>) {
         let event = match told {
             Told::Event(event) => event,
             Told::Flush(flushed) => {
-                // The caller of `flush` may have been cancelled.
+                // An error only means that the caller of `flush` was cancelled and needs no answer.
                 let _ = flushed.send(());
                 continue;
             }

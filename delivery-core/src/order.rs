@@ -12,15 +12,15 @@ crate::text::line_type! {
 }
 
 crate::text::line_type! {
-    /// The platform that an order number comes from, so that two platforms can use the same number: 1 to 64 characters
-    /// without control characters.
+    /// The platform that an order number comes from: 1 to 64 characters without control characters. It tells apart
+    /// orders of two platforms that use the same number.
     Source, 64
 }
 
 /// Identifies one order, no matter how often and through which channel it is reported.
 ///
-/// An order reference and a product identify a purchase: at most one key is ever issued for each (source, order,
-/// product).
+/// An order reference and a product together identify a purchase. For each purchase, that is for each (source, order,
+/// product), at most one key is ever issued.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "a pair; a host writes it as a literal")]
 pub struct OrderRef {

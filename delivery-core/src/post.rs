@@ -126,7 +126,7 @@ impl Post {
         Self { id, facts }
     }
 
-    /// Returns everything but the number.
+    /// Returns all properties of the post except its number.
     #[must_use]
     pub fn facts(&self) -> &NewPost {
         &self.facts

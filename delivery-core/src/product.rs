@@ -15,7 +15,7 @@ use crate::language::Language;
 use crate::terms::OwnTerms;
 use crate::text::{Invalid, line, prose};
 
-/// The largest content of a product or post, in bytes: 1 MiB.
+/// The maximum length of the content of a product or post, in bytes: 1 MiB.
 pub const MAX_CONTENT: usize = 1 << 20;
 
 /// A product's number, 1 or more, assigned by the catalog.
@@ -38,8 +38,8 @@ pub struct NewProduct {
 
 /// A product that can be sold and fetched.
 ///
-/// A catalog should return the same `Arc<Product>` each time where possible: the product caches its encoded response,
-/// so that a fetch does not copy the content.
+/// A catalog should return the same `Arc<Product>` each time where possible. The product caches its encoded response,
+/// and a fetch that finds the response in the cache does not copy the content.
 #[derive(Debug, Clone)]
 pub struct Product {
     id: ProductId,
@@ -243,7 +243,7 @@ impl Product {
         self.is_archived
     }
 
-    /// Returns everything but the number and whether the product is archived.
+    /// Returns all properties of the product except its number and whether it is archived.
     #[must_use]
     pub fn facts(&self) -> &NewProduct {
         &self.facts
@@ -285,7 +285,7 @@ impl Product {
         self.facts.price
     }
 
-    /// Returns the terms of the keys issued for this product. The default terms apply where a term is unset.
+    /// Returns the terms of the keys issued for this product. For a term that is unset, the default terms apply.
     #[must_use]
     pub fn terms(&self) -> OwnTerms {
         self.facts.terms
@@ -309,8 +309,8 @@ impl Product {
         &self.facts.refs
     }
 
-    /// Returns the encoded response for this product. It is created on first use and cached, because escaping 2 KB
-    /// costs half as much as a request.
+    /// Returns the encoded response for this product. The response is created on first use and cached, because creating
+    /// it is slow: to escape 2 KB of content costs half as much time as a whole request.
     pub(crate) fn encoded(&self, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
         self.encoded.get_or_init(|| encode(self)).clone()
     }

@@ -1,4 +1,5 @@
-//! Hides keys and e-mail addresses in text from outside, such as a platform's order number or the message of a panic.
+//! Hides keys and e-mail addresses in text that comes from outside, such as a platform's order number, or that may
+//! quote such text, such as the message of a panic.
 //!
 //! Keys and addresses may be encoded. They are searched for in the [decoded] text and hidden at their places in the
 //! original text. The replies of mail servers do not pass through here: `mail::smtp` repeats only their codes.
@@ -48,7 +49,7 @@ pub fn redacted(text: &str) -> String {
     shown.replace(char::is_control, " ")
 }
 
-/// Returns why a task has ended, redacted, because the message of a panic may quote anything.
+/// Returns why a task has ended. The text is redacted, because the message of a panic may quote anything.
 pub(crate) fn why(ended: &JoinError) -> String {
     redacted(&ended.to_string())
 }

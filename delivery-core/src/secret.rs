@@ -9,11 +9,11 @@ use zeroize::Zeroizing;
 
 use crate::text::Invalid;
 
-/// The shortest accepted secret, in characters.
+/// The minimum length of a secret, in characters.
 pub const MIN_SECRET: usize = 16;
 
-/// An estimate below this number of bits means that a secret may be guessable. NIST SP 800-131A requires 112 bits for a
-/// key, which leaves a margin.
+/// The number of bits that a secret should have by estimate, so that it cannot be guessed. NIST SP 800-131A requires
+/// 112 bits for a key, which leaves a margin.
 const STRONG: f64 = 112.0;
 
 const EXPECTED: Invalid = Invalid::expected("must be at least 16 characters without control characters");
@@ -30,8 +30,8 @@ pub struct AdminToken(Digested);
 #[derive(Clone)]
 pub struct SigningSecret(Zeroizing<String>);
 
-/// A secret of which only the SHA-256 digest is kept. Comparing digests takes the same time, whatever the length of the
-/// presented secret and wherever it differs.
+/// A secret of which only the SHA-256 digest is kept. Comparing digests always takes the same time. The time depends
+/// neither on the length of the presented secret nor on where the two secrets differ.
 #[derive(Clone)]
 struct Digested([u8; 32]);
 
@@ -106,7 +106,7 @@ impl FromStr for WebhookSecret {
 impl FromStr for AdminToken {
     type Err = Invalid;
 
-    /// Accepts only a token that can follow `Authorization: Bearer` unchanged.
+    /// Accepts a token only if it can follow `Authorization: Bearer` unchanged.
     fn from_str(token: &str) -> Result<Self, Invalid> {
         const EXPECTED: Invalid = Invalid::expected("must be at least 16 characters of visible ASCII without spaces");
         let visible = token.bytes().all(|byte| byte.is_ascii_graphic());

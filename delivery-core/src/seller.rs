@@ -42,8 +42,9 @@ use crate::secret::AdminToken;
 /// `Origin`. They accept only JSON, which an HTML form on another site cannot send.
 #[async_trait]
 pub trait Seller: Debug + Send + Sync + 'static {
-    /// Returns who the caller is, for the audit log; `None` for a 401 response. It is called after the rate limit per
-    /// client address. The time it takes must not reveal anything about the caller.
+    /// Returns the caller as the audit log shows it. Returns `None` if the caller is no seller, and the response is
+    /// then 401. This method is called after the rate limit per client address was checked. The time that it takes must
+    /// not reveal anything about the caller.
     async fn authenticate(&self, head: &Head<'_>) -> Option<Actor>;
 
     /// Returns the tokens that the desk's sign-in form accepts. With `None`, the default, the desk has no sign-in form:
@@ -54,7 +55,7 @@ pub trait Seller: Debug + Send + Sync + 'static {
     }
 }
 
-/// The head of a request, from which a seller is identified.
+/// The head of a request, by which a seller is identified.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Head<'c> {

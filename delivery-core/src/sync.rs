@@ -1,5 +1,5 @@
-//! Locks, atomics and channels: those of the standard library and Tokio or, with `--cfg shuttle`, those of a scheduler
-//! that runs a test in many interleavings. To run such tests:
+//! Locks, atomics and channels. Normally they are those of the standard library and Tokio. With `--cfg shuttle`, they
+//! are those of a scheduler that runs a test in many interleavings of its threads. To run such tests:
 //! `cargo rustc -p delivery-core --lib --profile test -- --cfg shuttle`.
 
 #[cfg(not(shuttle))]
@@ -60,7 +60,7 @@ pub(crate) mod task {
 #[cfg(all(test, shuttle))]
 pub(crate) fn interleave(schedules: usize, test: impl Fn() + Send + Sync + 'static) {
     let mut config = shuttle::Config::new();
-    // Hashing and formatting need more than shuttle's 32 KiB.
+    // Hashing and formatting need a larger stack than shuttle's 32 KiB.
     config.stack_size = 1 << 20;
     shuttle::Runner::new(shuttle::scheduler::RandomScheduler::new(schedules), config).run(test);
 }

@@ -1,6 +1,7 @@
 //! Metrics, recorded with the `metrics` crate. Nothing is recorded unless the host application installs a recorder.
 //!
-//! The number of label values does not grow with users: endpoints, codes and outcomes have few values.
+//! Labels are only endpoints, statuses, codes, platforms and outcomes, which have few values. The number of label
+//! values therefore does not grow with the number of users.
 
 use std::time::Duration;
 

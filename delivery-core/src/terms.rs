@@ -7,9 +7,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::clock::whole_seconds;
 use crate::text::Invalid;
 
-/// The longest validity in days: a century.
+/// The maximum validity of a key, in days: a century.
 pub const MAX_DAYS: u16 = 36_500;
-/// The largest use limit, apart from "unlimited": what a signed 32-bit column can hold.
+/// The maximum number of uses in a use limit. A signed 32-bit column of a database cannot hold more.
 pub const MAX_USES: u32 = i32::MAX as u32;
 
 /// The expiry shown for a key that never expires, `9999-12-31T23:59:59Z`: the last second that RFC 3339 can express.
@@ -54,7 +54,8 @@ pub struct Terms {
     pub limit: UseLimit,
 }
 
-/// Terms that may be unset. A term that a request leaves unset is taken from the product, else from the default terms.
+/// Terms that may be unset. If a request leaves a term unset, the term of the product applies. If the product leaves it
+/// unset too, the default term applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[expect(clippy::exhaustive_structs, reason = "mirrors `Terms`")]
 pub struct OwnTerms {
@@ -149,7 +150,7 @@ impl Uses {
         self.0.get()
     }
 
-    /// Returns the sum, at most [`MAX_USES`].
+    /// Returns the sum of two numbers of uses, but at most [`MAX_USES`].
     #[must_use]
     pub fn saturating_add(self, more: Self) -> Self {
         let sum = self.0.saturating_add(more.get());

@@ -39,8 +39,8 @@ pub(crate) fn is_invisible(c: char) -> bool {
 pub(crate) const UNESCAPED: &str = "has a user name or a password with a character that must be percent-encoded: \
     / is %2F, ? is %3F, # is %23, @ is %40";
 
-/// Whether the password in a URL seems to contain an unescaped `/`, `?` or `#`: the host would end there, but an `@`
-/// follows.
+/// Whether the password in a URL seems to contain an unescaped `/`, `?` or `#`. Such a character ends the host of a
+/// URL, but in this URL an `@` follows it.
 #[cfg(any(feature = "postgres", feature = "redis", feature = "smtp"))]
 pub(crate) fn is_cut_short(url: &str) -> bool {
     let cut = url.split_once("://").and_then(|(_, rest)| rest.split_once(['/', '?', '#']));
@@ -53,8 +53,8 @@ pub(crate) fn prose(text: &str) -> bool {
 }
 
 /// Defines a type for one line of text: 1 to `$max` characters without control characters, kept as written and compared
-/// exactly. `but` takes an additional rule: its words for the error message, and a function that returns whether a text
-/// is refused.
+/// exactly. An additional rule may follow after `but`. The rule consists of words for the error message, and of a
+/// function that returns whether a text is refused.
 macro_rules! line_type {
     ($(#[$doc:meta])* $name:ident, $max:literal $(, but $unless:literal, $is_refused:path)?) => {
         $(#[$doc])*
@@ -95,14 +95,14 @@ macro_rules! line_type {
 }
 pub(crate) use line_type;
 
-/// Gives the variants of an enum their names, for stores and the API: `as_str`, `FromStr` and `ALL`.
+/// Gives each variant of an enum a name for stores and the API. Defines `as_str`, `FromStr` and `ALL`.
 macro_rules! names {
     ($type:ident, $expected:literal, { $($variant:ident = $name:literal),+ $(,)? }) => {
         impl $type {
             /// Every variant.
             pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Returns the name, on the wire and in a store.
+            /// Returns the name of the variant in the API and in stores.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self {
@@ -142,7 +142,8 @@ macro_rules! serde_as_text {
 }
 pub(crate) use serde_as_text;
 
-/// Implements serde for types that `$read` makes from a number and `$show` converts back.
+/// Implements serde for a type that is written as a number. `$read` makes the type from a number, and `$show` converts
+/// it back.
 macro_rules! serde_as_number {
     ($type:ty, $number:ty, $read:expr, $show:expr) => {
         impl serde::Serialize for $type {

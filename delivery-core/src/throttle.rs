@@ -1,5 +1,5 @@
-//! Limits a log line to one a second. A failure that affects many requests at once is then logged once, with the number
-//! of suppressed lines.
+//! Limits how often a log line is written: at most once a second. A failure that affects many requests at once is then
+//! logged once, with the number of suppressed lines.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,7 +21,8 @@ impl Throttle {
         Self { next: AtomicU64::new(0), suppressed: AtomicU64::new(0) }
     }
 
-    /// Returns the number of lines suppressed since the last one if a line may be written now, `None` otherwise.
+    /// Decides whether a line may be written now. If so, returns the number of lines that were suppressed since the
+    /// last written line. Otherwise counts the line as suppressed and returns `None`.
     pub(crate) fn admit(&self) -> Option<u64> {
         self.admit_at(u64::try_from(SystemClock.monotonic().as_millis()).unwrap_or(u64::MAX))
     }

@@ -1,9 +1,10 @@
-//! Memory for request bodies of unauthenticated senders.
+//! Memory for request bodies whose senders are not authenticated yet.
 //!
-//! A body can be authenticated only once it is complete. Until then it counts against one budget. When the budget is
-//! exceeded, the body that has been open longest is dropped: it may be held open to fill memory. A body that arrives as
-//! fast as platforms send it is complete before that, unless somebody sends a whole budget of bytes within the few
-//! round trips that the body takes.
+//! A body can be authenticated only once it is complete. Until then, its memory counts against a budget that all such
+//! bodies share. When the budget is exceeded, the body that has been open longest is dropped, because its sender may
+//! hold it open to fill the memory. A body that arrives as fast as platforms send it is complete before it would be
+//! dropped. It can be dropped only if somebody sends a whole budget of bytes within the few round trips that the body
+//! takes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,14 +20,15 @@ pub(crate) struct BodyBudget {
 
 #[derive(Debug, Default)]
 struct Open {
-    /// By number, and so in the order in which they were begun.
+    /// The bodies by number. Numbers are assigned in the order in which bodies are begun.
     bodies: BTreeMap<u64, Blocks>,
     begun: u64,
     /// The memory of all bodies together, in bytes.
     held: usize,
 }
 
-/// A body in blocks of one size. A single buffer that grows would be copied repeatedly and fragment the memory.
+/// A body, stored in blocks of equal size. A single buffer that grows would be copied repeatedly and fragment the
+/// memory.
 #[derive(Debug, Default)]
 struct Blocks(Vec<Vec<u8>>);
 
@@ -66,7 +68,7 @@ impl Blocks {
 }
 
 impl BodyBudget {
-    /// The default limit, in bytes: room for five hundred orders of the greatest length.
+    /// The default limit, in bytes. Five hundred orders of the greatest length fit into it.
     pub(crate) const DEFAULT: usize = 32 << 20;
 
     pub(crate) fn new(limit: usize) -> Self {
@@ -87,8 +89,8 @@ impl BodyBudget {
 }
 
 impl Kept<'_> {
-    /// Adds a piece that has arrived. While the budget is exceeded, drops the body that has been open longest, which
-    /// may be this one.
+    /// Adds a part of the body that has arrived. While the budget is exceeded, drops the body that has been open
+    /// longest, which may be this body itself.
     pub(crate) fn push(&self, piece: &[u8]) -> Result<(), GaveWay> {
         let mut open = self.budget.open();
         let Some(body) = open.bodies.get_mut(&self.number) else { return Err(GaveWay) };

@@ -1,4 +1,4 @@
-//! The in-process limiter: exact, sharded, bounded.
+//! The limiter of a single process. Its windows are exact, and its memory is bounded.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,26 +13,29 @@ use crate::clock::Clock;
 const POLICIES: usize = 8;
 /// The default number of identities remembered for each policy and each kind of identity.
 const DEFAULT_CAPACITY: usize = 1 << 20;
-/// Stands for [`Identity::Unknown`], and is greater than every IPv4 address.
+/// Stands for [`Identity::Unknown`] in the table of IPv4 addresses. It is greater than every IPv4 address.
 const UNKNOWN: u64 = 1 << 32;
 
 /// Rate limits of one process: an exact sliding window for each subject.
 ///
 /// Memory is bounded. An address with one request in its window takes some 40 bytes, and an address with up to six
-/// requests some 100. An address with more requests takes another 8 to 16 bytes for each, and no more requests than its
-/// quota are stored. Subjects whose requests have all left the window are removed. While `capacity` subjects of one
-/// kind are live under a policy, *new* subjects share the allowance of their prefix bucket (an IPv4 /16, an IPv6 /16,
-/// one of 256 groups of keys). Once there is room, such a subject has its own window again, in which the requests of
-/// the shared window count as its own. A live subject is never evicted: otherwise an attacker with a million addresses
-/// could reset its own count.
+/// requests some 100. An address with more requests takes another 8 to 16 bytes for each. No more requests than the
+/// quota are stored. Subjects whose requests have all left the window are removed.
+///
+/// At most `capacity` subjects of one kind are remembered under a policy. While all of this room is taken, *new*
+/// subjects share an allowance with the other new subjects of their prefix bucket: an IPv4 /16, an IPv6 /16, or one of
+/// 256 groups of keys. Once there is room, such a subject has its own window again. The requests of the shared window
+/// then count as its own. A subject with requests in its window is never evicted: otherwise an attacker with a million
+/// addresses could reset its own count.
 pub struct MemoryLimiter {
     clock: Arc<dyn Clock>,
-    /// Separate tables: a flood of addresses takes no room from keys, and one policy takes no room from another.
+    /// The tables of each policy. They are separate, so that a flood of addresses takes no room from keys, and one
+    /// policy takes no room from another.
     policies: [Tables; POLICIES],
 }
 
 struct Tables {
-    /// IPv4 clients and [`UNKNOWN`].
+    /// The IPv4 clients and [`UNKNOWN`].
     v4: Table<u64>,
     v6: Table<u64>,
     keys: Table<u128>,

@@ -46,7 +46,7 @@ pub use self::memory::MemoryLimiter;
 pub use self::redis::{RedisLimiter, RedisUrlError};
 use crate::text::Invalid;
 
-/// Decides whether a request may pass. See the [module documentation](self) for how to implement it.
+/// Decides whether a request may pass its rate limit. See the [module documentation](self) for how to implement it.
 ///
 /// # To ensure correctness
 ///
@@ -74,21 +74,21 @@ pub struct Quota {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Policy {
-    /// Fetches, per key.
+    /// Fetches of products, counted per key.
     Product,
-    /// Validations, per address.
+    /// Validations of keys, counted per client address.
     Validate,
-    /// Webhook calls, per address.
+    /// Webhook calls, counted per client address.
     Webhook,
-    /// Admin calls, per address, over all admin endpoints.
+    /// Calls of all admin endpoints together, counted per client address.
     Admin,
-    /// Fetches with a key that does not verify, per address.
+    /// Fetches with a key that does not verify, counted per client address.
     Failures,
-    /// New events, per commerce platform. Events beyond the quota are applied later.
+    /// New events, counted per commerce platform. Events beyond the quota are applied later.
     Events,
-    /// Requests for lost keys, per address.
+    /// Requests for lost keys, counted per client address.
     Resend,
-    /// Views of the desk: per session, or per client address if the host application signs sellers in.
+    /// Views of the desk, counted per session, or per client address if the host application signs sellers in.
     Desk,
 }
 
@@ -96,11 +96,12 @@ pub enum Policy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Identity {
-    /// A key, by its id. A session of the desk, or a platform, by a digest.
+    /// A key, given by its id. Also a session of the desk or a platform, each given by a digest.
     Key(u128),
-    /// An IPv4 client, by its address.
+    /// An IPv4 client, given by its address.
     V4(Ipv4Addr),
-    /// An IPv6 client, by its /64: a client with one address of such a network usually has all of them.
+    /// An IPv6 client, given by its /64 network, because a client with one address of such a network usually has all of
+    /// them.
     V6(u64),
     /// A client whose address is unknown. All such clients share one allowance.
     Unknown,
@@ -121,25 +122,25 @@ pub struct Subject {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct Quotas {
-    /// Fetches, per key.
+    /// Fetches of products, counted per key.
     pub product: Quota,
-    /// Validations, per address.
+    /// Validations of keys, counted per client address.
     pub validate: Quota,
-    /// Webhook calls, per address.
+    /// Webhook calls, counted per client address.
     pub webhook: Quota,
-    /// Admin calls, per address, over all admin endpoints.
+    /// Calls of all admin endpoints together, counted per client address.
     pub admin: Quota,
-    /// Fetches with a key that does not verify, per address.
+    /// Fetches with a key that does not verify, counted per client address.
     pub failures: Quota,
-    /// New events, per commerce platform.
+    /// New events, counted per commerce platform.
     pub events: Quota,
-    /// Requests for lost keys, per address.
+    /// Requests for lost keys, counted per client address.
     pub resend: Quota,
-    /// Views of the desk: per session, or per client address if the host application signs sellers in.
+    /// Views of the desk, counted per session, or per client address if the host application signs sellers in.
     pub desk: Quota,
 }
 
-/// What a limiter decided.
+/// What a limiter decided about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a request passes or it does not")]
 pub enum Decision {
@@ -243,7 +244,8 @@ impl Policy {
 }
 
 impl From<IpAddr> for Identity {
-    /// Converts an address. `::ffff:a.b.c.d` counts as the IPv4 address `a.b.c.d`, any other IPv6 address by its /64.
+    /// Converts an address. An address `::ffff:a.b.c.d` counts as the IPv4 address `a.b.c.d`. Any other IPv6 address
+    /// counts as its /64 network.
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address),

@@ -1,5 +1,5 @@
-//! Limits shared by many servers: an exact window in Redis 6.2 or newer, or Valkey. One script decides in one round
-//! trip.
+//! Rate limits that many servers share. The exact windows are kept in Redis 6.2 or newer, or in Valkey. A script
+//! decides about each request in one round trip.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,14 +20,14 @@ use crate::text::{UNESCAPED, is_cut_short};
 
 /// How long a request waits for an answer from Redis.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long a ping waits.
+/// How long a ping waits for an answer from Redis.
 const PING: Duration = Duration::from_secs(5);
-/// How long Redis is not queried after it failed to answer.
+/// How long Redis is left alone after it failed to answer. Meanwhile each server limits on its own.
 const REST: Duration = Duration::from_secs(1);
 
-/// Keeps the times of a subject's requests, in microseconds, as a list, oldest first. Requests that have left the
-/// window are removed. A list to which nothing was added for the length of a window expires. Redis runs scripts one
-/// after another, so each decision is atomic.
+/// The script that decides about a request. It keeps the times of a subject's requests, in microseconds, as a list,
+/// oldest first. Requests that have left the window are removed. The list expires when nothing was added to it for the
+/// length of a window. Redis runs scripts one after another, so each decision is atomic.
 const WINDOW: &str = r"
     local limit, window, now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
     if not now then
@@ -66,23 +66,23 @@ pub struct RedisUrlError {
 
 /// Limits shared by all servers that use the same Redis.
 ///
-/// While Redis is unavailable, each server limits on its own, logs this once, and queries Redis again every second. A
-/// client then has an additional allowance on each server. Redis sees neither addresses nor keys: subjects are hashed
-/// with a `pepper`.
+/// While Redis is unavailable, each server limits on its own, logs this once, and queries Redis again every second.
+/// During that time, a client has a separate allowance on each server. Redis sees neither addresses nor keys, because
+/// subjects are hashed with a `pepper`.
 pub struct RedisLimiter {
     client: Client,
     connection: Mutex<ConnectionManager>,
     script: Script,
     pepper: Hmac<Sha256>,
     clock: Arc<dyn Clock>,
-    /// The clock for the windows; `None` to use the time of Redis.
+    /// The clock on which windows are measured. With `None`, they are measured on the clock of Redis.
     times: Option<Arc<dyn Clock>>,
     patience: Duration,
     alone: MemoryLimiter,
     unavailable: Mutex<Option<Unavailable>>,
 }
 
-/// Redis did not answer.
+/// Redis did not answer, and is not queried again before `ask_again`.
 #[derive(Debug, Clone, Copy)]
 struct Unavailable {
     ask_again: Duration,
@@ -131,8 +131,8 @@ impl RedisLimiter {
         answered.map_err(|error| LimitError::new("Redis does not answer", Some(Box::new(error))))
     }
 
-    /// Measures windows on `clock` instead of the server's time. Waits up to ten seconds for Redis, because the machine
-    /// may be busy with other tests.
+    /// Measures windows on `clock` instead of the server's time, for tests. Waits up to ten seconds for Redis, because
+    /// the machine may be busy with other tests.
     #[must_use]
     pub fn on_clock(self, clock: Arc<dyn Clock>) -> Self {
         let patience = Duration::from_secs(10);
@@ -168,7 +168,8 @@ impl RedisLimiter {
         format!("delivery:{}:{}", subject.policy.name(), BASE32_DNSSEC.encode(&short))
     }
 
-    /// Returns whether to query Redis, and why: because it is available, or to check whether it has recovered.
+    /// Decides whether Redis is queried for this request. Returns `None` if it is not, and otherwise the reason: Redis
+    /// is available, or this request checks whether Redis has recovered.
     fn asking(&self) -> Option<Asking> {
         let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.monotonic();
@@ -183,12 +184,13 @@ impl RedisLimiter {
         }
     }
 
-    /// Records the result of a query. An answer to a query from before Redis became unavailable does not show that
-    /// Redis has recovered.
+    /// Records whether Redis answered a query. Redis has recovered only if it answers a query that was made to check
+    /// this. An answer to an earlier query may have been sent before Redis became unavailable.
     fn note(&self, asking: Asking, asked: Result<&Decision, &RedisError>) {
         let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
         match asked {
-            // An admission shows that Redis can write. A full Redis still refuses the subjects that it counted before.
+            // Only an admission shows that Redis can write again. A refusal does not show it: a Redis whose memory is
+            // full still refuses the subjects that it counted before.
             Ok(Decision::Admitted { .. }) if asking == Asking::ToSee => {
                 *unavailable = None;
                 tracing::info!("limits are shared again");
@@ -200,7 +202,7 @@ impl RedisLimiter {
                     let error = error as &dyn std::error::Error;
                     tracing::warn!(error, "Redis is unavailable: each server limits on its own until it recovers");
                 }
-                // Open a new connection: a dead one would otherwise stay in use for a quarter of an hour.
+                // Open a new connection, because a dead one would otherwise stay in use for a quarter of an hour.
                 if error.is_io_error()
                     && let Ok(fresh) = connection(&self.client, self.patience)
                 {

@@ -1,5 +1,6 @@
-//! The state of each subject. A subject with a single request in its window, as most subjects of a flood have, takes
-//! eight bytes besides its name. Other subjects have a log.
+//! The requests in the window of each subject. Most subjects of a flood have a single request. Such a subject takes
+//! only eight bytes besides its name, for the time of the request. A subject with more requests has a log of their
+//! times.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use slab::Slab;
 use super::window::{Window, left};
 use super::{Decision, Quota};
 
-/// A full table is cleaned up at most once in this interval, not for each new subject.
+/// The shortest time between two cleanups of a full table. Without it, each new subject would cause a cleanup.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// The instant of a subject's only request or, with the highest bit set, the index of its log.
@@ -26,14 +27,15 @@ enum Kept {
 
 /// Subjects by name, each with an exact window.
 pub(super) struct Subjects<K> {
-    /// Hashed with the caller's hasher: the caller already computed the hash to choose this shard.
+    /// The table is searched by hashes that the caller passes, because the caller already computed the hash to choose
+    /// the shard.
     slots: HashTable<(K, Slot)>,
     hasher: RandomState,
     logs: Slab<Window>,
     /// The longest window requested so far. A subject without an admitted request for this long is removed.
     longest: Duration,
-    /// The number of subjects at which the next cleanup runs: twice as many as the last cleanup left. The cost of
-    /// cleanups is thus constant for each request on average.
+    /// The number of subjects at which the next cleanup runs. It is twice the number that the last cleanup left, so
+    /// that cleanups cost a constant time for each request on average.
     sweep_at: usize,
     /// When the last cleanup ran.
     swept: u64,
@@ -78,8 +80,8 @@ impl<K: Hash + Eq> Subjects<K> {
         })
     }
 
-    /// Decides about a request of a subject that is not in the table, starting with `window`. Adds the subject only if
-    /// the request is admitted.
+    /// Decides about a request of a subject that is not in the table. The requests in `window` already count against
+    /// the subject. Adds the subject to the table only if the request is admitted.
     pub(super) fn admit_new(&mut self, subject: K, hash: u64, mut window: Window, now: u64, quota: Quota) -> Decision {
         self.longest = self.longest.max(quota.window());
         if window.is_over(now, quota.window()) {

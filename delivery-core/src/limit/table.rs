@@ -1,5 +1,5 @@
-//! Subjects of one kind under one policy, in shards. New subjects for which there is no room share the window of their
-//! prefix bucket.
+//! The subjects of one kind under one policy, divided into shards. A new subject for which there is no room shares a
+//! window with the other new subjects of its prefix bucket, for example of its network.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 
@@ -12,17 +12,17 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 #[cfg(all(test, shuttle))]
 mod interleaved;
 
-/// Shards keep threads from waiting for each other.
+/// The number of shards. Each shard has a lock of its own, so that threads rarely wait for each other.
 const SHARDS: usize = 64;
 
 pub(super) struct Table<K> {
     hasher: RandomState,
-    /// Boxed: during construction, all tables together would fill a large part of a thread's stack.
+    /// Boxed, because during construction all tables together would fill a large part of a thread's stack.
     shards: Box<[Mutex<Subjects<K>>; SHARDS]>,
     shard_capacity: usize,
-    /// Windows shared within prefix buckets. This lock is taken while the shard of the new subject is locked, and never
-    /// in the opposite order. If the shard were unlocked between the two lookups, a second request of the same subject
-    /// could find room for its own window, and get a second allowance.
+    /// The windows that subjects of one prefix bucket share. This lock is taken while the shard of the new subject is
+    /// locked, and never in the opposite order. If the shard were unlocked between the two lookups, a second request of
+    /// the same subject could find room for its own window, and get a second allowance.
     shared: Mutex<Subjects<K>>,
     /// Whether any subject ever had to use a shared window. Until then `shared` is not read.
     overflowed: AtomicBool,
@@ -46,19 +46,20 @@ impl<K: Hash + Eq + Copy> Table<K> {
     pub(super) fn decide(&self, subject: K, prefix_bucket: K, quota: Quota, clock: impl Fn() -> u64) -> Decision {
         let hash = self.hasher.hash_one(subject);
         let mut shard = lock(self.shard(hash));
-        // The time is read under the lock: it must not run backwards inside a window.
+        // The time is read while the lock is held, because it must not run backwards inside a window.
         let now = clock();
         if let Some(decision) = shard.admit_known(&subject, hash, now, quota) {
             return decision;
         }
         let near = move || self.hasher.hash_one(prefix_bucket);
         let mut neighbours = self.overflowed.load(Ordering::Relaxed).then(|| lock(&self.shared));
-        // Waiting for the second lock may have taken a while.
+        // Waiting for the second lock may have taken a while, so the time is read again.
         let now = if neighbours.is_some() { clock() } else { now };
         if shard.has_room(now, self.shard_capacity) {
-            // With an empty window, a new subject that has used the shared window would get a second allowance. It
-            // therefore starts with a copy of the shared window, whose requests may be its own. At worst it is refused
-            // too often for the length of one window. The shared window itself is not extended, and ends.
+            // The new subject may have used the shared window before. If it began with an empty window, it would get a
+            // second allowance. It therefore begins with a copy of the shared window, as if the requests there were its
+            // own. At worst it is refused too often for the length of one window. The shared window itself gets no
+            // further request, and so comes to an end.
             let used = neighbours.as_ref().and_then(|known| known.window(&prefix_bucket, near()));
             return shard.admit_new(subject, hash, used.unwrap_or_default(), now, quota);
         }
@@ -66,7 +67,8 @@ impl<K: Hash + Eq + Copy> Table<K> {
         let neighbours = neighbours.get_or_insert_with(|| lock(&self.shared));
         let now = clock();
         neighbours.admit_known(&prefix_bucket, near(), now, quota).unwrap_or_else(|| {
-            // There is always room. The call also removes the subjects whose requests have all left their windows.
+            // There is always room here. The call is made because it also removes the subjects whose requests have all
+            // left their windows.
             neighbours.has_room(now, usize::MAX);
             neighbours.admit_new(prefix_bucket, near(), Window::default(), now, quota)
         })

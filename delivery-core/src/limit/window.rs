@@ -7,15 +7,16 @@ use arrayvec::ArrayVec;
 
 use super::{Decision, Quota};
 
-/// The number of instants stored inline. A window then takes 64 bytes, one line of the processor's cache. With a
-/// million subjects each further cache line costs a wait for memory.
+/// The number of instants that a window stores without a separate allocation. With this number, a window takes 64
+/// bytes, which is one line of the processor's cache. With a million subjects, each further cache line costs a wait for
+/// memory.
 const FEW: usize = 6;
 
-/// The instants at which requests of one subject were admitted, in nanoseconds, oldest first; nothing older than a window
-/// is kept.
+/// The instants at which requests of one subject were admitted, in nanoseconds, oldest first. Instants older than a
+/// window are removed.
 ///
-/// An exact sliding window needs the log: a counter per fixed window admits twice the limit around its edge, and
-/// token buckets (GCRA) admit `limit` at once and then more within the same minute.
+/// Only such a log makes a sliding window exact. A counter per fixed window admits twice the limit around the edge
+/// between two windows. Token buckets (GCRA) admit `limit` requests at once and then more within the same minute.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(super) enum Window {
@@ -29,7 +30,7 @@ impl Window {
         Self::Few(ArrayVec::from_iter([admitted]))
     }
 
-    /// Returns the instant of the only counted request, or `None` if there is none, or more than one.
+    /// Returns the instant of the counted request if there is exactly one, and `None` otherwise.
     pub(super) fn only(&self) -> Option<u64> {
         self.oldest().filter(|_| self.len() == 1)
     }
@@ -99,7 +100,8 @@ impl Default for Window {
     }
 }
 
-/// Converts an instant to nanoseconds. The highest bit stays clear for 292 years.
+/// Converts an instant to nanoseconds. The highest bit of the result stays 0 for 292 years, so it can be used as a
+/// mark.
 pub(super) fn nanoseconds(instant: Duration) -> u64 {
     u64::try_from(instant.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -13,7 +13,7 @@ use crate::product::ProductId;
 pub enum Event {
     /// An order was paid, or a subscription was charged.
     Paid(Sale),
-    /// A payment that was only authorised before was captured. Its order was reported as [open](Sale::is_open).
+    /// A payment was captured. It was only authorised before, and its order was reported as [open](Sale::is_open).
     Captured {
         /// The payment.
         payment: OrderId,
@@ -24,10 +24,10 @@ pub enum Event {
     },
     /// Something was sold, but the notification does not say what. The notification waits for the seller.
     Unshown {
-        /// What the seller can do about it.
+        /// What the seller can do, so that later notifications say what was sold.
         advice: String,
     },
-    /// A statement about a subscription itself.
+    /// The platform says something about a subscription itself, for example that the subscription has ended.
     Told(Word),
     /// A payment was refunded, or an order was cancelled.
     Refunded(Refund),
@@ -42,7 +42,7 @@ pub enum Event {
     Disputed(Dispute),
     /// The seller won a dispute and keeps the money.
     Restored(Dispute),
-    /// References that belong to the same sale.
+    /// Several references of the platform belong to the same sale.
     Linked(Links),
     /// The e-mail address of a customer. It must be the only event of a notification: otherwise the notification waits
     /// for the seller.
@@ -67,21 +67,23 @@ pub struct Sale {
     /// then counts.
     #[serde(default)]
     pub at: Option<DateTime<Utc>>,
-    /// When the platform reported the order as valid, if it may also report the opposite: the newest report counts.
+    /// When the platform reported the order as valid. Set only for a platform that may also report that the order is no
+    /// longer valid: the newest report counts.
     #[serde(default)]
     pub stands_at: Option<DateTime<Utc>>,
     /// Whether the payment is only authorised. The order is paid once the payment is [captured](Event::Captured).
     #[serde(default)]
     pub is_open: bool,
-    /// Whether this is a later charge of a subscription that began with another order. If no event names that order, it
-    /// is the order of the buyer's only key for the product.
+    /// Whether this is a later charge of a subscription that began with another order. If no event names that first
+    /// order, the order of the buyer's only key for the product is taken for it.
     #[serde(default)]
     pub is_again: bool,
-    /// What was bought. Empty if the platform does not say: the sale is then for what the subscription is for.
+    /// What was bought. Empty if the platform does not say. The sale is then for everything that the subscription is
+    /// for.
     pub lines: Vec<Line>,
     /// The buyer.
     pub buyer: Buyer,
-    /// The platform's other references to the sale, by which other events may name it.
+    /// The platform's other references to the sale. Other events may name the sale by one of them.
     pub links: Links,
 }
 
@@ -100,7 +102,7 @@ pub struct Word {
     pub buyer: Buyer,
     /// The status of the subscription.
     pub status: Standing,
-    /// The time that the statement names.
+    /// The time that the statement names, such as the end of the paid period.
     pub term: Term,
 }
 
@@ -114,16 +116,17 @@ pub struct Line {
     /// The platform's names for what was bought, the most specific first. A seller may have mapped one of them to a
     /// product.
     pub names: Vec<String>,
-    /// The id of a product, from a field that only the seller can set. It counts if none of `names` is mapped.
+    /// The id of a product, from a field that only the seller can set. It counts only if none of `names` is mapped to a
+    /// product.
     pub own: Option<ProductId>,
-    /// The number of pieces, 1 or more. 0 if the platform sends anything but a whole number: the line waits for the
-    /// seller.
+    /// The number of pieces, 1 or more. It is 0 if the platform sends anything but a whole number, and then the line
+    /// waits for the seller.
     pub quantity: u32,
-    /// What a full refund of the line adds up to, as the platform counts refunds: a price in the smallest unit, or
-    /// pieces. `None` if the platform does not report partial refunds of lines.
+    /// The amount at which the line is fully refunded, in the unit in which the platform counts refunds: the smallest
+    /// unit of the currency, or pieces. `None` if the platform does not report partial refunds of lines.
     #[serde(default)]
     pub amount: Option<u64>,
-    /// The time that the line pays for.
+    /// The time for which the line pays.
     #[serde(default)]
     pub term: Term,
 }

@@ -6,11 +6,11 @@ use percent_encoding::percent_decode;
 
 use super::Unreadable;
 
-/// The maximum number of fields of a form.
+/// The maximum number of fields of a form. A form with more cannot be read.
 const FIELDS: usize = 1000;
 
-/// Reads the names of a form, each with its values in order. Fails on text that is not UTF-8 and on more than
-/// [`FIELDS`] fields.
+/// Reads the fields of a form. Returns each name with its values, in the order of the form. Fails if a name or value is
+/// not UTF-8, or if there are more than [`FIELDS`] fields.
 pub(super) fn fields(form: &[u8]) -> Result<HashMap<String, Vec<String>>, Unreadable> {
     let mut fields = HashMap::<String, Vec<String>>::new();
     for (count, field) in form.split(|byte| *byte == b'&').filter(|field| !field.is_empty()).enumerate() {
@@ -24,7 +24,7 @@ pub(super) fn fields(form: &[u8]) -> Result<HashMap<String, Vec<String>>, Unread
     Ok(fields)
 }
 
-/// Returns the values of a name in order. A value that is not UTF-8 is an error.
+/// Returns the values of the fields called `name`, in the order of the form. A value that is not UTF-8 is an error.
 pub(super) fn values(form: &str, name: &str) -> impl Iterator<Item = Result<String, Unreadable>> {
     let fields = form.split('&').map(|field| field.split_once('=').unwrap_or((field, "")));
     let named = fields.filter(move |(field, _)| decoded(field.as_bytes()).as_deref() == Ok(name));

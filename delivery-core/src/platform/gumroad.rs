@@ -17,11 +17,11 @@ use crate::order::{OrderId, Source};
 use crate::secret::MIN_SECRET;
 use crate::text::Invalid;
 
-/// The fields that identify a notification about a sale.
+/// The fields whose values together identify a notification about a sale.
 const SALE: [&str; 4] = ["resource_name", "sale_id", "refunded", "test"];
-/// The fields that identify a notification about a subscription, which names no sale.
+/// The fields whose values together identify a notification about a subscription. Such a notification names no sale.
 const SUBSCRIPTION: [&str; 4] = ["resource_name", "subscription_id", "ended_at", "restarted_at"];
-/// The fields that decide whether something was sold, and as what.
+/// The fields that decide whether a notification reports a sale, and whether the sale is a charge of a subscription.
 const DECISIVE: [&str; 4] = ["test", "refunded", "is_preorder_authorization", "subscription_id"];
 
 /// Gumroad's pings. Gumroad does not sign them, so the address that it calls contains a token.
@@ -70,7 +70,7 @@ impl Platform for Gumroad {
             match read.text("seller_id") {
                 Ok(Some(named)) if named != seller => return Err(Unauthentic),
                 Ok(_) => {}
-                // The value may be a buyer's answer to a custom field of this name.
+                // The value may be a buyer's answer to a custom field named `seller_id`.
                 Err(Unreadable) => fields = Err(Unreadable),
             }
         }
@@ -78,8 +78,9 @@ impl Platform for Gumroad {
     }
 }
 
-/// The fields of a ping. A buyer's answer to a custom field is a field named as the question, beside Gumroad's own, and
-/// replaces one of Gumroad's that has the same name. `custom_fields[NAME]` shows that `NAME` is a custom field.
+/// The fields of a ping. A buyer's answer to a custom field arrives as a field that has the question as its name. If
+/// one of Gumroad's own fields has the same name, the answer replaces Gumroad's value. A field `custom_fields[NAME]`
+/// shows that `NAME` is a custom field, whose value is the buyer's answer.
 struct Fields(HashMap<String, Vec<String>>);
 
 impl Fields {
@@ -87,7 +88,7 @@ impl Fields {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] if the value may be the buyer's, or the field is there twice.
+    /// [`Unreadable`] if the value may be a buyer's answer to a custom field, or if the field is there twice.
     fn text(&self, name: &str) -> Result<Option<&str>, Unreadable> {
         if self.0.contains_key(&format!("custom_fields[{name}]")) {
             return Err(Unreadable);
@@ -122,7 +123,7 @@ fn fields(body: &[u8]) -> Result<Fields, Unreadable> {
     }
 }
 
-/// Reads the same fields from JSON, under the names that they have in a form.
+/// Reads the fields of a ping from JSON. They get the names that they have in a form.
 fn from_json(body: &Value) -> Result<Fields, Unreadable> {
     fn add(fields: &mut HashMap<String, Vec<String>>, name: String, value: &Value) {
         let text = match value {
@@ -181,8 +182,8 @@ fn events(fields: &Fields) -> Result<Vec<Event>, Unreadable> {
     Ok(event.into_iter().collect())
 }
 
-/// Reads a sale or a charge of a subscription. If a buyer may have filled a field that decides about the sale, the sale
-/// gets quantity 0 and waits for the seller.
+/// Reads a sale or a charge of a subscription. If a buyer may have filled a field that decides about the sale, the line
+/// gets quantity 0, so that the sale waits for the seller.
 fn sold(order: OrderId, fields: &Fields) -> Result<Option<Event>, Unreadable> {
     let subscription = fields.own("subscription_id").map(str::parse).transpose().map_err(|_| Unreadable)?;
     let every = subscription.as_ref().map_or(Ok(None), |_| fields.text("recurrence"));
@@ -216,7 +217,7 @@ fn recurrence(name: &str) -> Option<Recurrence> {
     Some(Recurrence::Months(months))
 }
 
-/// Reads a statement about a subscription that was true at the time in the field `time`.
+/// Reads what a ping says about a subscription itself. The field named `time` has the time at which this was true.
 fn told(
     fields: &Fields,
     time: &str,

@@ -12,11 +12,11 @@ use crate::product::ProductId;
 
 /// The maximum nesting depth of objects and lists.
 const DEPTH: usize = 64;
-/// The prefix of an SKU that contains the id of a product.
+/// The prefix of an SKU that contains the id of a product, such as `PROD-7`.
 const SKU: &str = "PROD-";
 
-/// Reads an object. Fails if the body is not UTF-8, if an object has a name twice, or if the nesting is deeper than
-/// [`DEPTH`].
+/// Reads a JSON object. Fails if the body is not UTF-8, if an object has the same name twice, or if the nesting is
+/// deeper than [`DEPTH`].
 pub(super) fn object(body: &[u8]) -> Result<Value, Unreadable> {
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = Strict { depth: DEPTH }.deserialize(&mut reader).map_err(|_| Unreadable)?;
@@ -24,12 +24,12 @@ pub(super) fn object(body: &[u8]) -> Result<Value, Unreadable> {
     if value.is_object() { Ok(value) } else { Err(Unreadable) }
 }
 
-/// Returns a text that is not empty.
+/// Returns the text at `pointer`. Returns `None` if there is no text, or if the text is empty.
 pub(super) fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
     value.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// Returns a reference: a text that is not empty, or an integer.
+/// Returns the reference at `pointer`, as text. A reference is a text that is not empty, or an integer.
 pub(super) fn reference(value: &Value, pointer: &str) -> Option<String> {
     match value.pointer(pointer)? {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
@@ -38,19 +38,19 @@ pub(super) fn reference(value: &Value, pointer: &str) -> Option<String> {
     }
 }
 
-/// Returns a reference by which a sale is found again, if it is present. Fails on one that is not a valid [`OrderId`]:
-/// ignoring it could attribute a charge to the wrong sale.
+/// Returns the reference at `pointer`, by which a sale is found again, or `None` if there is no reference. Fails if the
+/// reference is not a valid [`OrderId`], because ignoring the reference could attribute a charge to the wrong sale.
 pub(super) fn id(value: &Value, pointer: &str) -> Result<Option<OrderId>, Unreadable> {
     reference(value, pointer).map(|name| name.parse()).transpose().map_err(|_| Unreadable)
 }
 
-/// Returns a reference as [`id()`] does, and fails if it is missing.
+/// Returns a reference as [`id()`] does, but fails if there is no reference.
 pub(super) fn needed(value: &Value, pointer: &str) -> Result<OrderId, Unreadable> {
     id(value, pointer)?.ok_or(Unreadable)
 }
 
-/// Returns an RFC 3339 time. A space may stand for the `T`, and a time without a zone is UTC. Fractions of a second are
-/// dropped.
+/// Returns the RFC 3339 time at `pointer`. A space may stand for the `T`, and a time without a zone is in UTC.
+/// Fractions of a second are dropped.
 pub(super) fn time(value: &Value, pointer: &str) -> Option<DateTime<Utc>> {
     instant(text(value, pointer)?)
 }
@@ -72,7 +72,7 @@ pub(super) fn is_true(value: &Value, pointer: &str) -> bool {
     value.pointer(pointer) == Some(&Value::Bool(true))
 }
 
-/// Returns a list; an empty one if it is missing.
+/// Returns the list at `pointer`, or an empty list if there is none.
 pub(super) fn list<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
@@ -82,13 +82,17 @@ pub(super) fn period(value: &Value, [from, until]: [&str; 2]) -> Option<Term> {
     Some(Term::Period { from: time(value, from)?, until: time(value, until)? })
 }
 
-/// Returns a term until a time; [`Term::Unsaid`] if the time is missing.
+/// Returns a term that ends at the time at `pointer`, or [`Term::Unsaid`] if there is no time.
 pub(super) fn until(value: &Value, pointer: &str) -> Term {
     time(value, pointer).map_or(Term::Unsaid, Term::Until)
 }
 
-/// Returns the number of pieces of a line, as in [`Line`](super::Line): 1 if the line does not say, and 0 for anything
-/// that is not a whole number or does not fit. Returns `None` for zero pieces: then there is no line.
+/// Returns the number of pieces of a line, for [`Line::quantity`](super::Line::quantity).
+///
+/// * If the line has no number, it has 1 piece.
+/// * If the number is zero, there is no line: returns `None`.
+/// * If the value is not a whole number, is negative or is too large, returns 0, which means that the line waits for
+///   the seller.
 pub(super) fn quantity(value: &Value, pointer: &str) -> Option<u32> {
     match value.pointer(pointer) {
         None | Some(Value::Null) => Some(1),
@@ -110,7 +114,7 @@ pub(super) fn pieces(text: &str) -> Option<u32> {
     }
 }
 
-/// Returns the id of a product: an integer, or decimal text without leading zeros.
+/// Returns the id of a product of this service. It is an integer, or decimal text without leading zeros.
 pub(super) fn own(value: &Value, pointer: &str) -> Option<ProductId> {
     match value.pointer(pointer)? {
         Value::Number(number) => ProductId::new(number.as_i64()?).ok(),
@@ -129,7 +133,7 @@ fn own_number(text: &str) -> Option<ProductId> {
     is_decimal.then(|| text.parse().ok()).flatten().and_then(|number| ProductId::new(number).ok())
 }
 
-/// Builds a value. Refuses an object that has a name twice, and values nested deeper than `depth`.
+/// Reads JSON into a [`Value`]. Refuses an object that has the same name twice, and values nested deeper than `depth`.
 #[derive(Clone, Copy)]
 struct Strict {
     depth: usize,

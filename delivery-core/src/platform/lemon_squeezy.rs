@@ -33,7 +33,7 @@ impl Platform for LemonSqueezy {
         let signature = hex(header(request.headers, "x-signature")?);
         self.keys.verify(&[request.body], signature)?;
         let body = object(request.body);
-        // The header that names the event is not signed, so the body's own name for it counts.
+        // The header that names the event is not signed, so the name in the body is used.
         let kind = body.as_ref().ok().and_then(|body| text(body, "/meta/event_name")).unwrap_or_default().to_owned();
         let is_test = |body: &Value| is_true(body, "/meta/test_mode") || is_true(body, "/data/attributes/test_mode");
         Ok(Received::Notification(Notification {
@@ -47,7 +47,8 @@ impl Platform for LemonSqueezy {
 
 fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     let number = || needed(body, "/data/id");
-    // Invoices of subscriptions have their own numbers, so an order may have the same number.
+    // Invoices of subscriptions are numbered separately from orders, so an order may have the same number. The prefix
+    // tells an invoice from an order.
     let charge = || format!("invoice:{}", number()?.as_str()).parse().map_err(|_| Unreadable);
     let shown = body.pointer("/data/attributes").ok_or(Unreadable);
     let is_paid = shown.is_ok_and(|shown| text(shown, "/status") == Some("paid"));
@@ -77,7 +78,7 @@ fn sold(order: OrderId, shown: &Value) -> Option<Event> {
     }))
 }
 
-/// Reads an invoice of a subscription. It names no product.
+/// Reads an invoice of a subscription. The invoice names no product.
 fn charged(order: OrderId, shown: &Value) -> Result<Option<Event>, Unreadable> {
     Ok(match text(shown, "/billing_reason") {
         Some("initial") => Some(Event::Linked(Links { order: Some(order.clone()), ..links(&order, shown)? })),
@@ -99,12 +100,14 @@ fn links(charge: &OrderId, shown: &Value) -> Result<Links, Unreadable> {
     Ok(Links { invoice, is_first, ..Links::of_subscription(id(shown, "/subscription_id")?) })
 }
 
-/// Reads a refund of an order or charge: a full one, or a partial one that the sum refunded so far distinguishes.
+/// Reads a refund of an order or charge. A partial refund is distinguished from earlier ones by the sum refunded so
+/// far.
 fn refund(order: OrderId, shown: &Value) -> Refund {
     Refund::of(ChargeRef::Order(order), is_true(shown, "/refunded"), reference(shown, "/refunded_amount"))
 }
 
-/// Reads a statement about a subscription. A statement without a time only says which order began the subscription.
+/// Reads what an event says about a subscription itself. If the event has no time, only the link between the
+/// subscription and the order that began it is read.
 fn told(subscription: OrderId, shown: &Value) -> Result<Event, Unreadable> {
     let links = Links { order: id(shown, "/order_id")?, ..Links::of_subscription(Some(subscription)) };
     let Some(at) = time(shown, "/updated_at") else { return Ok(Event::Linked(links)) };
@@ -118,7 +121,7 @@ fn standing(shown: &Value) -> (Standing, Term) {
         "active" => (Standing::Active, "/renews_at"),
         "cancelled" => (Standing::Leaving, "/ends_at"),
         "expired" => (Standing::Ended, "/ends_at"),
-        // While a subscription is past due, `renews_at` is the next attempt to charge.
+        // While a subscription is past due, `renews_at` is the time of the next attempt to charge, so it is ignored.
         _ => return (Standing::Unsaid, Term::Unsaid),
     };
     match time(shown, until) {
@@ -128,7 +131,7 @@ fn standing(shown: &Value) -> (Standing, Term) {
     }
 }
 
-/// Reads one piece of an order's item, or of what a subscription is for.
+/// Reads what an order's item or a subscription is for, as a line of one piece.
 fn line(item: &Value) -> Line {
     let named = |kind, pointer| reference(item, pointer).map(|id| format!("{kind}:{id}"));
     Line::named([named("variant", "/variant_id"), named("product", "/product_id")])

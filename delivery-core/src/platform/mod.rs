@@ -1,9 +1,9 @@
-//! Commerce platforms: reads the events in their signed requests.
+//! Reads the signed requests in which commerce platforms report events.
 //!
-//! An adapter is a pure function of a request's bytes, headers and query and the time. It verifies that the platform
-//! sent the request, and returns what the request says: that something was [paid](Event::Paid),
-//! [refunded](Event::Refunded) and so on. It knows neither products nor keys and decides nothing about the validity of
-//! a key; it only reads until when something is paid.
+//! An adapter is the code for one platform, which implements [`Platform`]. It is a pure function of the request and the
+//! time. It verifies that the platform sent the request, and returns what the request says: that something was
+//! [paid](Event::Paid), [refunded](Event::Refunded) and so on. An adapter knows neither products nor keys, and does not
+//! decide whether a key is valid. It only reads until when something is paid.
 //!
 //! ```
 //! use delivery_core::platform::{Event, Platform, Received, Request, Secrets, Standard};
@@ -29,9 +29,9 @@
 //! # Implementing `Platform`
 //!
 //! [`read`](Platform::read) must verify the signature first, over the raw bytes and in constant time, and return
-//! [`Unauthentic`] without saying why. An authentic request is never refused: what cannot be read is [`Unreadable`],
-//! and what has no effect here has no events. Take products, order numbers and addresses only from fields that a buyer
-//! cannot fill.
+//! [`Unauthentic`] without saying why. An authentic request is never refused. If its content cannot be read, its events
+//! are [`Unreadable`]. If it has no effect here, it has no events. Take products, order numbers and addresses only from
+//! fields that a buyer cannot fill.
 
 mod event;
 mod form;
@@ -71,8 +71,9 @@ use crate::order::Source;
 /// # To ensure correctness
 ///
 /// * Verify the signature over the bytes of the body before anything is read from it, in constant time.
-/// * Be pure: the same request at the same time is read the same.
-/// * Give each event an id that every copy of it has, and no other event.
+/// * Be pure: return the same result for the same request at the same time.
+/// * Give each notification an id that is the same in every copy of the notification, and that no other notification
+///   has.
 pub trait Platform: Debug + Send + Sync + 'static {
     /// Returns the platform's name: the last part of the path that the platform calls, and the source of its orders.
     fn name(&self) -> Source;
@@ -99,7 +100,7 @@ pub struct Request<'r> {
     pub now: DateTime<Utc>,
 }
 
-/// The content of a request that may be answered 200.
+/// The content of a request that is not refused. The request may be answered with status 200.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "it says something or it does not")]
 pub enum Received {
@@ -123,7 +124,8 @@ pub struct Notification {
     pub events: Result<Vec<Event>, Unreadable>,
 }
 
-/// The platform did not sign the request, or the time of the signature is out of range. The sender is not told which.
+/// The platform did not sign the request, or the time of the signature is out of range. The sender is not told which of
+/// the two is the case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the request is not signed as the platform signs")]
 #[expect(clippy::exhaustive_structs, reason = "it says no more")]

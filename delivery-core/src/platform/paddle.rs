@@ -28,7 +28,8 @@ impl Paddle {
         Self { keys: secrets.as_text(), tolerance: Self::TOLERANCE }
     }
 
-    /// Sets the maximum age of a signature, in whole seconds, for a host whose clock or queue is slow.
+    /// Sets the maximum age of a signature, in whole seconds. Use it for a host whose clock is fast, or where requests
+    /// wait in a queue.
     #[must_use]
     pub fn tolerance(self, tolerance: TimeDelta) -> Self {
         Self { tolerance, ..self }
@@ -54,7 +55,7 @@ fn notification(body: &[u8]) -> Notification {
         Some((id, kind, event))
     });
     let Some((id, kind, event)) = read else {
-        // Paddle's own example bodies have no identity and no effect.
+        // Paddle's own example bodies have no id or no type. They have no effect.
         let events = object(body).map(|_| Vec::new());
         return Notification { id: digest("", body), kind: String::new(), is_test: false, events };
     };
@@ -85,14 +86,16 @@ fn transaction(event: &Value, data: &Value) -> Result<Option<Event>, Unreadable>
     let is_extra = match text(data, "/origin") {
         None | Some("api" | "web" | "subscription_recurring" | "subscription_update") => false,
         Some("subscription_charge") => true,
-        // A change of the payment method, or an unknown origin, is not a sale.
+        // A change of the payment method is not a sale. A transaction of an unknown origin is not read as a sale
+        // either.
         Some(_) => return Ok(None),
     };
     let order = needed(data, "/id")?;
     let items = list(data, "/items");
     let lines = lines(data, items, is_extra);
     if lines.is_empty() && !items.is_empty() {
-        // All items are credits. A sale without lines would count as one for everything that the subscription includes.
+        // None of the items sells anything, for example because all are credits. A sale without lines would count as a
+        // sale of everything that the subscription includes.
         return Ok(None);
     }
     let email = text(data, "/custom_data/email").map(str::to_owned);
@@ -119,8 +122,9 @@ fn lines(data: &Value, items: &[Value], is_extra: bool) -> Vec<Line> {
     lines.collect()
 }
 
-/// Removes and returns the charge of an item. If several charges have the item's price, the one with the same number of
-/// pieces is preferred, and then a charge to a credit.
+/// Finds the charge that belongs to an item, removes it from `charges` and returns it. The charge has the same price as
+/// the item. If several charges have this price, those with the same number of pieces as the item are preferred. Among
+/// those, a charge is preferred to a credit.
 fn take_charge<'v>(charges: &mut Vec<&'v Value>, item: &Value) -> Option<&'v Value> {
     let price = price(item)?;
     let differs = |charge: &Value| (charge.pointer("/quantity") != item.pointer("/quantity"), is_credit(charge));
@@ -162,7 +166,8 @@ fn line(item: &Value, charge: Option<&Value>, term: Term) -> Option<Line> {
     })
 }
 
-/// Reads a statement about a subscription, which the transaction `order` began.
+/// Reads what an event says about a subscription itself. `order` is the transaction that began the subscription, if the
+/// event names that transaction.
 fn word(event: &Value, data: &Value, order: Option<OrderId>) -> Result<Option<Event>, Unreadable> {
     let period =
         period(data, ["/current_billing_period/starts_at", "/current_billing_period/ends_at"]).unwrap_or_default();
@@ -188,7 +193,7 @@ fn adjustment(data: &Value) -> Result<Option<Event>, Unreadable> {
     Ok(match text(data, "/action") {
         Some("refund") => Some(Event::Refunded(Refund { extent, ..Refund::full(of()?) })),
         Some("chargeback") => Some(Event::Disputed(Dispute { number, extent, ..Dispute::from(of()?) })),
-        // A reversal does not name the chargeback that it reverses.
+        // A reversal has a number of its own, and does not name the chargeback that it reverses.
         Some("chargeback_reverse") => Some(Event::Restored(Dispute { end: number, extent, ..Dispute::from(of()?) })),
         _ => None,
     })
@@ -204,7 +209,8 @@ fn extent(data: &Value) -> Extent {
     }
 }
 
-/// Reads a refunded item. A partial refund of an item returns money but no pieces.
+/// Reads a refunded item. A full refund of an item returns all its pieces. A partial refund returns money but no
+/// pieces.
 fn returned(item: &Value) -> Option<Returned> {
     let pieces = if text(item, "/type") == Some("full") { u32::MAX.into() } else { 0 };
     let amount = amount(item, "/totals/total").or_else(|| amount(item, "/amount"));

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::order::Source;
 
-/// The billing reasons that are sales. The other reasons bill usage, and an unknown reason is not a sale.
+/// The billing reasons of orders that are sales. Orders for other reasons bill usage. An order with an unknown reason
+/// is not read as a sale.
 const SALES: [&str; 5] =
     ["purchase", "subscription_create", "subscription_cycle", "subscription_cycle_after_trial", "subscription_update"];
 
@@ -22,8 +23,8 @@ pub struct Polar {
 }
 
 impl Polar {
-    /// Accepts notifications that are signed with one of `secrets`. Polar used to sign with the text of a secret and
-    /// now signs with the bytes that follow `whsec_` in base64; both are accepted.
+    /// Accepts notifications that are signed with one of `secrets`. Polar used to sign with the text of a secret, and
+    /// now signs with the bytes that the base64 after `whsec_` encodes. Both are accepted.
     #[must_use]
     pub fn new(secrets: &Secrets) -> Self {
         let keys = secrets.iter().flat_map(|secret| {
@@ -62,7 +63,7 @@ fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
                 _ => None,
             }
         }
-        // Polar sends `cycled` before the charge, whether or not the charge succeeds.
+        // `cycled` is ignored: Polar sends it before the charge, whether or not the charge succeeds.
         kind if kind.starts_with("subscription.") && kind != "subscription.cycled" => word(body, data()?)?,
         _ => None,
     };
@@ -89,7 +90,8 @@ fn paid(data: &Value) -> Result<Option<Event>, Unreadable> {
     }))
 }
 
-/// Reads a statement about a subscription. `ends_at` and `canceled_at` are ignored: they only announce the end.
+/// Reads what an event says about a subscription itself. `ends_at` and `canceled_at` are ignored, because they only
+/// announce the end.
 fn word(body: &Value, data: &Value) -> Result<Option<Event>, Unreadable> {
     let standing = match (text(data, "/status"), time(data, "/ended_at")) {
         (Some("trialing"), _) => (Standing::Trialing, until(data, "/trial_end")),
@@ -106,7 +108,8 @@ fn word(body: &Value, data: &Value) -> Result<Option<Event>, Unreadable> {
     Ok(Some(Event::Told(Word { lines, ..Word::new(at, links, standing) })))
 }
 
-/// Reads the product of an order or a subscription. Ignores their own `metadata`, which the buyer may have filled.
+/// Reads the product of an order or a subscription. Ignores the `metadata` of the order or subscription itself, which
+/// the buyer may have filled.
 fn line(data: &Value, names: impl IntoIterator<Item = Option<String>>) -> Option<Line> {
     let own = own(data, "/product/metadata/product_id");
     Some(Line { own, quantity: quantity(data, "/seats")?, ..Line::named(names) })

@@ -94,8 +94,8 @@ fn sale(order: &Value) -> Result<Option<Sale>, Unreadable> {
     Ok((!sale.lines.is_empty()).then_some(sale))
 }
 
-/// Reads a line without the pieces that were removed from the order. Returns `None` if no pieces are left, and for a
-/// tip or the like, which has no name.
+/// Reads what a line of an order sells. Pieces that were removed from the order do not count. Returns `None` if no
+/// pieces are left. Also returns `None` for a line that names no product, such as a tip.
 fn sold(item: &Value) -> Option<Line> {
     let ordered = quantity(item, "/quantity")?;
     let is_edited = item.pointer("/current_quantity").is_some_and(|left| !left.is_null());
@@ -104,9 +104,10 @@ fn sold(item: &Value) -> Option<Line> {
     (!line.names.is_empty()).then_some(line)
 }
 
-/// Reads a refund. Shopify also reports pieces that were removed from an order as refunded, without money. They may
-/// have been removed before the order was paid, so that they were never sold. Hence pieces refunded with money count as
-/// quantities against what was sold, and all refunded pieces count as amounts against what was ordered.
+/// Reads a refund. Shopify also reports pieces that were removed from an order as refunded, although no money is
+/// returned for them. Such pieces may have been removed before the order was paid, and were then never sold. Two
+/// numbers are therefore returned for each line. `pieces` counts only the pieces for which money was returned, and is
+/// compared with what was sold. `amount` counts all refunded pieces, and is compared with what was ordered.
 fn refund(refund: &Value) -> Result<Refund, Unreadable> {
     let of = ChargeRef::Order(needed(refund, "/order_id")?);
     let is_removal = refund.pointer("/transactions").and_then(Value::as_array).is_some_and(Vec::is_empty);
@@ -138,14 +139,14 @@ fn line(item: &Value) -> Line {
     Line { id: number(item, "/id"), own: own_by_sku(item, "/sku"), ..Line::named([sku, variant, product]) }
 }
 
-/// Links a contract to the order that charged it again.
+/// Links a subscription contract to the order that a later charge of the contract created.
 fn attempt(attempt: &Value) -> Option<Links> {
     let order = either(attempt, ["/order_id", "/admin_graphql_api_order_id"])?;
     let subscription = either(attempt, ["/subscription_contract_id", "/admin_graphql_api_subscription_contract_id"])?;
     Some(Links { order: Some(order), ..Links::of_subscription(Some(subscription)) })
 }
 
-/// Reads how often a contract is charged. A contract says nothing about its payments.
+/// Reads how often a subscription contract is charged. The contract does not say what was paid.
 fn contract(contract: &Value) -> Option<Word> {
     contract.pointer("/billing_policy")?;
     let subscription = either(contract, ["/id", "/admin_graphql_api_id"])?;
@@ -155,8 +156,8 @@ fn contract(contract: &Value) -> Option<Word> {
     Some(Word::new(revised_at(contract), links, (Standing::Unsaid, term)))
 }
 
-/// Returns when a contract was last changed. Without a time, the number of the revision counts as seconds since 1970,
-/// so that a newer revision has a later time.
+/// Returns when a contract was last changed. If the contract has no time, the number of its revision counts as seconds
+/// since 1970. A newer revision then has a later time, too.
 fn revised_at(contract: &Value) -> DateTime<Utc> {
     let revision = || DateTime::from_timestamp(reference(contract, "/revision_id")?.parse().ok()?, 0);
     let told = ["/updated_at", "/created_at"].into_iter().find_map(|pointer| time(contract, pointer));
@@ -182,7 +183,7 @@ fn needed(value: &Value, pointer: &str) -> Result<OrderId, Unreadable> {
     number(value, pointer).and_then(|number| number.parse().ok()).ok_or(Unreadable)
 }
 
-/// Returns the number in an id, which GraphQL writes as `gid://shopify/Order/123`.
+/// Returns the number of an object. GraphQL writes the number inside an id such as `gid://shopify/Order/123`.
 fn number(value: &Value, pointer: &str) -> Option<String> {
     let id = reference(value, pointer)?;
     Some(id.strip_prefix("gid://").and_then(|path| path.rsplit('/').next()).map_or(id.clone(), str::to_owned))

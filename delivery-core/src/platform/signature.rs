@@ -13,9 +13,10 @@ use zeroize::Zeroizing;
 use super::Unauthentic;
 use crate::text::Invalid;
 
-/// The maximum number of signatures of a request that are checked.
+/// The maximum number of signatures of one request that are checked. Any further signatures are ignored, so that a
+/// request cannot cause much work.
 const SIGNATURES: usize = 20;
-/// The prefix of the secrets of several platforms.
+/// The prefix that several platforms put before their secrets.
 const PREFIX: &str = "whsec_";
 
 /// The secrets that a platform may sign with: the current one and, while it is being replaced, the previous one.
@@ -23,7 +24,7 @@ const PREFIX: &str = "whsec_";
 pub struct Secrets(Vec<Zeroizing<String>>);
 
 impl Secrets {
-    /// Takes the secrets as the platform shows them.
+    /// Makes a list of secrets from their texts, as the platform shows them.
     ///
     /// # Errors
     ///
@@ -38,7 +39,7 @@ impl Secrets {
         self.0.iter().map(|secret| secret.as_str())
     }
 
-    /// Returns the HMAC keys, which are the bytes of the secrets' texts.
+    /// Returns the secrets as HMAC keys, for a platform that signs with the bytes of a secret's text.
     pub(super) fn as_text(&self) -> Keys {
         Keys::new(self.iter().map(|secret| secret.as_bytes().to_vec()))
     }
@@ -61,8 +62,8 @@ impl Keys {
         Self(keys.filter_map(|key| Hmac::new_from_slice(&key).ok()).collect())
     }
 
-    /// Checks that one of `signatures` is the MAC of `parts` under one of the keys. Compares all of them in constant
-    /// time.
+    /// Checks that one of `signatures` is the MAC of `parts` under one of the keys. Compares every signature with every
+    /// key's MAC, in constant time.
     pub(super) fn verify(
         &self,
         parts: &[&[u8]],
@@ -139,12 +140,14 @@ pub(super) fn base64(text: &str) -> Option<[u8; 32]> {
     mac(text.len(), 44, || BASE64.decode(text.as_bytes()).ok())
 }
 
-/// Decodes only a text of the expected length: a request may have a megabyte of signatures.
+/// Decodes a MAC, but only if the text has the expected length. A request may have a megabyte of signatures, and
+/// decoding it all would take too long.
 fn mac(length: usize, expected: usize, decode: impl FnOnce() -> Option<Vec<u8>>) -> Option<[u8; 32]> {
     if length == expected { decode()?.try_into().ok() } else { None }
 }
 
-/// Splits `t=1,v1=a,v1=b` into the timestamp, which must occur once, and the hexadecimal signatures. Skips other names.
+/// Splits a header such as `t=1,v1=a,v1=b` into the timestamp and the hexadecimal signatures. The timestamp must occur
+/// exactly once. Other names are skipped.
 pub(super) fn timed<'h>(
     header: &'h str,
     separator: char,
@@ -184,13 +187,14 @@ pub(super) fn not_older(signed: DateTime<Utc>, now: DateTime<Utc>, tolerance: Ti
 /// Decodes a secret in base64, padded or not, with or without the prefix `whsec_`.
 pub(super) fn from_base64(secret: &str) -> Option<Vec<u8>> {
     let encoded = secret.strip_prefix(PREFIX).unwrap_or(secret).trim_end_matches('=');
-    // Polar also draws the last character at random, so the bits of it that encode nothing may be set.
+    // Polar draws every character of a secret at random. Some bits of the last character may therefore be set although
+    // they encode nothing. Accept them.
     let mut base64 = BASE64_NOPAD.specification();
     base64.check_trailing_bits = false;
     base64.encoding().ok()?.decode(encoded.as_bytes()).ok().filter(|key| !key.is_empty())
 }
 
-/// Returns an identity for a notification whose platform gives it none: a digest of its kind and body.
+/// Returns an identity for a notification to which its platform gives no id: a digest of its kind and body.
 pub(super) fn digest(kind: &str, body: &[u8]) -> String {
     HEXLOWER.encode(&Sha256::new_with_prefix(kind).chain_update([0]).chain_update(body).finalize())
 }

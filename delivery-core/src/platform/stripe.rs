@@ -70,7 +70,8 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
         "invoice_payment.paid" if is("invoice_payment") => {
             link(id(shown, "/payment/payment_intent")?, id(shown, "/invoice")?)
         }
-        // A charge with neither a payment intent nor an invoice belongs to no session and no subscription.
+        // A charge with neither a payment intent nor an invoice belongs to no session and no subscription. Its refund
+        // is therefore ignored.
         "charge.refunded" if is("charge") => {
             let invoice = id(shown, "/invoice")?;
             let of = payment(shown)?.or_else(|| invoice.clone().map(ChargeRef::Order));
@@ -85,7 +86,8 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
         "charge.dispute.closed" if is("dispute") && text(shown, "/status") == Some("won") => {
             dispute(shown)?.map(Event::Restored)
         }
-        // An inquiry that becomes a dispute remains the same object, so `created` does not report the dispute.
+        // An inquiry and the dispute that it becomes are one object. `created` then reports only the inquiry, so the
+        // later events about the object are read as well.
         "charge.dispute.created"
         | "charge.dispute.updated"
         | "charge.dispute.funds_withdrawn"
@@ -105,8 +107,8 @@ fn is_thin_sale(kind: &str) -> bool {
     shown.starts_with("checkout.") || matches!(shown, "invoice.paid" | "charge.captured")
 }
 
-/// Reads what a checkout session sells. An unpaid session is read too: the charge that captures its payment does not
-/// say what was sold.
+/// Reads what a checkout session sells. An unpaid session is read too, because the charge that captures its payment
+/// later does not say what was sold.
 fn session(session: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
     if text(session, "/mode") == Some("setup") {
         return Ok(None);
@@ -117,7 +119,8 @@ fn session(session: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
         invoice: id(session, "/invoice")?,
         ..Links::of_subscription(id(session, "/subscription")?)
     };
-    // The invoices of a subscription report its charges.
+    // Without a payment, no later capture could be matched to this session. The charges of a subscription are reported
+    // by its invoices.
     if is_unpaid && (links.payment.is_none() || links.subscription.is_some()) {
         return Ok(None);
     }
@@ -129,15 +132,16 @@ fn session(session: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
     Ok(Some(Event::Paid(Sale { at, is_open: is_unpaid, lines, buyer, links, ..Sale::new(order) })))
 }
 
-/// Reads the capture of a payment that was only authorised before. Its session has already said what was sold.
+/// Reads the capture of a payment that was only authorised before. The checkout session of the payment has already said
+/// what was sold.
 fn captured(charge: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
     let payment = id(charge, "/payment_intent")?.filter(|_| is_true(charge, "/captured"));
     let email = text(charge, "/billing_details/email").or_else(|| text(charge, "/receipt_email"));
     Ok(payment.zip(at).map(|(payment, at)| Event::Captured { payment, at, buyer: Buyer::by_email(email) }))
 }
 
-/// Reads a charge of a subscription, which newer versions of the API name inside `parent`. An invoice that pays for no
-/// period is not a charge of the subscription.
+/// Reads an invoice that charges a subscription. Newer versions of the API name the subscription inside `parent`. An
+/// invoice that has lines, but only credits, usage and one-time items, is not a charge of the subscription.
 fn invoice(invoice: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
     let (newer, older) = (id(invoice, "/parent/subscription_details/subscription")?, id(invoice, "/subscription")?);
     let Some(subscription) = newer.or(older) else { return Ok(None) };
@@ -149,7 +153,8 @@ fn invoice(invoice: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
     let plan = plan(invoice);
     let mut lines = shown.iter().filter_map(|it| line(it, plan, at)).fold(Vec::new(), joined);
     if !shown.is_empty() && lines.iter().all(|line| line.term == Term::Once) {
-        // The payment of the first invoice may still be that of the session.
+        // The first invoice may still have been paid with the payment of the checkout session, so its payment is
+        // linked.
         return Ok(if is_first { link(payment, Some(order)) } else { None });
     }
     lines.retain(|line| !line.names.is_empty() || line.own.is_some() || line.term.end().is_some());
@@ -158,14 +163,16 @@ fn invoice(invoice: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
     Ok(Some(Event::Paid(Sale { at, lines, buyer, links, ..Sale::new(order) })))
 }
 
-/// Returns the product that the seller has set on the subscription as a whole.
+/// Returns the product that the seller has set in the metadata of the subscription as a whole. It applies to recurring
+/// lines that name no product of their own.
 fn plan(invoice: &Value) -> Option<ProductId> {
     ["/parent/subscription_details/metadata/product_id", "/subscription_details/metadata/product_id"]
         .into_iter()
         .find_map(|pointer| own(invoice, pointer))
 }
 
-/// Reads what a line sells. A credit sells nothing, and neither does usage, which is billed after its period.
+/// Reads what a line of an invoice sells. Returns `None` if the line is a credit or bills usage. A credit sells
+/// nothing, and neither does usage, which is billed after its period.
 fn line(line: &Value, plan: Option<ProductId>, at: Option<DateTime<Utc>>) -> Option<Line> {
     let is_credit = reference(line, "/amount").is_some_and(|amount| amount.starts_with('-'));
     let term = term(line)?;
@@ -176,9 +183,10 @@ fn line(line: &Value, plan: Option<ProductId>, at: Option<DateTime<Utc>>) -> Opt
     (!is_credit && !is_over).then_some(line)
 }
 
-/// Returns what a line pays for, depending on its kind, which API versions before 2025-03-31 call `type`. An item that
-/// was added to the invoice may name any period. The period counts only if the item is a proration of the subscription.
-/// Returns `None` for other kinds, which sell nothing.
+/// Returns the time that a line of an invoice pays for. The time depends on the kind of the line, which API versions
+/// before 2025-03-31 call `type`. An item that was added to the invoice may name any period. The period of such an item
+/// counts only if the item is a proration of the subscription; otherwise the item is paid once. Returns `None` for
+/// other kinds of lines, which sell nothing.
 fn term(line: &Value) -> Option<Term> {
     match text(line, "/parent/type").or_else(|| text(line, "/type")) {
         None => Some(Term::Unsaid),
@@ -202,8 +210,8 @@ fn period(line: &Value) -> Term {
     }
 }
 
-/// Adds a line. Several lines of one price, such as tiers, become one piece that is paid until the latest of their
-/// ends.
+/// Adds a line to the lines of a sale. Several lines of one price, such as its tiers, become a single line, which is
+/// paid until the latest of their ends.
 fn joined(mut lines: Vec<Line>, line: Line) -> Vec<Line> {
     match lines.iter_mut().find(|known| is_same(known, &line)) {
         Some(known) if known.term.end() < line.term.end() => known.term = line.term,
@@ -218,8 +226,8 @@ fn is_same(one: &Line, other: &Line) -> bool {
     one.names == other.names && one.own == other.own && is_once(one) == is_once(other)
 }
 
-/// Reads a statement about a subscription. Its `current_period_end` is ignored: Stripe moves it before the period is
-/// paid.
+/// Reads what an event says about a subscription itself: that it is on trial or has ended. `current_period_end` is
+/// ignored, because Stripe moves it before the period is paid.
 fn word(subscription: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
     let (status, until) = match text(subscription, "/status") {
         Some("trialing") => (Standing::Trialing, "/trial_end"),
@@ -232,21 +240,22 @@ fn word(subscription: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>
     Ok(Some(Event::Told(Word::new(at, links, (status, Term::Until(until))))))
 }
 
-/// Links a payment to its invoice, and so to the session that names the invoice.
+/// Links a payment to its invoice. This also links the payment to the checkout session that names the invoice.
 fn link(payment: Option<OrderId>, invoice: Option<OrderId>) -> Option<Event> {
     let is_link = payment.is_some() && invoice.is_some();
     is_link.then_some(Event::Linked(Links { payment, invoice, ..Links::default() }))
 }
 
-/// Reads how much of a charge was refunded. Before API version 2025-03-31, a charge names its invoice.
+/// Reads how much of a charge was refunded. In API versions before 2025-03-31, a charge also names its invoice.
 fn refund(of: ChargeRef, invoice: Option<OrderId>, charge: &Value, at: Option<DateTime<Utc>>) -> Refund {
     let links = Links { invoice, ..Links::default() };
     let sum = reference(charge, "/amount_refunded");
     Refund { links, at, ..Refund::of(of, is_true(charge, "/refunded"), sum) }
 }
 
-/// Returns whether this event reports that a refund failed. Before API version 2024-10-28, only an update of the
-/// refund's status reports that. An update of another field shows the same status again and does not count.
+/// Returns whether this event reports that a refund failed. In API versions before 2024-10-28, only an update of the
+/// refund's status reports a failure. An update of another field of the refund shows the same status again and does not
+/// count.
 fn has_failed(kind: &str, event: &Value) -> bool {
     let before = event.pointer("/data/previous_attributes");
     let is_change = before.is_none_or(|before| before.get("status").is_some());
@@ -254,7 +263,7 @@ fn has_failed(kind: &str, event: &Value) -> bool {
     kind == "refund.failed" || (is_change && is_failed)
 }
 
-/// Returns whether a dispute is more than an inquiry and was not won by the seller.
+/// Returns whether a dispute takes the seller's money: it is more than an inquiry, and the seller has not won it.
 fn takes_money(dispute: &Value) -> bool {
     text(dispute, "/status").is_none_or(|status| !status.starts_with("warning_") && status != "won")
 }

@@ -50,15 +50,16 @@ impl Platform for WooCommerce {
     }
 }
 
-/// Returns whether the request is the unsigned form that a shop sends when the webhook is saved. It has the webhook's
-/// number.
+/// Returns whether the request only tests the connection. A shop sends such a test when the webhook is saved. The test
+/// is an unsigned form that contains the number of the webhook.
 fn is_ping(request: &Request<'_>) -> bool {
     let number = request.body.strip_prefix(b"webhook_id=");
     let is_number = number.is_some_and(|it| (1..=20).contains(&it.len()) && it.iter().all(u8::is_ascii_digit));
     is_number && !request.headers.contains_key("x-wc-webhook-signature")
 }
 
-/// The HTML entities that WordPress writes. `&amp;` comes last, so that the `&` that it becomes is not decoded again.
+/// The HTML entities that WordPress writes. `&amp;` comes last, so that the `&` that results from it is not decoded
+/// again.
 const ENTITIES: [(&str, &str); 5] = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#039;", "'"), ("&amp;", "&")];
 
 fn unescaped(secret: &str) -> String {
@@ -70,8 +71,8 @@ fn escaped(secret: &str) -> String {
     from_the_last.fold(secret.to_owned(), |text, (entity, character)| text.replace(character, entity))
 }
 
-/// Reads the events of a notification. The topic is not signed, so the body must show whether it is an order or a
-/// subscription, which have many fields in common.
+/// Reads the events of a notification. The topic is not signed, so the body must show whether it describes an order or
+/// a subscription. The two have many fields in common, but only a subscription has a `billing_period`.
 fn events(topic: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     let is_subscription = body.pointer("/billing_period").is_some();
     match topic {
@@ -87,7 +88,7 @@ fn of_order(order: &Value) -> Result<Vec<Event>, Unreadable> {
     Ok(match text(order, "/status") {
         Some("processing" | "completed") if is_paid => paid(order, number()?),
         Some("refunded") => vec![Event::Refunded(Refund::full(ChargeRef::Order(number()?)))],
-        // A cancelled order that was never paid may be paid later.
+        // A cancelled order that was never paid is ignored: it may be paid later.
         Some("cancelled") if is_paid => {
             vec![Event::Refunded(Refund { at: changed_at(order), ..Refund::cancelled(number()?) })]
         }
@@ -109,19 +110,20 @@ fn paid(order: &Value, number: OrderId) -> Vec<Event> {
         is_again: subscription.is_some(),
         lines,
         buyer: Buyer::by_email(text(order, "/billing/email")),
-        // Payments are left out: no event names one, and a shop may write anything there.
+        // The payment is left out, because no event names a payment, and a shop may write anything there.
         links: Links::of_subscription(subscription),
         ..Sale::new(number)
     };
     iter::once(Event::Paid(sale)).chain(refunded).collect()
 }
 
-/// Returns when the order was last changed or, if it does not say, when it was paid.
+/// Returns when the order was last changed. If the order does not say, returns when it was paid.
 fn changed_at(order: &Value) -> Option<DateTime<Utc>> {
     date(order, "date_modified").or_else(|| time(order, "/date_paid_gmt"))
 }
 
-/// Returns the subscription that an order renews or switches. A buyer cannot fill the order's own metadata.
+/// Returns the subscription that an order renews or switches. It is read from the order's own metadata, which a buyer
+/// cannot fill.
 fn subscription(order: &Value) -> Option<OrderId> {
     let metadata = list(order, "/meta_data");
     ["_subscription_renewal", "_subscription_switch"].into_iter().find_map(|key| {
@@ -144,7 +146,7 @@ fn told(subscription: &Value) -> Result<Event, Unreadable> {
     Ok(Event::Told(Word { lines: lines(subscription), ..Word::new(at, links, (status, term)) }))
 }
 
-/// Reads a date in UTC. In the first version of the API its name lacks `_gmt`.
+/// Reads a date in UTC. In the first version of the API, the name of the field lacks `_gmt`.
 fn date(body: &Value, name: &str) -> Option<DateTime<Utc>> {
     time(body, &format!("/{name}_gmt")).or_else(|| time(body, &format!("/{name}")))
 }
@@ -154,7 +156,7 @@ fn lines(body: &Value) -> Vec<Line> {
 }
 
 /// Reads a line item by its SKU, variation and product. Returns `None` for an item that has none of them, because a
-/// seller could not map it. Ignores its metadata, which the buyer may have filled.
+/// seller could not map the item to a product. Ignores the item's metadata, which the buyer may have filled.
 fn line(item: &Value) -> Option<Line> {
     let sku = text(item, "/sku").map(str::to_owned);
     let [variation, product] = [("variation", "/variation_id"), ("product", "/product_id")]
@@ -168,8 +170,8 @@ fn line(item: &Value) -> Option<Line> {
     (!line.names.is_empty()).then_some(line)
 }
 
-/// Returns the number of an object. Returns `None` if it is missing, if it is not all digits, or if it is 0: WooCommerce
-/// writes 0 if there is no object.
+/// Returns the number of an object. Returns `None` if the value is missing or contains anything but digits. Also
+/// returns `None` if the value is 0, which WooCommerce writes where there is no object.
 fn number(value: &Value, pointer: &str) -> Option<OrderId> {
     id(value, pointer).ok()?.filter(|id| id.as_str() != "0" && id.as_str().bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -38,8 +38,8 @@ impl FromStr for Price {
     /// Parses a number as JSON writes it: `9.99`, `1e2`.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let parsed = Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text));
-        // A number that `Decimal` cannot represent is far outside the range, so the error message about the range fits
-        // it.
+        // `Decimal` can represent every number within the range of a price. A number that it cannot represent therefore
+        // gets -1 instead, so that the error is the one about the range.
         Self::try_from(parsed.unwrap_or(Decimal::NEGATIVE_ONE))
     }
 }

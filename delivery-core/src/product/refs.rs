@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::order::Source;
 use crate::text::Invalid;
 
-/// The most names that one product may have, over all platforms.
+/// The maximum number of names that one product may have, over all platforms together.
 pub const MOST_REFS: usize = 100;
 
 crate::text::line_type! {

@@ -17,14 +17,16 @@ pub(super) fn find(text: &[Glyph]) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Returns the number of leading characters that may be part of an address. An encoded character does not end an
-/// address, because `=5b` may be meant literally. An encoded angle bracket does.
+/// Returns the number of leading characters that may be part of an address. White space, brackets and the like end an
+/// address. They do not end it if they are encoded, because a text such as `=5b` may be meant literally. An angle
+/// bracket ends an address even if it is encoded.
 fn length<'t>(text: impl Iterator<Item = &'t Glyph>) -> usize {
     let belongs = |c: char| !c.is_whitespace() && !c.is_control() && !"<>()[],;:\"\\@".contains(c);
     text.take_while(|glyph| belongs(glyph.c) || glyph.is_encoded() && !matches!(glyph.c, '<' | '>')).count()
 }
 
-/// Whether a text begins with a host name, such as `163.com`; the `960` of `size=40960` is no host name.
+/// Whether a text begins with a host name, such as `163.com`. This tells an encoded `@` from other text: in
+/// `size=40960`, the `=40` is no `@`, because `960` is no host name.
 fn is_host(text: &[Glyph]) -> bool {
     let name: String =
         text.iter().map(|glyph| glyph.c).take_while(|c| c.is_alphanumeric() || matches!(c, '.' | '-')).collect();

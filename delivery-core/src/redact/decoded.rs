@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use crate::text::is_invisible;
 
-/// How often a text is decoded: a link in a quoted e-mail, for example, is encoded twice.
+/// How often a text is decoded. Twice, because some text is encoded twice, for example a link in a quoted e-mail.
 const TIMES: usize = 2;
-/// The longest name of an entity, in characters.
+/// The maximum length of the name of an HTML entity, in characters. An entity with a longer name is not decoded.
 const LONGEST: usize = 16;
-/// The entities of characters that occur in keys and addresses, that enclose them, or that are invisible.
+/// The HTML entities that are decoded. Their characters occur in keys and addresses, enclose them, or are invisible.
 const ENTITIES: [(&str, char); 13] = [
     ("amp", '&'),
     ("commat", '@'),
@@ -33,13 +33,13 @@ pub(super) struct Glyph {
 }
 
 impl Glyph {
-    /// Whether the original text has more bytes for the character than its UTF-8 form needs.
+    /// Whether the character was encoded, that is, whether it takes more bytes in the original text than in UTF-8.
     pub(super) fn is_encoded(&self) -> bool {
         self.at.len() > self.c.len_utf8()
     }
 }
 
-/// Decodes `text`.
+/// Decodes `text` into its characters, each with its place in `text`.
 pub(super) fn glyphs(text: &str) -> Vec<Glyph> {
     let glyphs = text.char_indices().map(|(at, c)| Glyph { c, at: at..at + c.len_utf8() }).collect();
     (0..TIMES).fold(glyphs, |glyphs: Vec<Glyph>, _| decode(&glyphs))
@@ -59,8 +59,9 @@ fn decode(encoded: &[Glyph]) -> Vec<Glyph> {
     glyphs
 }
 
-/// Decodes one character whose encoding begins with `first`. Returns the character (`None` for a soft line break and
-/// for a byte beyond ASCII) and the number of glyphs of `rest` that belong to it.
+/// Decodes one character whose encoding begins with `first`. Returns the character, and the number of glyphs of `rest`
+/// that belong to its encoding. The character is `None` for a soft line break and for a byte beyond ASCII, which are
+/// dropped. Returns `None` if no encoding begins here.
 fn read(first: char, rest: &[Glyph]) -> Option<(Option<char>, usize)> {
     match first {
         '=' => byte(rest).or_else(|| Some((None, line_break(rest)?))),
@@ -77,13 +78,14 @@ fn byte(rest: &[Glyph]) -> Option<(Option<char>, usize)> {
     Some((byte.is_ascii().then_some(char::from(byte)), 2))
 }
 
-/// Returns the length of a soft line break of quoted-printable after its `=`, in characters.
+/// Returns the length of a soft line break of quoted-printable, in characters. `rest` begins after the `=` of the line
+/// break.
 fn line_break(rest: &[Glyph]) -> Option<usize> {
     let blanks = rest.iter().take_while(|glyph| matches!(glyph.c, ' ' | '\t' | '\r')).count();
     (rest.get(blanks)?.c == '\n').then_some(blanks + 1)
 }
 
-/// Decodes an HTML entity after its `&`.
+/// Decodes an HTML entity. `rest` begins after the `&` of the entity.
 fn entity(rest: &[Glyph]) -> Option<(Option<char>, usize)> {
     let of_entity = |c: &char| c.is_ascii_alphanumeric() || *c == '#';
     let name: String = rest.iter().map(|glyph| glyph.c).take_while(of_entity).take(LONGEST).collect();

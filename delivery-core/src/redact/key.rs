@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use super::decoded::Glyph;
 
-/// The fewest symbols by which a prefixed key is found. Shorter pieces reveal next to nothing of the signature: version
-/// and id alone take 29 symbols.
+/// The minimum number of symbols after a prefix that count as a key, so that a key whose end is missing is found. Fewer
+/// symbols reveal next to nothing of the key's signature: version and id alone take 29 symbols.
 const CUT_OFF: usize = 32;
-/// A run of this many symbols counts as a key even without a prefix.
+/// The minimum number of symbols in a row that count as a key even without a prefix.
 const LONG: usize = 40;
-/// The longest part of a key's prefix that is hidden, in characters.
+/// The maximum number of characters of a key's prefix that are hidden.
 const PREFIX: usize = 16;
 
 /// Returns the places of all keys, including those that lack their prefix or their end.
@@ -22,7 +22,7 @@ pub(super) fn find(text: &[Glyph]) -> Vec<Range<usize>> {
     runs(text).filter(is_key).map(|run| beginning(text, run.start)..run.end).collect()
 }
 
-/// Returns the longest runs of symbols.
+/// Returns the places of all runs of symbols, each as long as possible.
 fn runs(text: &[Glyph]) -> impl Iterator<Item = Range<usize>> {
     let mut end = 0;
     text.chunk_by(|one, next| is_symbol(one.c) == is_symbol(next.c)).filter_map(move |chunk| {
@@ -42,7 +42,8 @@ fn is_digest(text: &[Glyph], run: &Range<usize>) -> bool {
     text.get(run.clone()).unwrap_or_default().iter().all(|glyph| glyph.c.is_ascii_hexdigit())
 }
 
-/// Returns where the key begins whose symbols begin at `symbols`: at its prefix, if there is one.
+/// Returns where a key begins, given where its symbols begin. If a prefix stands before the symbols, the key begins
+/// with the prefix.
 fn beginning(text: &[Glyph], symbols: usize) -> usize {
     let back = || text.get(..symbols).unwrap_or_default().iter().rev().map(|glyph| glyph.c);
     if back().next() != Some('_') {

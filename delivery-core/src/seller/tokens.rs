@@ -11,9 +11,9 @@ use crate::key::Actor;
 use crate::secret::AdminToken;
 use crate::text::Invalid;
 
-/// The longest name, in characters.
+/// The maximum length of a seller's name, in characters.
 const LONGEST: usize = 32;
-/// Names with another meaning in the audit log.
+/// Names that no seller may have, because they have another meaning in the audit log.
 const TAKEN: [&str; 3] = ["admin", "buyer", "system"];
 
 const EXPECTED: Invalid = Invalid::expected(
@@ -30,7 +30,7 @@ const EXPECTED: Invalid = Invalid::expected(
 pub struct AdminTokens(Vec<(Actor, AdminToken)>);
 
 impl AdminTokens {
-    /// Adds a token whose bearer is [`Actor::admin`].
+    /// Adds the token of the administrator. The audit log shows its bearer as [`Actor::admin`].
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl AdminTokens {
         self.0.iter().map(|(actor, token)| (actor, token.digest()))
     }
 
-    /// Returns the bearer of the presented token, in the same time for every token, known or not.
+    /// Returns the bearer of the presented token. The comparison takes the same time for every token, known or not.
     fn bearer(&self, presented: &[u8]) -> Option<&Actor> {
         let mut found = u32::MAX;
         for (index, (_, token)) in (0_u32..).zip(&self.0) {
