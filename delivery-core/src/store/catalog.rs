@@ -18,12 +18,13 @@ use crate::terms::NEVER;
 ///
 /// # To ensure correctness
 ///
-/// * Never give the number of a product to another one, not even after it was deleted: keys name it for ever.
-/// * Serve a change within a second on all servers.
+/// * Never give the number of a product to another product, not even after the first one was deleted: keys refer to
+///   their product by this number for ever.
+/// * Serve a change on all servers within a second.
 #[async_trait]
 pub trait Catalog: Debug + Send + Sync + 'static {
     /// Returns the product with this number, archived or not. As long as the product does not change, every call must
-    /// return the same `Arc`, because it caches the encoded response.
+    /// return the same `Arc`, because the [`Product`] in it caches the encoded response.
     ///
     /// # Errors
     ///
@@ -45,20 +46,21 @@ pub trait Catalog: Debug + Send + Sync + 'static {
 /// # To ensure correctness
 ///
 /// * Write a change and its audit entry in one commit.
-/// * Refuse a name that another product has, also if two calls race.
+/// * Refuse a name that another product already has, even if two calls add the same name at once.
 #[async_trait]
 pub trait CatalogEditor: Catalog + ProductNames {
     /// Adds a product durably and gives it a new number.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Refused`] if another product already has the host application's name or a platform's name for this
-    /// one; another [`StoreError`] if nothing was added.
+    /// [`StoreError::Refused`] if another product already has one of this product's names: the name that the host
+    /// application gave it, or a name that a platform has for it. Another [`StoreError`] if nothing was added.
     async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError>;
 
-    /// Adds a product like [`add_product`](Self::add_product), unless a product with identical facts exists that is not
-    /// archived; that one is returned then. A form that is submitted twice thus adds one product. The service makes one
-    /// such call at a time; a store that several servers share must serialize the calls of different servers.
+    /// Adds a product like [`add_product`](Self::add_product), but at most once: if a product with identical facts
+    /// exists that is not archived, returns the existing product. So a form that is submitted twice adds one product.
+    /// The service makes one call of this method at a time. A store that several servers share must also serialize the
+    /// calls of different servers.
     ///
     /// # Errors
     ///
@@ -80,13 +82,13 @@ pub trait CatalogEditor: Catalog + ProductNames {
     /// [`StoreError`] if the catalog cannot be read.
     async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError>;
 
-    /// Replaces all facts of a product, durably; returns `None` if there is no such product. An archived product stays
-    /// archived. If `was` is given, the product is changed only if its facts still equal `was`.
+    /// Replaces all facts of a product, durably. An archived product stays archived. If `was` is given, the product is
+    /// changed only if its facts still equal `was`. Returns `None` if there is no such product.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Conflict`] if the facts differ from `was`; [`StoreError::Refused`] if another product already has
-    /// one of the new names; another [`StoreError`] if nothing was changed.
+    /// [`StoreError::Conflict`] if the facts differ from `was`. [`StoreError::Refused`] if another product already has
+    /// one of the new names. Another [`StoreError`] if nothing was changed.
     async fn update_product(
         &self,
         id: ProductId,
@@ -95,8 +97,8 @@ pub trait CatalogEditor: Catalog + ProductNames {
         edit: Edit,
     ) -> Result<Option<Arc<Product>>, StoreError>;
 
-    /// Archives a product, durably: it is no longer listed or sold, but keys that were already sold can still fetch it.
-    /// Archiving it again changes nothing. Returns `None` if there is no such product.
+    /// Archives a product, durably. An archived product is no longer listed or sold, but keys that were already sold
+    /// can still fetch it. Archiving a product again changes nothing. Returns `None` if there is no such product.
     ///
     /// # Errors
     ///
@@ -108,7 +110,8 @@ pub trait CatalogEditor: Catalog + ProductNames {
 ///
 /// # To ensure correctness
 ///
-/// * Return the same product for a name on every server, and find a new name at once: a sale may follow within a second.
+/// * Return the same product for a name on every server. Find a new name at once, because a sale may follow within a
+///   second.
 #[async_trait]
 pub trait ProductNames: Debug + Send + Sync + 'static {
     /// Returns the number of the product that the platform `source` calls `name`, archived or not; `None` if no product
@@ -127,9 +130,9 @@ pub trait ProductNames: Debug + Send + Sync + 'static {
 /// * Write a change and its audit entry in one commit.
 #[async_trait]
 pub trait Posts: Debug + Send + Sync + 'static {
-    /// Returns the posts that match `query`, newest first. The list ends before the first post with which the contents
-    /// would exceed 1 MiB in total. While a list has the same unchanged posts, every call must return the same `Arc`,
-    /// whatever the query, so that the list is encoded only once.
+    /// Returns the posts that match `query`, newest first. The contents in a list have at most 1 MiB in total: the list
+    /// ends before the first post that would exceed this. If two calls find the same posts, unchanged, they must return
+    /// the same `Arc`, even if the queries differ, so that the list is encoded only once.
     ///
     /// # Errors
     ///
@@ -143,9 +146,9 @@ pub trait Posts: Debug + Send + Sync + 'static {
     /// [`StoreError`] if nothing was added.
     async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError>;
 
-    /// Adds a post like [`add_post`](Self::add_post), unless it differs from the newest post at most in its time; the
-    /// newest post is returned then. Calls of different servers are serialized as for
-    /// [`add_product_once`](CatalogEditor::add_product_once).
+    /// Adds a post like [`add_post`](Self::add_post), but at most once: if the newest post is the same apart from its
+    /// time, returns the newest post. A store that several servers share must serialize the calls of different servers,
+    /// as for [`add_product_once`](CatalogEditor::add_product_once).
     ///
     /// # Errors
     ///
@@ -165,12 +168,12 @@ pub trait Posts: Debug + Send + Sync + 'static {
     /// [`StoreError`] if the posts cannot be read.
     async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError>;
 
-    /// Replaces all facts of a post, durably; returns `None` if there is no such post. If `was` is given, the post is
-    /// changed only if its facts still equal `was`.
+    /// Replaces all facts of a post, durably. If `was` is given, the post is changed only if its facts still equal
+    /// `was`. Returns `None` if there is no such post.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Conflict`] if the facts differ from `was`; another [`StoreError`] if nothing was changed.
+    /// [`StoreError::Conflict`] if the facts differ from `was`. Another [`StoreError`] if nothing was changed.
     async fn update_post(
         &self,
         id: PostId,
@@ -195,23 +198,25 @@ pub struct PostQuery {
     pub category: Option<Category>,
     /// Only posts published at or before this time.
     pub until: DateTime<Utc>,
-    /// The most posts to return.
+    /// The maximum number of posts to return.
     pub limit: usize,
 }
 
-/// Returns whether two posts differ at most in their times.
+/// Returns whether two posts are the same apart from their times.
 pub(super) fn are_alike(post: &Post, other: &NewPost) -> bool {
     *post.facts() == other.clone().published_at(post.published_at())
 }
 
-/// Returns a conflict if the current facts and the expected facts `was` differ.
+/// Returns [`StoreError::Conflict`] if the current facts `is` differ from the expected facts `was`. Succeeds if either
+/// is `None`.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(super) fn unchanged<T: PartialEq>(is: Option<&T>, was: Option<&T>) -> Result<(), StoreError> {
     let is_other = is.zip(was).is_some_and(|(is, was)| is != was);
     if is_other { Err(StoreError::Conflict { source: None }) } else { Ok(()) }
 }
 
-/// The most content in one list of posts, in bytes: 1 MiB. Posts that exceed it are left out.
+/// The maximum length of all contents in one list of posts together, in bytes: 1 MiB. The list ends before the first
+/// post that would exceed it.
 pub(crate) const MOST_CONTENT: usize = 1 << 20;
 /// Returns how many of the first posts fit into a list, given the lengths of their contents in bytes.
 pub(crate) fn fitting(lengths: impl IntoIterator<Item = usize>) -> usize {

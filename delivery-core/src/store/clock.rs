@@ -1,9 +1,9 @@
 //! A time of day that is never set back while the process runs.
 //!
-//! An operator or NTP may set the system clock back by an hour; e-mails that are due would then wait an hour longer. A
+//! An operator or NTP may set the system clock back by an hour. E-mails that are due would then wait an hour longer. A
 //! store whose database has no clock of its own therefore measures, by the monotonic clock, how far the time of day has
-//! fallen behind, and adds that difference to the times of its callers. It compares only the *system's* two clocks, so
-//! a caller's own clock, such as a test's, has no influence on the difference.
+//! fallen behind. It adds that difference to the times that its callers give. It compares only the *system's* two
+//! clocks, so a caller's own clock, such as a test's, has no influence on the difference.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::clock::{Clock, SystemClock};
 
-/// Differences up to this one do not count as a clock that was set back.
+/// The greatest difference that does not yet count as a clock that was set back.
 const JUMP: TimeDelta = TimeDelta::seconds(2);
 
-/// The latest time of day, and the monotonic time at which it was read.
+/// The latest time of day that was read while the clock was not set back, and the monotonic time at which it was read.
 #[derive(Debug, Default)]
 pub(super) struct SteadyClock(Mutex<Option<(DateTime<Utc>, Duration)>>);
 

@@ -13,10 +13,11 @@ use crate::product::RefName;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct InboxQuery {
-    /// Only events with this outcome; all events, also those without an outcome, if `None`. Of the events that need
-    /// attention because of the same unknown product, only the newest is listed.
+    /// Only events with this outcome. If `None`, all events, including those without an outcome. A search for events
+    /// that need attention groups them: if several need attention because of the same unknown product, it finds only
+    /// the newest of these.
     pub outcome: Option<EventOutcome>,
-    /// Only events below this number: [`Page::next`] of the previous page.
+    /// Only events with a lower number than this. To continue a list, pass the [`Page::next`] of the previous page.
     pub before: Option<i64>,
     /// Events per page, from 1 to 1,000; other values are clamped to this range.
     pub limit: usize,
@@ -27,12 +28,12 @@ pub struct InboxQuery {
 /// # To ensure correctness
 ///
 /// * Lease an event to one caller at a time.
-/// * Keep an event that is not done for ever: prune only what is done.
+/// * Prune only events that are done. An event that is not done stays for ever.
 #[async_trait]
 pub trait Inbox: Send + Sync {
-    /// Leases up to `limit` events that are due at `now`; those that have been due longest are leased first. The leases
-    /// end at `lease_until`; until then no other worker gets these events. Each claim counts as an attempt. The
-    /// outcomes of events do not depend on the order in which they are applied.
+    /// Leases up to `limit` events that are due at `now`. Events that have been due longest are leased first. The
+    /// leases end at `lease_until`; until then no other worker gets these events. Each claim counts as an attempt. The
+    /// caller may apply the events in any order, because their outcomes do not depend on the order.
     ///
     /// # Errors
     ///
@@ -44,9 +45,9 @@ pub trait Inbox: Send + Sync {
         limit: usize,
     ) -> Result<Vec<InboxEvent>, StoreError>;
 
-    /// Makes events that need the seller's attention due at `now` and resets their attempts: events of the platform
-    /// `source` (of all platforms if `None`), received at or after `since` (at any time if `None`). Returns how many
-    /// events were made due.
+    /// Retries events that need the seller's attention: makes them due at `now` and resets their attempts. Concerns
+    /// only events of the platform `source`, or of all platforms if `None`. Concerns only events that were received at
+    /// or after `since`, or at any time if `None`. Returns how many events were made due.
     ///
     /// # Errors
     ///
@@ -73,8 +74,8 @@ pub trait Inbox: Send + Sync {
     /// [`StoreError`] if the store cannot be read.
     async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError>;
 
-    /// Returns the deal to which a platform's reference leads; `None` if it leads to no deal. The references of merged
-    /// deals lead to the deal that they were merged into.
+    /// Returns the [`Deal`] to which a platform's reference leads; `None` if it leads to no deal. If deals were merged
+    /// into another deal, their references lead to that other deal.
     ///
     /// # Errors
     ///
@@ -97,8 +98,8 @@ pub trait Inbox: Send + Sync {
     /// [`StoreError`] if the store cannot be read.
     async fn is_dismissed(&self, source: &Source, name: &RefName) -> Result<bool, StoreError>;
 
-    /// Deletes events that are done and were received before `before`; their effects stay. Returns how many events were
-    /// deleted.
+    /// Deletes events that are done and were received before `before`. What the events did, such as the keys that they
+    /// issued, stays. Returns how many events were deleted.
     ///
     /// # Errors
     ///
@@ -113,16 +114,18 @@ impl InboxQuery {
         super::page_size(self.limit)
     }
 
-    /// Returns whether `entry` matches, apart from the [grouping](Self::group).
+    /// Returns whether `entry` matches the conditions. Of the events with the same [`group`](Self::group), the list has
+    /// only the newest; this method does not check that.
     #[must_use]
     pub fn matches(&self, entry: &InboxEvent) -> bool {
         self.outcome.is_none_or(|outcome| entry.outcome == Some(outcome))
             && self.before.is_none_or(|before| entry.number < before)
     }
 
-    /// Returns the platform and the reason of an event that waits for an unknown product, if the query is for events
-    /// that need attention. The list shows one event per group, so that an unknown product is one line however often it
-    /// is sold.
+    /// Returns the group of an event. Of the events with the same group, a list shows only the newest, so that an
+    /// unknown product is one line however often it is sold. An event has a group if the query is for events that need
+    /// attention, and the event needs attention because of an unknown product. The group then consists of the platform
+    /// and the reason. All other events have none.
     #[must_use]
     pub fn group<'e>(&self, entry: &'e InboxEvent) -> Option<(&'e Source, &'e str)> {
         let reason = entry.reason.as_deref().filter(|reason| reason.starts_with(UNKNOWN_PRODUCT))?;

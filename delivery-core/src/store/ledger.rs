@@ -1,4 +1,4 @@
-//! The ledger: issuing, finding and changing keys. Its semantics are written once, for every store.
+//! The ledger: issuing, finding and changing keys. The rules for this are written once, for every store.
 
 use std::time::Duration;
 
@@ -19,15 +19,16 @@ use crate::ledger::{
 
 /// A ledger of keys, orders and messages that change atomically together.
 ///
-/// A ledger executes [operations](Operation) and finds keys. The other methods submit an operation and return its
-/// answer; no ledger overrides them.
+/// A ledger executes [operations](Operation) and finds keys. All other methods are provided: each submits an operation
+/// and returns its answer. No ledger overrides them.
 ///
 /// Every [`Storage`] is a ledger. `SqliteStore` and `PostgresStore` are ledgers that commit the operations of many
 /// callers at once.
 ///
 /// # To ensure correctness
 ///
-/// * Answer only what is durable. A store implements [`Storage`], which makes it a ledger, and leaves this trait alone.
+/// * Answer an operation only when everything that it wrote is durable. A store of your own implements [`Storage`]
+///   instead of this trait, and thereby becomes a ledger.
 #[async_trait]
 pub trait Ledger: Backend {
     /// Executes an operation. Returns its answer once everything that it wrote is durable. Operations on the same key
@@ -46,9 +47,9 @@ pub trait Ledger: Backend {
     /// [`StoreError`] if the store cannot be read.
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError>;
 
-    /// Issues a key. One commit writes the key, the identity of its purchase, its messages, which are due at once, and,
-    /// if a person issues the key by hand, the audit entry. If the purchase already has a key, returns that key and
-    /// writes nothing, not even a message.
+    /// Issues a key. One commit writes the key, the identity of its purchase, and its messages, which are due at once.
+    /// If a person issues the key by hand, the same commit writes the audit entry. If the purchase already has a key,
+    /// returns that key and writes nothing, not even a message.
     ///
     /// # Errors
     ///
@@ -61,13 +62,14 @@ pub trait Ledger: Backend {
         }
     }
 
-    /// Applies `change` by [`Key::apply`]. Returns the changed key once the change is durable, or the refusal with the
-    /// unchanged key; `None` if the key is unknown. Changes of one key are applied one after another. `messages` are
-    /// queued in the same commit, unless the change is refused or changes nothing.
+    /// Changes a key: applies `change` by [`Key::apply`]. Returns the changed key once the change is durable. If the
+    /// change is refused, returns the refusal with the unchanged key. Returns `None` if the key is unknown. Changes of
+    /// one key are applied one after another. `messages` are queued in the same commit, unless the change is refused or
+    /// changes nothing.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the key was not changed. After [`StoreError::Unknown`] it may have been changed.
+    /// [`StoreError`] if the key was not changed. After [`StoreError::Unknown`] the key may have been changed.
     async fn change(
         &self,
         id: KeyId,
@@ -80,13 +82,13 @@ pub trait Ledger: Backend {
         }
     }
 
-    /// Sends a key to its buyer again and, if the address was wrong, corrects it; both are one commit, with their audit
-    /// entries. Returns the key, or the refusal if the key is revoked or its buyer was erased; `None` if the key is
-    /// unknown.
+    /// Sends a key to its buyer again. If the buyer's address was wrong, also corrects the address. Both are one
+    /// commit, with their audit entries. Returns the key, or the refusal if the key is revoked or its buyer was erased.
+    /// Returns `None` if the key is unknown.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if no message was queued. After [`StoreError::Unknown`] it may have been queued.
+    /// [`StoreError`] if no message was queued. After [`StoreError::Unknown`] the message may have been queued.
     async fn resend(&self, id: KeyId, resend: Resend) -> Result<Option<Result<Key, Refused>>, StoreError> {
         match self.submit(Operation::Resend(Box::new(ResendKey { key: id, resend }))).await? {
             Answer::Changed(changed) => Ok(changed),
@@ -94,9 +96,10 @@ pub trait Ledger: Backend {
         }
     }
 
-    /// Revokes the key `id`, whose text leaked, and issues its successor by [`Key::rotate`], in one commit with audit
-    /// entries and messages. From then on the purchase belongs to the successor. Returns the new successor, the
-    /// existing one if the key was rotated before, or the refusal; `None` if the key is unknown.
+    /// Replaces the key `id`, whose text leaked: revokes it and issues its successor by [`Key::rotate`], in one commit
+    /// with audit entries and messages. From then on the purchase belongs to the successor. Returns the new successor,
+    /// or the existing successor if the key was rotated before. Returns the refusal if the key may not be rotated, and
+    /// `None` if the key is unknown.
     ///
     /// # Errors
     ///
@@ -109,16 +112,18 @@ pub trait Ledger: Backend {
         }
     }
 
-    /// Uses a key, unless the same request has already used it: within [24 hours](crate::ledger::IDEMPOTENCY_WINDOW), the first
-    /// [ten](crate::ledger::MOST_REPEATS) repetitions of a request are answered without counting a use, even if the key has
-    /// expired or was used up in the meantime. The count and the request are one commit. Returns the refusal if the key
-    /// may not be used or the request was first made for another product; `None` if the key is unknown. Requires a
-    /// store with an [`office`](Backend::office).
+    /// Uses a key and counts the use. Within [24 hours](crate::ledger::IDEMPOTENCY_WINDOW), the first
+    /// [ten](crate::ledger::MOST_REPEATS) repetitions of a request are answered without counting a use, even if the key
+    /// has expired or was used up in the meantime. The count and the request are one commit. Requires a store with an
+    /// [`office`](Backend::office).
+    ///
+    /// Returns the refusal if the key may not be used, or if the request was first made for another product. Returns
+    /// `None` if the key is unknown.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if no use was counted. After [`StoreError::Unknown`] it may have been counted; repeating the same
-    /// request is safe.
+    /// [`StoreError`] if no use was counted. After [`StoreError::Unknown`] the use may have been counted; repeating the
+    /// same request is safe.
     async fn fetch(&self, id: KeyId, fetch: Fetch) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
         match self.submit(Operation::Fetch(FetchProduct { key: id, fetch })).await? {
             Answer::Fetched(fetched) => Ok(fetched),
@@ -127,8 +132,9 @@ pub trait Ledger: Backend {
     }
 
     /// Stores an event of a commerce platform, applies it and returns the result, in one commit. An event that is
-    /// already in the inbox changes nothing, unless the call [is a retry](InboundEvent::is_retry) and the event waits,
-    /// or a person has a dismissed event applied.
+    /// already in the inbox usually changes nothing. There are two exceptions, both only if the call [is a
+    /// retry](InboundEvent::is_retry): the event is still waiting to be applied, or a person applies an event that was
+    /// dismissed.
     ///
     /// # Errors
     ///
@@ -141,7 +147,8 @@ pub trait Ledger: Backend {
         }
     }
 
-    /// Ends a lease and records what became of the message. Changes nothing if the message was leased again since.
+    /// Ends a lease and records what became of the message. Changes nothing if the message was leased again in the
+    /// meantime.
     ///
     /// # Errors
     ///
@@ -151,7 +158,8 @@ pub trait Ledger: Backend {
     }
 }
 
-/// Returns the error for an answer that belongs to another kind of operation, which only a faulty ledger gives.
+/// Returns the error for an answer that belongs to another kind of operation. Only a faulty ledger gives such an
+/// answer.
 fn of_another_operation() -> StoreError {
     StoreError::corrupt("the answer of another operation")
 }
@@ -169,15 +177,17 @@ impl<S: Storage> Ledger for S {
     }
 }
 
-/// The longest pause before another attempt, in milliseconds.
+/// The longest pause before an operation is attempted again, in milliseconds.
 const LONGEST_PAUSE: u32 = 64;
-/// How long a conflicting operation is retried once it holds [`TURN`].
+/// How long an operation that conflicts is retried. The time begins when the operation gets the lock [`TURN`].
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Held by an operation while it is retried after a conflict. If a hundred callers in this process race for a key, only
-/// one of them succeeds at a time; without this lock, each would be attempted up to a hundred times.
+/// An operation holds this lock while it is retried after a conflict. If a hundred callers in this process race for a
+/// key, only one of them succeeds at a time. Without this lock, each operation would be attempted up to a hundred
+/// times.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// Loads, plans and persists one operation, and retries it until it does not conflict or [`PATIENCE`] has run out.
+/// Executes one operation: loads, plans and persists it. Retries it until it does not conflict or [`PATIENCE`] has run
+/// out.
 async fn run(store: &impl Storage, operation: Operation) -> Result<Answer, StoreError> {
     let operation = [operation];
     let mut attempt = Attempt::Optimistic;
@@ -192,7 +202,8 @@ async fn run(store: &impl Storage, operation: Operation) -> Result<Answer, Store
         if let Some(answer) = try_once(store, &operation, attempt).await? {
             return Ok(answer);
         }
-        // Another process is racing for the key. The pauses grow and vary, so that the two do not collide again.
+        // Another process is racing for the key. The pauses grow and vary, so that the two processes do not collide
+        // again.
         let most = 1_u32.checked_shl(conflicts).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
         let pause = SystemClock.monotonic().subsec_nanos() % (most * 1000);
         tokio::time::sleep(Duration::from_micros(pause.into())).await;

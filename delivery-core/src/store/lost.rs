@@ -7,15 +7,15 @@ use super::StoreError;
 use crate::email::Email;
 use crate::ledger::MessageId;
 
-/// How long an address gets no second e-mail with its lost keys.
+/// The time after an e-mail with lost keys in which the same address gets no other such e-mail.
 pub const LOST_PAUSE: TimeDelta = TimeDelta::hours(1);
 
 /// Requests of buyers who have lost their keys, for stores that keep them.
 ///
 /// # To ensure correctness
 ///
-/// * Take the same time for every address.
-/// * Answer a request and delete it in one commit, also if several servers call at once.
+/// * Take the same time for every address, so that nobody can find out in this way whether an address has keys.
+/// * Answer a request and delete it in one commit, even if several servers do so at once.
 #[async_trait]
 pub trait LostKeys: Send + Sync {
     /// Stores a request, durably. This takes the same time for every address, because whether the address has keys is
@@ -26,11 +26,13 @@ pub trait LostKeys: Send + Sync {
     /// [`StoreError`] if the request may not have been saved.
     async fn ask(&self, email: &Email, at: DateTime<Utc>) -> Result<(), StoreError>;
 
-    /// Answers the oldest requests, at most `scan.limit`. Each request is answered and deleted in one commit, also if
-    /// several servers call this at once. If the address, compared without regard to case, has a key that is not
-    /// revoked, an e-mail of the kind [`Lost`](crate::ledger::MessageKind::Lost) about the newest such key is queued to the
-    /// address in that key. No e-mail is queued if one was queued for a key of the address within [`LOST_PAUSE`] before
-    /// `scan.now`. Returns how many requests were deleted.
+    /// Answers the oldest requests, at most `scan.limit`. Returns how many requests were answered. Each request is
+    /// answered and deleted in one commit, even if several servers call this at once.
+    ///
+    /// To answer a request, a store queues an e-mail of the kind [`Lost`](crate::ledger::MessageKind::Lost) about the
+    /// newest key of the address that is not revoked. The e-mail goes to the address in that key. Addresses are
+    /// compared without regard to case. No e-mail is queued if there is no such key, or if one was already queued for a
+    /// key of the address within [`LOST_PAUSE`] before `scan.now`.
     ///
     /// # Errors
     ///
@@ -44,14 +46,14 @@ pub trait LostKeys: Send + Sync {
 pub struct LostScan {
     /// The current time.
     pub now: DateTime<Utc>,
-    /// The most requests to answer.
+    /// The maximum number of requests that one call answers.
     pub limit: usize,
-    /// The sender's domain, with which the `Message-ID`s of the e-mails end.
+    /// The domain of the sender's address. The `Message-ID`s of the e-mails end with it.
     pub domain: String,
 }
 
 impl LostScan {
-    /// Returns the `Message-ID` of the e-mail that answers request `number` at the time `now`.
+    /// Returns the `Message-ID` of the e-mail that answers request `number` in this call.
     ///
     /// # Errors
     ///

@@ -19,9 +19,9 @@
 //! The rows of a plan implement serde's traits, so a store may keep them in any format, such as JSON in a file.
 //!
 //! The project's `examples/own_store` is a complete store in some 200 lines. Test a store with the crate
-//! `delivery-testing`: its `conformance` suite has a case for every promise of every method, including a store that is
-//! opened again and one that two handles share; its `histories` run the whole service on the store, with restarts and
-//! crashes. Its `MemoryStore` is short enough to read alongside your own store.
+//! `delivery-testing`. Its `conformance` suite has a case for every promise of every method, including cases in which a
+//! store is closed and opened again, and in which two handles share a store. Its `histories` run the whole service on
+//! the store, with restarts and crashes. Its `MemoryStore` is short enough to read alongside your own store.
 //!
 //! # Implementing `Catalog`
 //!
@@ -104,7 +104,10 @@ pub use self::storage::{Backend, Office, Persisted, Storage};
 pub use self::subscribed::Subscribed;
 pub use crate::ledger::StoreError;
 
-/// The longest time between now and a message's next attempt. Whoever retries messages must choose shorter delays.
+/// The longest delay until a message is attempted again. Whoever retries messages must choose shorter delays. If a
+/// message is due later than that, a store assumes that a wrong clock has set the time, and makes the message due at
+/// once.
 pub const MAX_RETRY_DELAY: TimeDelta = TimeDelta::hours(13);
-/// The longest time between now and the end of a message's lease.
+/// The longest time for which a message may be leased. If a lease ends later than that, a store assumes that a wrong
+/// clock has set the time, and makes the message due at once.
 pub const LONGEST_LEASE: TimeDelta = TimeDelta::minutes(15);

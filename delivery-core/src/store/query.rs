@@ -20,11 +20,12 @@ pub struct KeyQuery {
     pub source: Option<Source>,
     /// Only keys for this product.
     pub product: Option<ProductId>,
-    /// Only keys with this status at this time.
+    /// Only keys that have this status at this time.
     pub status: Option<(Status, DateTime<Utc>)>,
     /// Only keys to which the host application gave this name.
     pub host_ref: Option<HostRef>,
-    /// Only keys older than this one: [`Page::next`] of the previous page.
+    /// Only keys that are older than the key with this id. To continue a list, pass the [`Page::next`] of the previous
+    /// page.
     pub before: Option<KeyId>,
     /// Keys per page, from 1 to 1,000; other values are clamped to this range.
     pub limit: usize,
@@ -60,7 +61,7 @@ pub(crate) fn page_size(limit: usize) -> usize {
 pub struct Page<T, C> {
     /// The items on this page.
     pub items: Vec<T>,
-    /// Where the next page begins; `None` if this is the last.
+    /// Where the next page begins; `None` if this is the last page.
     pub next: Option<C>,
 }
 
@@ -72,7 +73,7 @@ pub struct Use {
     pub at: DateTime<Utc>,
 }
 
-/// The identity of a use, from which the next page of a key's history continues.
+/// The identity of a use. A page of a key's history names the use after which the next page begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UseId(i64);
 

@@ -1,4 +1,4 @@
-//! Records: messages, the audit log and figures; and the erasure of customers.
+//! Messages, the audit log and figures; and the erasure of customers.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ use crate::product::ProductId;
 ///
 /// # To ensure correctness
 ///
-/// * Queue the e-mail about a key and record its expiry time in one commit.
-/// * Leave an erased address nowhere: neither in rows nor in their indexes, logs or free pages.
+/// * When a key's expiry is announced, queue the e-mail and record the announced expiry time in one commit.
+/// * Keep an erased address nowhere: neither in rows nor in their indexes, logs or free pages.
 #[async_trait]
 pub trait Records: Send + Sync {
     /// Returns the messages that match `query`, newest first.
@@ -40,29 +40,36 @@ pub trait Records: Send + Sync {
     /// [`StoreError`] if the entry may not have been saved.
     async fn log(&self, action: Action, edit: Edit) -> Result<(), StoreError>;
 
-    /// Counts the keys by product and status at `now`, and what happened on each day, in UTC, from the day of `since`
-    /// to the day of `now`. This may read every key. A store may find the keys issued on a day by the time in their
-    /// ids, which [`KeyId::random`](crate::key::KeyId::random) puts there.
+    /// Counts the keys by product and status at `now`. Also counts what happened on each day, from the day of `since`
+    /// to the day of `now`; days are in UTC. This may read every key. A store may use a key's id to find out when the
+    /// key was issued, because [`KeyId::random`](crate::key::KeyId::random) puts the time into the id.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError>;
 
-    /// Returns what waits to be sent, what was given up, and what waits for the seller, for monitoring.
+    /// For monitoring: counts the messages that wait to be sent, the messages that were given up, and the platform
+    /// events that wait for the seller.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn backlog(&self) -> Result<Backlog, StoreError>;
 
-    /// Queues an e-mail about each key that expires after `scan.now` and no later than `scan.until`. The same commit
-    /// records the expiry time with the key, so that each expiry time of a key is announced once, however many servers
-    /// scan. Only the latest announced time is recorded: a key that is set back to an earlier one gets an e-mail about
-    /// it again. Keys of erased customers and keys that a subscription [renews](crate::ledger::Deal::subscription) are recorded
-    /// without an e-mail. Keys that are revoked or used up are skipped for as long as they are; keys whose validity, as
-    /// sold and as changed since, is shorter than the time from `scan.now` to `scan.until` are skipped too. Takes the
-    /// keys that expire first, at most `scan.limit`, and returns how many it took.
+    /// Announces the expiry of keys: queues an e-mail about each key that expires after `scan.now` and no later than
+    /// `scan.until`. Handles the keys that expire first, at most `scan.limit`, and returns how many keys it handled.
+    ///
+    /// The commit that queues the e-mail also records the key's expiry time. So each expiry time of a key is announced
+    /// once, however many servers scan. Only the latest announced time is recorded. If a key is set back to an earlier
+    /// expiry time that was announced before, that time is announced again.
+    ///
+    /// * Keys of erased customers, and keys that a subscription [renews](crate::ledger::Deal::subscription), get no
+    ///   e-mail. Their expiry times are recorded nevertheless.
+    /// * Keys that are revoked or used up are skipped for as long as they are revoked or used up.
+    /// * Keys with a short validity are skipped. A validity is short if it is shorter than the time from `scan.now` to
+    ///   `scan.until`. A key is skipped only if both the validity with which it was sold and its present validity are
+    ///   short.
     ///
     /// # Errors
     ///
@@ -70,8 +77,8 @@ pub trait Records: Send + Sync {
     async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError>;
 
     /// Marks at most `most` keys that have expired by `now`, so that [`search`](super::Backend::search) finds them as
-    /// fast as other keys. Returns how many keys it marked. Marking has no other effect: searches are exact even before
-    /// it. A store that needs no marks does nothing.
+    /// fast as other keys. Returns how many keys it marked. Marks have no other effect: searches also find expired keys
+    /// that are not marked. A store that needs no marks does nothing.
     ///
     /// # Errors
     ///
@@ -80,15 +87,20 @@ pub trait Records: Send + Sync {
         Ok(0)
     }
 
-    /// Erases a customer, durably, and enters that into the audit log. `pseudonym` replaces the address in keys, in
-    /// messages and in the audit log. The following is deleted: messages to the address that were not sent yet, the
-    /// customer's requests for lost keys, the content of platform events that wait or were dismissed and name the
-    /// customer, and the references of platforms' customers with this address. Counts, keys and purchases stay. The
+    /// Erases the customer with the address `email`, durably, and adds an entry about this to the audit log. The
     /// address is compared without regard to case. Returns the keys that had the address.
+    ///
+    /// `pseudonym` replaces the address in keys, in messages and in the audit log. Counts, keys and purchases stay. The
+    /// following is deleted:
+    ///
+    /// * messages to the address that were not sent yet
+    /// * the customer's requests for lost keys
+    /// * the content of platform events that name the customer, if they wait to be applied or were dismissed
+    /// * the platforms' references to customers with this address
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if some data of the customer may be left; calling this again is safe.
+    /// [`StoreError`] if some data of the customer may be left. Calling this again is then safe.
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError>;
 }
 
@@ -98,17 +110,17 @@ pub trait Records: Send + Sync {
 pub struct ExpiryScan {
     /// The current time. Keys that have expired by then are skipped.
     pub now: DateTime<Utc>,
-    /// Keys that expire later are skipped.
+    /// Keys that expire later than this time are skipped.
     pub until: DateTime<Utc>,
-    /// The most keys to take.
+    /// The maximum number of keys that one call handles.
     pub limit: usize,
-    /// The sender's domain, with which the `Message-ID`s of the e-mails end.
+    /// The domain of the sender's address. The `Message-ID`s of the e-mails end with it.
     pub domain: String,
 }
 
 impl ExpiryScan {
-    /// Returns the `Message-ID` of the e-mail about the expiry of `key` at `expires_at`. It is the same on every
-    /// server.
+    /// Returns the `Message-ID` of the e-mail about the expiry of `key` at `expires_at`. Every server computes the same
+    /// `Message-ID`.
     ///
     /// # Errors
     ///
@@ -127,7 +139,7 @@ pub struct MessageQuery {
     pub state: Option<MessageState>,
     /// Only messages about this key.
     pub key: Option<KeyId>,
-    /// Only messages below this number: [`Page::next`] of the previous page.
+    /// Only messages with a lower number than this. To continue a list, pass the [`Page::next`] of the previous page.
     pub before: Option<MessageNumber>,
     /// Messages per page, from 1 to 1,000; other values are clamped to this range.
     pub limit: usize,
@@ -163,9 +175,9 @@ pub struct StoredMessage {
     pub attempts: u32,
     /// When the message was queued.
     pub queued_at: DateTime<Utc>,
-    /// When a queued message is due; when any other message was sent or given up.
+    /// For a queued message, when it is due. For any other message, when it was sent or given up.
     pub at: DateTime<Utc>,
-    /// Why the last attempt failed, if it failed.
+    /// Why the last attempt failed; `None` if it did not fail.
     pub reason: Option<String>,
 }
 
@@ -175,7 +187,7 @@ pub struct StoredMessage {
 pub struct AuditQuery {
     /// Only entries about this key.
     pub key: Option<KeyId>,
-    /// Only entries below this number: [`Page::next`] of the previous page.
+    /// Only entries with a lower number than this. To continue a list, pass the [`Page::next`] of the previous page.
     pub before: Option<i64>,
     /// Entries per page, from 1 to 1,000; other values are clamped to this range.
     pub limit: usize,
@@ -189,15 +201,15 @@ pub struct AuditEntry {
     pub number: i64,
     /// When the action was done, to the millisecond.
     pub at: DateTime<Utc>,
-    /// Who did it.
+    /// Who did the action.
     pub actor: Actor,
-    /// What was done.
+    /// The action.
     pub action: Action,
-    /// The key to which it was done, if any.
+    /// The key on which the action was done; `None` if the action does not concern a key.
     pub key: Option<KeyId>,
-    /// The product to which it was done, if any.
+    /// The product on which the action was done; `None` if the action does not concern a product.
     pub product: Option<ProductId>,
-    /// Further detail.
+    /// Details of the action, if there are any.
     pub detail: Option<String>,
 }
 
@@ -207,8 +219,8 @@ pub struct AuditEntry {
 pub struct Figures {
     /// The days on which something happened, ascending.
     pub days: Vec<Day>,
-    /// How many keys of a product have a status. Each pair of product and status occurs once, in any order. Keys that
-    /// were replaced by other keys are not counted.
+    /// The number of keys of each product with each status. Each pair of product and status occurs at most once, and
+    /// the order is arbitrary. Keys that were replaced by other keys are not counted.
     pub keys: Vec<(ProductId, Status, u64)>,
 }
 
@@ -218,7 +230,7 @@ pub struct Figures {
 pub struct Backlog {
     /// Messages that wait to be sent, or are being sent.
     pub queued: u64,
-    /// When the oldest of these messages was queued.
+    /// When the oldest message that waits or is being sent was queued; `None` if there is no such message.
     pub oldest: Option<DateTime<Utc>>,
     /// Messages that failed for good and are not retried automatically.
     pub failed: u64,
@@ -232,11 +244,12 @@ pub struct Backlog {
 pub struct Day {
     /// The day, in UTC.
     pub date: NaiveDate,
-    /// Keys issued. A key that replaced another one counts on the day on which the first key was issued.
+    /// Keys that were issued. A key and the keys that later replaced it count as one key, which was issued when the
+    /// first of them was issued.
     pub issued: u64,
-    /// Uses counted, except those whose records were pruned.
+    /// Uses that were counted. Uses whose records were pruned are missing.
     pub uses: u64,
-    /// Keys revoked, including those that were restored later.
+    /// Keys that were revoked, including those that were restored later.
     pub revoked: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Pruning of requests that may be repeated.
+//! Pruning of the stored requests that a client may repeat.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -10,7 +10,7 @@ use super::StoreError;
 ///
 /// # To ensure correctness
 ///
-/// * Persist a request in the commit that counts its use, or a repetition counts again.
+/// * Persist a request in the same commit that counts its use. Otherwise a repetition could be counted again.
 #[async_trait]
 pub trait Requests: Send + Sync {
     /// Deletes requests that were first made before `before`. Returns how many requests were deleted.

@@ -8,12 +8,12 @@ use chrono::{DateTime, Utc};
 use super::StoreError;
 use crate::key::Actor;
 
-/// Sessions at the desk, for stores that keep them. A store compares the ends of sessions only with the times that it
-/// is given, never with a clock of its own.
+/// Sessions of sellers who are signed in at the desk, for stores that keep them. A store never uses a clock of its own
+/// to decide whether a session has ended. It compares the end only with the times that its caller gives.
 ///
 /// # To ensure correctness
 ///
-/// * Find no session on any server once [`sign_out`](Self::sign_out) has returned.
+/// * Once [`sign_out`](Self::sign_out) has returned, find the session on no server.
 #[async_trait]
 pub trait SignIns: Send + Sync {
     /// Stores a session, durably.

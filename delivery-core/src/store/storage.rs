@@ -21,12 +21,12 @@ use crate::ledger::{Edit, FailedMessage, Lease, LeasedMessage, MessageNumber, Ro
 /// * Never hand out a row number twice, not even after a restart.
 #[async_trait]
 pub trait Storage: Backend {
-    /// Loads the rows that `needs` names: start with [`Loaded::absent`], then add every row that exists. Rows may lead
-    /// to further rows, which [`Loaded::missing`] returns.
+    /// Loads the rows that `needs` names. An implementation starts with [`Loaded::absent`] and adds every row that
+    /// exists. The added rows may lead to further rows, which [`Loaded::missing`] returns and which are loaded too.
     ///
-    /// On [`Attempt::Optimistic`], rows may come from a cache and purchases may be assumed absent without a query,
-    /// because persisting detects both mistakes. On later attempts the rows must be read. A store whose rows have
-    /// versions need not lock them.
+    /// On [`Attempt::Optimistic`], rows may come from a cache, and purchases may be assumed absent without a query.
+    /// This is safe, because persisting detects if a row has changed or a purchase exists. On later attempts the rows
+    /// must be read. A store whose rows have versions need not lock them.
     ///
     /// # Errors
     ///
@@ -43,15 +43,16 @@ pub trait Storage: Backend {
 
     /// Persists `writes`, durably. Returns one entry for each of [`Writes::keys`].
     ///
-    /// The rows of a key are written together if the key's row still has the version that was loaded, or, for a new
-    /// key, if neither its purchase nor its id exists. Otherwise none of them is written. [Atomic](Writes::is_atomic)
-    /// writes, such as those of [platform events](crate::ledger::InboxWrites), are persisted entirely or not at all.
+    /// The rows of a key are written together or not at all. An existing key is written only if its row still has the
+    /// version that was loaded. A new key is written only if neither its purchase nor its id exists.
+    /// [Atomic](Writes::is_atomic) writes, such as those of [platform events](crate::ledger::InboxWrites), are
+    /// persisted entirely or not at all.
     ///
     /// # Errors
     ///
     /// [`StoreError::Conflict`] if atomic writes were not persisted because one of their rows has another version or
-    /// already exists. Another [`StoreError`] if nothing was written; [`StoreError::Unknown`] if something may have
-    /// been written.
+    /// already exists. [`StoreError::Unknown`] if something may have been written. Another [`StoreError`] if nothing
+    /// was written.
     async fn persist(&self, writes: &Writes) -> Result<Vec<Persisted>, StoreError>;
 }
 
@@ -61,7 +62,8 @@ pub trait Storage: Backend {
 pub enum Persisted {
     /// The writes are durable.
     Written,
-    /// Nothing was written: the row no longer has the version that was loaded, or the purchase already has a key.
+    /// Nothing was written, because the row of the key no longer has the version that was loaded, or because the
+    /// purchase already has a key.
     Conflict,
 }
 
@@ -88,7 +90,8 @@ pub enum Persisted {
 ///
 /// * Lease a message to one caller at a time, and increase its token with each lease.
 /// * Return only when what was changed survives a crash.
-/// * Compare times only with those that the caller gives, corrected by the store's own clock if it has one.
+/// * Compare times only with times that the caller gives. A store with a clock of its own corrects the caller's times
+///   by that clock.
 #[async_trait]
 pub trait Backend: Debug + Send + Sync + 'static {
     /// Registers the fingerprints of the secrets that sign keys of this store, if [`Fingerprint::accepts`] accepts
@@ -100,23 +103,25 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// registered then.
     async fn register(&self, keyring: &[Fingerprint]) -> Result<(), StoreError>;
 
-    /// Returns the keys that match `query`, by descending id. That is newest first, because an id begins with the time
-    /// at which it was made.
+    /// Returns the keys that match `query`, by descending id. This order is newest first, because an id begins with the
+    /// time at which it was made.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError>;
 
-    /// Leases up to `limit` messages that are due at `now`, by due time and then by number, until `lease_until`. Nobody
-    /// else gets a leased message until its lease ends or it is completed. Each claim counts as an attempt and gets the
-    /// next token; both are durable before this returns.
+    /// Leases up to `limit` messages that are due at `now`. They are ordered by the time at which they are due, then by
+    /// number. The leases end at `lease_until`. Nobody else gets a leased message until its lease ends or the message
+    /// is completed. Each claim counts as an attempt and gives the message its next token; both are durable before this
+    /// returns.
     ///
     /// Clocks of several servers differ, so a store with a clock of its own corrects its callers' times by that clock.
-    /// Times that only a wrong clock can have written do not delay messages: a message that is due more than
-    /// [`MAX_RETRY_DELAY`](super::MAX_RETRY_DELAY) after `now`, or leased for longer than
-    /// [`LONGEST_LEASE`](super::LONGEST_LEASE), is due at once, and one that was queued after `now` counts as queued at
-    /// `now`.
+    /// Times that only a wrong clock can have written do not delay messages:
+    ///
+    /// * A message that is due more than [`MAX_RETRY_DELAY`](super::MAX_RETRY_DELAY) after `now` is due at once.
+    /// * A message that is leased for longer than [`LONGEST_LEASE`](super::LONGEST_LEASE) is due at once.
+    /// * A message that was queued after `now` counts as queued at `now`.
     ///
     /// # Errors
     ///
@@ -128,55 +133,58 @@ pub trait Backend: Debug + Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<LeasedMessage>, StoreError>;
 
-    /// Extends `leases` until `lease_until`. A message that was completed or leased again since is left alone.
+    /// Extends `leases` until `lease_until`. Leaves out messages that were completed or leased again in the meantime.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if some leases may not have been extended.
     async fn renew_leases(&self, leases: &[Lease], lease_until: DateTime<Utc>) -> Result<(), StoreError>;
 
-    /// Returns at most `limit` messages that failed for good, by the time in their
-    /// [`Outcome::Fail`](crate::ledger::Outcome::Fail) and then by number.
+    /// Returns at most `limit` messages that failed for good. They are ordered by the time in their
+    /// [`Outcome::Fail`](crate::ledger::Outcome::Fail), then by number.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn failed_messages(&self, limit: usize) -> Result<Vec<FailedMessage>, StoreError>;
 
-    /// Makes a message that failed for good due at the time of `edit`, as if it were queued then, and enters that into
-    /// the audit log. Returns whether there was such a message.
+    /// Retries a message that failed for good, as if it were a new one: the message counts as queued, and is due, at
+    /// the time of `edit`. Adds an entry about this to the audit log. Returns whether there was such a message.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the change may not have been saved.
     async fn retry_message(&self, message: MessageNumber, edit: Edit) -> Result<bool, StoreError>;
 
-    /// Makes messages due at `now` that failed by another route than `route`, or by any route if `route` is `None`:
-    /// those that failed for good, as if they were queued at `now`, and those that wait for another attempt and have a
-    /// route. Returns how many messages were made due.
+    /// Retries failed messages: makes them due at `now` and returns how many they are. These messages are retried:
+    ///
+    /// * messages that failed for good; they then count as queued at `now`
+    /// * messages that wait for another attempt and have a route, the [`Route`] by which the last attempt failed
+    ///
+    /// If `route` is given, messages that failed by this same route are left out.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if some messages may not have been made due.
     async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError>;
 
-    /// Returns a page of a key's uses, newest first, without those that were pruned: at most `limit` uses, older than
-    /// `before` if it is given.
+    /// Returns a page of a key's uses, newest first, without those that were pruned. The page has at most `limit` uses.
+    /// If `before` is given, the page has only uses that are older than that use.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError>;
 
-    /// Deletes use records older than `before`. Returns how many records were deleted; counts do not change. A key's
-    /// history then lists only the uses after the newest deleted one.
+    /// Deletes use records older than `before`. Returns how many records were deleted. The counts of uses do not
+    /// change. A key's history then lists only the uses after the newest use that was deleted.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if some of these records may not have been deleted.
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError>;
 
-    /// Returns the part of the store that the desk and the platforms need; `None` if the store does not have it.
+    /// Returns the part of the store that the desk and the platforms need; `None` if the store does not have this part.
     /// Without it, the desk has no lists and nobody can sign in, platform events are answered 404, buyers cannot ask
     /// for lost keys, and every fetch counts, even if it repeats an `Idempotency-Key`.
     fn office(&self) -> Option<&dyn Office>;
@@ -192,8 +200,9 @@ pub trait Backend: Debug + Send + Sync + 'static {
     async fn close(&self);
 }
 
-/// Data that only some stores keep: platform events, requests that may be repeated, lists and figures, sign-ins, and
-/// requests of buyers who lost their keys. Every type that implements these five traits implements this one.
+/// The part of a store that only some stores have: platform events, requests that may be repeated, lists and figures,
+/// sign-ins, and requests of buyers who lost their keys. Every type that implements these five traits implements this
+/// one.
 ///
 /// # To ensure correctness
 ///

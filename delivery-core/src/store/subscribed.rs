@@ -6,13 +6,13 @@ use super::{Ledger, StoreError};
 use crate::key::Key;
 use crate::ledger::plan::ReferenceId;
 
-/// The subscription with which a key was sold and that renews the key.
+/// The subscription with which a key was sold and which renews the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "it is only read")]
 pub struct Subscribed {
     /// The platform's name for the subscription.
     pub subscription: String,
-    /// Until when the subscription is paid, without the grace period; `None` if no event has reported this yet.
+    /// The time until which the subscription is paid, without the grace period; `None` if no event has reported it yet.
     pub paid_until: Option<DateTime<Utc>>,
 }
 
@@ -23,8 +23,8 @@ impl Subscribed {
         let sale = key.granted().order.as_ref().and_then(ReferenceId::of_sale);
         let (Some(sale), Some(inbox)) = (sale, ledger.office()) else { return Ok(None) };
         let deal = inbox.deal(&sale.source, sale.kind, &sale.name).await?;
-        // The deal is asked for the product, not the key id: a key that replaced another has the same order, but the
-        // deal only knows the first key.
+        // The deal is asked for the product, not for the key's id. A key that replaced another key has the same order,
+        // but the deal knows only the first key.
         let subscription = deal.as_ref().and_then(|deal| deal.subscription(sale.name.as_str(), key.product()));
         Ok(subscription.map(|it| Self { subscription: it.name.to_owned(), paid_until: it.paid_until }))
     }

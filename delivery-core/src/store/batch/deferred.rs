@@ -1,5 +1,5 @@
-//! Operations on rows that another transaction has locked. They are deferred, so that no other operation waits for the
-//! lock.
+//! Operations on rows that another transaction has locked. They are deferred, so that no other operation has to wait
+//! until the rows are unlocked.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,9 +9,10 @@ use super::{BATCH, Job};
 use crate::store::StoreError;
 use crate::sync::task::{mpsc, now, receive, sleep};
 
-/// The longest time before deferred operations are tried again.
+/// The longest time after which a deferred operation is due to be tried again. All deferred operations are due at the
+/// same time, so an operation that is deferred after another one waits less.
 const RETRY_DELAY: Duration = Duration::from_millis(20);
-/// How long an operation may be deferred in total before it is refused.
+/// How long an operation may be deferred in total. After that, its caller gets a conflict.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) struct Deferred<O, A> {
@@ -50,8 +51,8 @@ impl<O, A> Deferred<O, A> {
         self.jobs.drain(..).for_each(Job::refuse);
     }
 
-    /// Waits for new or due operations and appends them to `into`. Returns false once the queue is closed and nothing
-    /// is deferred.
+    /// Waits until new operations arrive or the deferred operations are due, and appends these operations to `into`.
+    /// Returns false once the queue is closed and nothing is deferred.
     pub(super) async fn receive(&mut self, from: &mut mpsc::Receiver<Job<O, A>>, into: &mut Vec<Job<O, A>>) -> bool {
         let Some(due) = &mut self.due else { return receive(from, into, BATCH).await > 0 };
         tokio::select! {

@@ -74,7 +74,8 @@ async fn hand_over() {
         })
         .collect();
     drop(queue);
-    // Caller 0 hangs up: before it has submitted, while it waits, or too late.
+    // Caller 0 hangs up. Depending on the order of events, that happens before it submits its operation, while it
+    // waits, or after it got its answer.
     callers[0].abort();
     let mut answered = Vec::new();
     for (operation, caller) in (0..).zip(callers) {

@@ -1,15 +1,19 @@
 //! Group commit: operations that arrive while a transaction syncs to disk share the next transaction.
 //!
 //! One task owns the [`BatchHandler`], which owns the database connection. The task takes all waiting operations, up to
-//! [`BATCH`], has them committed as one batch, and starts the next batch before it wakes the callers of the last one.
-//! There is no timer: a single operation is committed alone and at once, and a thousand concurrent ones share a few
-//! syncs. A submitted operation completes even if its caller goes away.
+//! [`BATCH`], and lets the handler commit them as one batch. It starts the next batch before it wakes the callers of
+//! the last one. The task never waits for more operations to arrive: a single operation is committed alone and at once,
+//! and a thousand concurrent operations share a few syncs. A submitted operation completes even if its caller goes
+//! away.
 //!
-//! Two things can delay a batch. First, another transaction may have locked a row: the operations that need the row are
-//! deferred and retried a little later, so that other operations do not wait for the lock. Second, the database or the
-//! disk may not answer: after [`STALLED`] all callers get an error, and so does every new caller until it answers. An
-//! operation that was under way may have been applied, so its caller gets [`StoreError::Unknown`]. So does the caller
-//! of an operation during which the handler panics; the handler is then restarted.
+//! Two things can delay a batch. First, another transaction may have locked a row. The operations that need the row are
+//! then deferred and retried a little later, so that other operations do not wait for the lock. Second, the database or
+//! the disk may not answer. After [`STALLED`] all callers get an error, and so does every new caller until the database
+//! answers again.
+//!
+//! If the database does not answer, an operation that was being committed may have been applied, so its caller gets
+//! [`StoreError::Unknown`]. If the handler panics, the callers of its batch get the same error, and the handler is
+//! restarted. A handler that only reads never causes this error.
 
 mod deferred;
 #[cfg(all(test, shuttle))]
@@ -34,11 +38,13 @@ use super::{Attempt, StoreError};
 use crate::sync::task::{mpsc, oneshot, sleep, spawn};
 use crate::telemetry;
 
-/// The most operations that may wait for a commit. Further ones are refused, because they would wait for seconds.
+/// The maximum number of operations that wait in the queue. Further operations are refused, because they would wait for
+/// seconds.
 const QUEUE: usize = 16 * 1024;
-/// The most operations in one commit: enough for all callers to share a sync, few enough to answer within milliseconds.
+/// The maximum number of operations in one commit. It is large enough for all callers to share a sync, and small enough
+/// to answer them within milliseconds.
 pub(super) const BATCH: usize = 1024;
-/// How long the database may take for a batch, or for maintenance, before callers are refused.
+/// How long the database may take for a batch, or for maintenance, before the waiting callers are refused.
 pub(super) const STALLED: Duration = Duration::from_secs(5);
 
 /// Commits batches. Only the queue's task owns it.
@@ -48,17 +54,18 @@ pub(super) trait BatchHandler: Send + 'static {
     /// Whether operations write. If the database does not answer such an operation, its outcome is unknown.
     const WRITES: bool;
 
-    /// Returns whether the operation is committed as a batch of its own, because it may take as long as a whole batch
-    /// may.
+    /// Returns whether the operation must be committed as a batch of its own. That is the case if the operation alone
+    /// may take as long as a whole batch may.
     fn is_alone(_: &Self::Operation) -> bool {
         false
     }
 
-    /// Commits `operations` in their order. Returns one entry per operation: its answer, or `None` if the operation was
-    /// not applied and must be submitted again, as the next [`Attempt`]. If this returns an error other than
-    /// [`StoreError::Unknown`], no operation was applied.
+    /// Commits `operations` in their order. Returns one entry per operation: its answer, or `None`. `None` means that
+    /// the operation was not applied and must be submitted again, as the next [`Attempt`]. If this returns an error
+    /// other than [`StoreError::Unknown`], no operation was applied.
     ///
-    /// `after_lock` says that these operations met a lock before, so the handler waits only briefly for another one.
+    /// `after_lock` says that these operations have already met a lock of another transaction. The handler then waits
+    /// only briefly for further locks.
     fn commit(
         &mut self,
         operations: &[Self::Operation],
@@ -66,14 +73,15 @@ pub(super) trait BatchHandler: Send + 'static {
         after_lock: bool,
     ) -> impl Future<Output = Result<Vec<Option<Self::Answer>>, StoreError>> + Send;
 
-    /// Returns whether another transaction is known to lock what the operation needs; the operation is then deferred.
-    /// With `after_lock`, the operation met a lock before, and is tried again unless the lock is certain. If the
-    /// database has no other writers, this is always false.
+    /// Returns whether another transaction is known to hold a lock that the operation needs. If so, the operation is
+    /// deferred instead of being tried. `after_lock` says that the operation has already met a lock. It is then
+    /// deferred only if the lock is certain. If the database has no other writers, this is always false.
     fn is_locked(&self, _operation: &Self::Operation, _after_lock: bool) -> bool {
         false
     }
 
-    /// Notes that this operation met a lock although no other operation was committed with it.
+    /// Notes that this operation needs something that another transaction has locked. This is certain, because the
+    /// operation met the lock although no other operation was committed with it.
     fn met_lock(&mut self, _operation: &Self::Operation) {}
 
     /// Does maintenance that must not run during a commit. Called before each batch, and so after each batch too.
@@ -81,8 +89,9 @@ pub(super) trait BatchHandler: Send + 'static {
         std::future::ready(())
     }
 
-    /// Called after the handler panicked: it must continue from the state of the database. A handler need not do
-    /// anything here if it takes its resources out of itself while it uses them, because a panic then drops them.
+    /// Called after the handler panicked. The handler must continue from the state of the database, not from what it
+    /// had in memory. A handler need not do anything here if it takes its resources out of itself while it uses them,
+    /// because a panic then drops them.
     fn restart(&mut self) {}
 
     /// Called once, after the last batch.
@@ -98,7 +107,7 @@ pub(super) trait BatchHandler: Send + 'static {
 #[derive(Debug)]
 pub(super) struct BatchQueue<O, A> {
     queue: mpsc::Sender<Job<O, A>>,
-    /// [`BatchHandler::WRITES`].
+    /// Whether operations write: the handler's [`WRITES`](BatchHandler::WRITES).
     writes: bool,
 }
 
@@ -106,7 +115,7 @@ pub(super) struct BatchQueue<O, A> {
 struct Job<O, A> {
     operation: O,
     caller: Caller<A>,
-    /// When the operation was first deferred.
+    /// When the operation was first deferred; `None` if it has never been deferred.
     since: Option<Instant>,
 }
 
@@ -122,7 +131,7 @@ impl<O, A> Job<O, A> {
 type Caller<A> = oneshot::Sender<Result<A, StoreError>>;
 
 impl<O: Send + 'static, A: Send + 'static> BatchQueue<O, A> {
-    /// Starts the task. The returned receiver resolves when the task has ended.
+    /// Starts the task that commits operations. The returned receiver resolves when the task has ended.
     pub(super) fn start<H>(handler: H) -> (Self, oneshot::Receiver<()>)
     where
         H: BatchHandler<Operation = O, Answer = A>,
@@ -144,7 +153,8 @@ impl<O: Send + 'static, A: Send + 'static> BatchQueue<O, A> {
             mpsc::error::TrySendError::Full(_) => StoreError::unavailable("too many operations wait for the database"),
             mpsc::error::TrySendError::Closed(_) => StoreError::unavailable("closed"),
         })?;
-        // The task has ended without an answer, so the outcome of the operation is unknown.
+        // An error of the channel means that the task ended without an answer. The outcome of the operation is then
+        // unknown.
         committed.await.unwrap_or_else(|_| Err(unanswered(self.writes)))
     }
 }
@@ -162,7 +172,7 @@ type Committed<W> =
 type Jobs<W> = mpsc::Receiver<Job<<W as BatchHandler>::Operation, <W as BatchHandler>::Answer>>;
 
 async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
-    // Received jobs, and those of them that form the next batch.
+    // `waiting` are the jobs that were received, `taken` are those that form the next batch.
     let (mut waiting, mut taken) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
     let mut last = Turn::Alone;
     let mut deferred = Deferred::default();
@@ -181,7 +191,8 @@ async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
                     return None;
                 }
             } else if waiting.len() < BATCH {
-                // Receives without waiting, because operations with batches of their own are still to be committed.
+                // Some operations are left over from the last batch. Receives what has arrived since, without waiting
+                // for more.
                 let _ = deferred.receive(&mut jobs, &mut waiting).now_or_never();
             }
             last = take::<W>(&mut waiting, &mut taken, last);
@@ -191,8 +202,8 @@ async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
             };
             Some(commit(&mut handler, &mut taken, &mut jobs, refuse).await)
         };
-        // The order matters: the next batch is on its way to the disk before the callers of the last one are woken and
-        // all compete for the processor.
+        // The order matters. The next batch must be on its way to the disk before the callers of the last batch are
+        // woken, because these callers all compete for the processor.
         let (next, ()) = join(next, async { drop(answers) }).await;
         let Some((next, left)) = next else { break };
         answers = next;
@@ -201,7 +212,7 @@ async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
     handler.finish().await;
 }
 
-/// The kind of the last batch.
+/// The kind of a batch. The two kinds take turns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// Operations that shared a commit.
@@ -210,8 +221,9 @@ enum Turn {
     Alone,
 }
 
-/// Takes the next batch. Batches of operations that share a commit alternate with operations that are a batch of their
-/// own.
+/// Moves the operations of the next batch from `from` into `into`. Batches of operations that share a commit alternate
+/// with [single](BatchHandler::is_alone) operations, so that neither kind waits long for the other. `last` is the kind
+/// of the last batch. Returns the kind of the next batch.
 fn take<W: BatchHandler>(
     from: &mut Vec<Job<W::Operation, W::Answer>>,
     into: &mut Vec<Job<W::Operation, W::Answer>>,
@@ -282,8 +294,8 @@ fn restart(handler: &mut impl BatchHandler) {
     handler.restart();
 }
 
-/// Callers and their answers. The answers are sent on drop, so that committed operations are answered even if the
-/// handler panics during the next batch.
+/// Callers and their answers. Dropping this sends the answers. So committed operations are answered even if the handler
+/// panics during the next batch.
 struct Answers<A>(Vec<(Caller<A>, Result<A, StoreError>)>);
 
 impl<A> Default for Answers<A> {
@@ -295,13 +307,14 @@ impl<A> Default for Answers<A> {
 impl<A> Drop for Answers<A> {
     fn drop(&mut self) {
         for (caller, answer) in self.0.drain(..) {
-            // The caller may have gone away; its operation is done nevertheless.
+            // The caller may have gone away. The operation was committed nevertheless.
             let _ = caller.send(answer);
         }
     }
 }
 
-/// Commits a batch. Returns its answers and the jobs to defer. Refuses all callers if the database does not answer.
+/// Commits a batch. Returns its answers, and the jobs to defer because another transaction has locked what they need.
+/// If the database does not answer in time, refuses all callers.
 #[cfg_attr(feature = "spans", tracing::instrument(name = "commit", skip_all, fields(operations = taken.len())))]
 async fn commit<W: BatchHandler>(
     handler: &mut W,

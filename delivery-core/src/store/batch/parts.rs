@@ -12,10 +12,10 @@ use crate::store::{Attempt, StoreError};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(super) struct Batch<O, A> {
-    /// The next parts, last one first. Each is committed as one transaction.
+    /// The parts to commit next, in reverse order: the last element is committed first. Each part is one transaction.
     pending: Vec<Part<O>>,
-    /// Operations that were deferred before, at most [`BATCH`](super::BATCH) in a part. They are tried when nothing
-    /// else is pending.
+    /// Parts of operations that were deferred before, also in reverse order. They are tried when `pending` is empty.
+    /// Each part has at most [`BATCH`](super::BATCH) operations.
     retrying: Vec<Part<O>>,
     callers: Callers<A>,
 }
@@ -27,28 +27,28 @@ struct Part<O> {
     attempt: Attempt,
     /// How often the operations were tried.
     tries: u32,
-    /// Whether the operations met a lock before.
+    /// Whether the operations have already met a lock of another transaction.
     after_lock: bool,
 }
 
 #[derive(Clone, Copy)]
 struct CallerSlot {
     caller: usize,
-    /// When the operation was first deferred.
+    /// When the operation was first deferred; `None` if it has never been deferred.
     since: Option<Instant>,
 }
 
-/// The number of locks that a batch may meet. After that, parts that met a lock before are deferred without being
-/// tried, because each wait for a lock keeps all other callers waiting. The number suffices to find one operation in a
-/// full batch by halving.
+/// The number of times that a batch may wait for locks of other transactions. Each wait keeps all other callers
+/// waiting. After that many waits, parts that have already met a lock are deferred without being tried. The number
+/// suffices to find the one operation of a full batch that needs a locked row, by halving the batch repeatedly.
 const LOCKS: u32 = 2 + super::BATCH.ilog2();
 
-/// The waiting callers, by place. Clones refer to the same callers.
+/// The callers of a batch. [`Batch::callers`] returns another handle to the same callers.
 pub(super) struct Callers<A>(Arc<Mutex<Waiting<A>>>);
 
 struct Waiting<A> {
     callers: Vec<Option<Caller<A>>>,
-    /// The places of the callers whose operations are being committed.
+    /// The positions, in `callers`, of those whose operations are being committed.
     running: Vec<usize>,
     refused: bool,
 }
@@ -87,8 +87,9 @@ impl<O, A> Batch<O, A> {
         Callers(self.callers.0.clone())
     }
 
-    /// Commits the batch. Returns the answers that are still to be sent, and the jobs to defer. Jobs that met a lock
-    /// alone come last, so that they do not keep others from being tried the next time.
+    /// Commits the batch. Returns the answers that are still to be sent, and the jobs to defer. Jobs whose operations
+    /// met a lock when they were committed alone are at the end of the list, so that the next time other operations are
+    /// tried before them.
     pub(super) async fn commit<H>(mut self, handler: &mut H) -> (Answers<A>, Vec<Job<O, A>>)
     where
         H: BatchHandler<Operation = O, Answer = A>,
@@ -99,16 +100,18 @@ impl<O, A> Batch<O, A> {
             let part = match (self.pending.pop(), &mut self.retrying) {
                 (Some(part), _) => part,
                 (None, retrying) => {
-                    // Locks that other operations met are no reason to leave these untried.
+                    // Counts the locks from 0 again. Locks that other operations met are no reason to defer these
+                    // operations without trying them.
                     locks = 0;
                     let Some(part) = retrying.pop() else { break };
                     part
                 }
             };
-            // Answers the operations that earlier parts committed.
+            // Dropping the answers of the earlier parts sends them to the callers.
             drop(std::mem::take(&mut answers));
             if self.callers.lock().refused {
-                // The callers were told that these operations did not happen, so no further part begins.
+                // The callers of all parts that have not begun were told that their operations did not happen. So no
+                // further part may begin.
                 break;
             }
             let (after_lock, budget_spent) = (part.after_lock, part.after_lock && locks >= LOCKS);
@@ -134,7 +137,7 @@ impl<O, A> Batch<O, A> {
                     let (attempt, tries) = (part.attempt.next(), part.tries + 1);
                     let mut left = Part { attempt, tries, after_lock: part.after_lock, ..Part::default() };
                     let mut waiting = self.callers.lock();
-                    // Each operation has an entry; one without an answer was not applied.
+                    // `done` has an entry for each operation. `None` means that the operation was not applied.
                     for ((operation, place), answer) in part.operations.into_iter().zip(part.places).zip(done) {
                         if let Some(answer) = answer {
                             let caller = waiting.callers.get_mut(place.caller).and_then(Option::take);
@@ -158,8 +161,9 @@ impl<O, A> Batch<O, A> {
                         self.pending.push(part);
                         continue;
                     }
-                    // One refused operation must not make its neighbours fail. On a full disk, operations that write
-                    // nothing can still be answered.
+                    // One refused operation must not make the other operations of its part fail, so the two halves are
+                    // tried separately. On a full disk, for example, operations that write nothing can still be
+                    // answered.
                     let (first, second) = part.halves(locked);
                     self.pending.push(second);
                     self.pending.push(first);
@@ -171,7 +175,8 @@ impl<O, A> Batch<O, A> {
                 }
                 Err(error) => {
                     if !may_concern_one_operation(&error) {
-                        // The other parts have not begun, and the database would refuse them too.
+                        // The other parts have not begun. Their callers get an error without an attempt, because the
+                        // database would refuse these parts too.
                         let others = match &error {
                             StoreError::Unknown { .. } => {
                                 StoreError::unavailable("the connection to the database was lost")
@@ -227,15 +232,16 @@ impl<O> Default for Part<O> {
     }
 }
 
-/// Returns whether an error may concern one operation only. The other operations of its part are then tried without it.
+/// Returns whether an error may concern only one operation of a part. The part is then split, so that the other
+/// operations can be committed.
 fn may_concern_one_operation(error: &StoreError) -> bool {
-    // A full disk concerns only operations that write.
+    // An error because of a full disk is of this kind: it concerns only operations that write.
     !matches!(error, StoreError::Unavailable { .. } | StoreError::Unknown { .. })
 }
 
 impl<A> Callers<A> {
-    /// Refuses all callers that still wait. Operations that are being committed may happen nevertheless: if they write,
-    /// their callers get [`StoreError::Unknown`].
+    /// Refuses all callers that still wait. Operations that are being committed may be applied nevertheless. If they
+    /// write, their callers get [`StoreError::Unknown`].
     pub(super) fn refuse(&self, writes: bool) {
         let mut waiting = self.lock();
         waiting.refused = true;
@@ -249,7 +255,7 @@ impl<A> Callers<A> {
         }
     }
 
-    /// Returns the jobs of the callers that still wait.
+    /// Makes jobs of the operations of a part again. Leaves out operations whose callers already have an answer.
     fn jobs<O>(&self, part: Part<O>) -> impl Iterator<Item = Job<O, A>> {
         let members = part.operations.into_iter().zip(part.places);
         members.filter_map(|(operation, CallerSlot { caller, since })| {

@@ -1,4 +1,4 @@
-//! What callers can rely on while the writer is busy or fails.
+//! Tests of what callers can rely on while the writer is busy or fails.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,9 +12,13 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// A handler that commits one batch for each permit of its gate. It leaves [`SHY`] uncommitted once. It panics before
-/// the commit of a batch with [`CURSED`], and after the commit of one with [`DOOMED`]; from then on it fails until it
-/// is restarted. A batch with [`LOCKED`] meets a lock while `held` is true.
+/// A handler that commits one batch for each permit of its `gate`. Some operations have special effects:
+///
+/// * [`SHY`] is left uncommitted if it is in the first batch that is committed.
+/// * [`CURSED`] makes the handler panic before the commit of its batch, [`DOOMED`] after the commit. From then on the
+///   handler panics at each batch, until it is restarted.
+/// * [`LOCKED`] makes its batch meet a lock for as long as `held` is true.
+/// * [`ALONE`] must be a batch of its own.
 struct Gated {
     gate: Arc<Semaphore>,
     left: bool,
@@ -72,7 +76,8 @@ impl BatchHandler for Gated {
     }
 }
 
-/// Submits two operations in separate batches and lets only the first be committed. Returns their answers.
+/// Submits two operations in separate batches and lets only the first batch be committed. Returns the answer of the
+/// first operation, and that of the second one if it already has an answer.
 async fn one_after_the_other(first: u32, second: u32) -> (Result<u32, StoreError>, Option<Result<u32, StoreError>>) {
     let (gate, queue) = Gated::start();
     let mut first = pin!(queue.submit(first));
@@ -81,7 +86,7 @@ async fn one_after_the_other(first: u32, second: u32) -> (Result<u32, StoreError
     let mut second = pin!(queue.submit(second));
     assert!(second.as_mut().now_or_never().is_none());
     gate.add_permits(1);
-    // Time is paused: if no task can make progress, it jumps to the end of the timeout.
+    // Tokio's clock is paused. If no task can make progress, the clock jumps to the end of the timeout.
     let first = timeout(Duration::from_secs(1), first).await.unwrap();
     (first, second.now_or_never())
 }
@@ -122,7 +127,7 @@ async fn what_the_writer_leaves_of_a_batch_comes_again_at_once_and_keeps_nobody_
     });
     yield_now().await;
     gate.add_permits(1);
-    // Time is paused: if no task can make progress, it jumps to the end of the timeout.
+    // Tokio's clock is paused. If no task can make progress, the clock jumps to the end of the timeout.
     let others = timeout(Duration::from_secs(1), join(one, other)).await.unwrap();
     assert_eq!((others.0.unwrap(), others.1.unwrap()), (10, 20));
     assert!(!shy.is_finished(), "it waits for the gate");
@@ -139,7 +144,8 @@ async fn what_is_a_batch_by_itself_shares_its_time_with_nobody() {
     };
     let (first, shared, alone) = (ask(0), [ask(1), ask(2)], [ask(ALONE), ask(ALONE), ask(ALONE)]);
     yield_now().await;
-    // Each batch is committed after four seconds. Together they take longer than the database may take for one batch.
+    // Each batch takes four seconds. That is less than the database may take for one batch, but two batches take
+    // longer.
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_secs(4)).await;
         gate.add_permits(1);
@@ -164,7 +170,8 @@ async fn what_is_a_batch_by_itself_has_its_turn_and_keeps_nobody_waiting_for_ano
     yield_now().await;
     let shared = ask(1);
     yield_now().await;
-    // First the operation that came first, then the one that came meanwhile, then the others.
+    // The expected order: the first of the single operations, then the shared one, which was submitted meanwhile, then
+    // the other two single operations.
     for (batches, is_done) in [(1, [true, false, false, false]), (1, [true, true, false, false]), (2, [true; 4])] {
         gate.add_permits(batches);
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -181,14 +188,15 @@ async fn a_database_that_does_not_answer_has_everybody_refused_and_its_batch_hap
         tokio::spawn(async move { queue.submit(operation).await })
     };
     let (first, later) = (ask(1), ask(2));
-    // The two may be in one batch or in two. Time is paused, and advances when no task can make progress.
+    // The two operations may be in one batch or in two. Tokio's clock is paused, and advances when no task can make
+    // progress.
     for asked in [first, later] {
         assert!(matches!(
             timeout(STALLED + Duration::from_secs(1), asked).await.unwrap().unwrap(),
             Err(StoreError::Unknown { .. })
         ));
     }
-    // A new caller does not wait.
+    // A new caller is refused at once.
     let refused = timeout(Duration::from_millis(1), queue.submit(3)).await.unwrap();
     assert!(matches!(refused, Err(StoreError::Unavailable { .. })));
     gate.add_permits(100);
@@ -209,7 +217,8 @@ async fn who_needs_what_somebody_else_holds_keeps_nobody_else_waiting() {
         if number % 2 == 0 {
             asked.await.unwrap().unwrap();
         } else {
-            // The lock is released while the operation waits.
+            // The first locked operation waits until the lock is released below. The second one then has its answer
+            // already.
             assert_eq!(asked.is_finished(), !held.load(Ordering::Relaxed));
             tokio::time::sleep(Duration::from_secs(1)).await;
             held.store(false, Ordering::Relaxed);
@@ -219,7 +228,7 @@ async fn who_needs_what_somebody_else_holds_keeps_nobody_else_waiting() {
     held.store(true, Ordering::Relaxed);
     let refused = timeout(Duration::from_secs(4), ask(LOCKED)).await.unwrap().unwrap();
     assert!(matches!(refused, Err(StoreError::Conflict { .. })), "not for ever");
-    // Operations that wait when the store closes are still committed.
+    // An operation that is deferred when the queue is closed is still committed.
     let last = ask(LOCKED);
     tokio::time::sleep(Duration::from_millis(100)).await;
     drop(queue);
@@ -227,7 +236,8 @@ async fn who_needs_what_somebody_else_holds_keeps_nobody_else_waiting() {
     assert_eq!(last.await.unwrap().unwrap(), 10 * LOCKED);
 }
 
-/// Several operations are locked, at various places among many others: all the others are committed.
+/// Several operations of a batch need a lock that another transaction holds. All other operations are committed,
+/// wherever in the batch the locked ones are.
 #[tokio::test(start_paused = true)]
 async fn many_that_came_with_a_locked_one_are_all_committed_while_it_is_locked() {
     for place in [0, 1, 500, 1_020] {

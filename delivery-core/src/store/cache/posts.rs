@@ -1,15 +1,15 @@
-//! A cache of post lists. Queries that find the same posts in the same versions share one list, which is read and
-//! encoded once.
+//! A cache of lists of posts. Queries that find the same posts in the same versions share one list, which is read from
+//! the database and encoded only once.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::post::{Post, PostId};
 
-/// The most lists in the cache. Different categories and limits have different lists.
+/// The maximum number of lists in the cache. Queries with different categories or limits usually have different lists.
 const LISTS: usize = 16;
 
-/// The most recently used lists, newest first.
+/// The lists that were used most recently, the most recent one first.
 #[derive(Debug, Default)]
 pub(in crate::store) struct PostCache(Mutex<VecDeque<Held>>);
 
@@ -28,15 +28,17 @@ impl PostCache {
         Some(found.1)
     }
 
-    /// Adds a list of posts with these versions, unless the cache already has it. Returns the list in the cache.
+    /// Adds a list of posts with these versions, unless the cache already has that list. Returns the list in the cache.
     pub(in crate::store) fn keep(&self, versions: Vec<PostVersion>, posts: Vec<Post>) -> Arc<Vec<Post>> {
-        self.get(&versions).unwrap_or_else(|| {
-            let posts = Arc::new(posts);
-            let mut held = self.held();
-            held.push_front((versions, posts.clone()));
-            held.truncate(LISTS);
-            posts
-        })
+        let mut held = self.held();
+        // Another caller may have added the list since this one looked.
+        if let Some((_, known)) = held.iter().find(|(known, _)| *known == versions) {
+            return known.clone();
+        }
+        let posts = Arc::new(posts);
+        held.push_front((versions, posts.clone()));
+        held.truncate(LISTS);
+        posts
     }
 
     fn held(&self) -> MutexGuard<'_, VecDeque<Held>> {

@@ -1,7 +1,8 @@
-//! The product cache: products and their list, until a product is added or changed.
+//! The product cache. It holds products, their names and their list until a product is added or changed.
 //!
-//! After a miss, a reader notes the [`version`](ProductCache::version), reads the database, and offers what it read. If
-//! a product was changed in the meantime, the cache rejects the offer, because it may be outdated.
+//! A reader that does not find something in the cache notes the cache's [`version`](ProductCache::version), reads the
+//! database, and gives the result to the cache together with the version. If a product was changed in the meantime, the
+//! cache does not add the result, because it may be outdated.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,12 +11,13 @@ use crate::order::Source;
 use crate::product::Listing;
 use crate::product::{Product, ProductId, RefName};
 
-/// The most product content in the cache, in bytes.
+/// The maximum length of the contents of all cached products together, in bytes.
 const CONTENT: usize = 64 << 20;
-/// The most names in the cache.
+/// The maximum number of names that platforms have for products in the cache.
 const NAMES: usize = 10_000;
 
-/// Products by number and by platform name, and their list if only one store changes it.
+/// Products by number and by the names that platforms have for them. Also the list of products, but only if no other
+/// server changes the products.
 #[derive(Debug, Default)]
 pub(in crate::store) struct ProductCache(Mutex<Held>);
 
@@ -25,7 +27,7 @@ struct Held {
     listing: Option<Arc<Vec<Listing>>>,
     /// Products by the names that platforms have for them; `None` for a name that no product has.
     names: HashMap<(Source, RefName), Option<ProductId>>,
-    /// The content of all cached products, in bytes.
+    /// The length of the contents of all cached products together, in bytes.
     bytes: usize,
     version: u64,
 }
@@ -39,13 +41,13 @@ impl ProductCache {
         self.held().listing.clone()
     }
 
-    /// Returns the number of changes so far.
+    /// Returns the version of the cache: how often products were changed so far.
     pub(in crate::store) fn version(&self) -> u64 {
         self.held().version
     }
 
-    /// Offers a product that was read at `version`. Returns the product to use: if two callers read the same product at
-    /// once, both get the one that was added first.
+    /// Adds a product that was read at `version`, unless a product was changed since. Returns the product to use. If
+    /// two callers read the same product at once, both get the `Arc` that was added first.
     pub(in crate::store) fn keep(&self, product: Arc<Product>, version: u64) -> Arc<Product> {
         let mut held = self.held();
         if held.version != version {
@@ -56,7 +58,8 @@ impl ProductCache {
         }
         held.bytes += product.content().len();
         if held.bytes > CONTENT {
-            // The products in use do not fit: empty the cache rather than maintain an order of eviction.
+            // The products in use do not fit into the cache. Emptying it is simpler than maintaining an order of
+            // eviction.
             held.products.clear();
             held.bytes = product.content().len();
         }
@@ -64,7 +67,7 @@ impl ProductCache {
         product
     }
 
-    /// Offers a list that was read at `version`.
+    /// Adds a list that was read at `version`, unless a product was changed since.
     pub(in crate::store) fn keep_listing(&self, listing: &Arc<Vec<Listing>>, version: u64) {
         let mut held = self.held();
         if held.version == version {
@@ -72,13 +75,15 @@ impl ProductCache {
         }
     }
 
-    /// Returns the product with a name, or `Some(None)` if no product has the name; `None` if the name is not cached.
+    /// Returns the product to which a platform gave this name. Returns `Some(None)` if it is known that no product has
+    /// the name, and `None` if the name is not cached.
     #[expect(clippy::option_option, reason = "not looked up, or looked up and not there")]
     pub(in crate::store) fn named(&self, source: &Source, name: &RefName) -> Option<Option<ProductId>> {
         self.held().names.get(&(source.clone(), name.clone())).copied()
     }
 
-    /// Offers the product with a name, read at `version`.
+    /// Adds the product with a name, which was read at `version`, unless a product was changed since. `None` as the
+    /// product means that no product has the name.
     pub(in crate::store) fn keep_name(
         &self,
         source: &Source,

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::{Counts, DumpError, FORMAT, Frame, Progress, TABLES, VERSION};
 use crate::key::Fingerprint;
 
-/// A complete dump, positioned at its first row.
+/// A dump that was checked and is complete. The reader is positioned at the first row.
 pub(in crate::store) struct Checked {
     pub(super) rows: BufReader<File>,
     pub(super) counts: Counts,
@@ -20,11 +20,12 @@ pub(in crate::store) struct Checked {
     path: PathBuf,
 }
 
-/// The longest first line that is read, in bytes: a file that is not a dump may have no line ends.
+/// The maximum length of the first line, in bytes. A file that is not a dump may have no line ends, and would otherwise
+/// be read into memory as a whole.
 const FIRST_LINE: u64 = 1 << 20;
 
-/// Reads the whole file. Checks that it is a complete dump and that, if it lists signing secrets, one of `secrets` is
-/// among them.
+/// Checks a dump: reads the whole file and checks that it is complete. If the dump lists signing secrets, also checks
+/// that one of `secrets` is among them.
 pub(in crate::store) fn check(
     path: &Path,
     secrets: &[Fingerprint],
@@ -48,7 +49,7 @@ pub(in crate::store) fn check(
     let start = done;
     let mut signed_by = Vec::new();
     let read = Sha256::new_with_prefix(&line);
-    // A line is hashed once the next one was read, because the last line is not part of the hash.
+    // A line is hashed only after the next line was read, because the last line is not part of the hash.
     let mut before = std::mem::take(&mut line);
     while lines.read_until(b'\n', &mut line).map_err(unreadable)? > 0 {
         hash.update(&before);
@@ -85,7 +86,7 @@ pub(in crate::store) fn check(
     Ok(Checked { rows: lines, counts: first.counts, sha256, hash: read, path: path.to_owned() })
 }
 
-/// Returns the fingerprint in a row of the keyring; `None` for any other row.
+/// Returns the fingerprint of a signing secret if `line` is a row of the keyring; `None` for any other row.
 fn fingerprint(line: &[u8]) -> Option<Fingerprint> {
     let digits = line.strip_prefix(b"{\"row\":\"keyring\",\"fingerprint\":\"")?.strip_suffix(b"\"}\n")?;
     HEXLOWER.decode(digits).ok()?.try_into().ok().map(Fingerprint::from_bytes)
@@ -107,7 +108,8 @@ fn first_line(path: &Path, line: &[u8]) -> Result<Frame, DumpError> {
 }
 
 impl Checked {
-    /// Checks that the rows that were read are the rows that were checked. Returns the dump's SHA-256.
+    /// Checks, by their hash, that the rows that were loaded are the same as the rows that [`check`] read before.
+    /// Returns the SHA-256 of the dump.
     pub(super) fn finish(self) -> Result<[u8; 32], DumpError> {
         if <[u8; 32]>::from(self.hash.finalize()) == self.sha256 {
             Ok(self.sha256)

@@ -11,8 +11,8 @@ use crate::store::PostgresError;
 use crate::store::SqliteError;
 use crate::store::StoreError;
 
-/// An error that kept a store from being dumped or loaded. A load that failed has changed nothing, unless the error is
-/// [`StoreError::Unknown`]: the store is then either loaded or empty.
+/// An error because of which a store was not dumped or loaded. A load that fails has changed nothing, with one
+/// exception: after [`StoreError::Unknown`] the store is either loaded or empty.
 ///
 /// The message is written for the operator and contains no values of rows.
 #[derive(Debug, Error)]

@@ -12,7 +12,8 @@ use super::{DumpError, Dumped, Kind, Progress, TABLES, Table};
 use crate::key::KeyId;
 use crate::store::sql::session::Value;
 
-/// The greatest row number that is accepted, so that numbers are left for the rows that the store adds after the load.
+/// The greatest row number that a dump may contain. It leaves enough greater numbers for the rows that the store adds
+/// after the load.
 const MAX_ID: i64 = 1 << 62;
 
 /// An empty store that is filled in one transaction.
@@ -22,7 +23,8 @@ pub(in crate::store) trait Target: Send {
     async fn insert(&mut self, table: &'static Table, rows: Vec<Vec<Value>>) -> Result<(), DumpError>;
 }
 
-/// Fills `target` with the rows of the dump. The caller commits, or discards the target after an error.
+/// Fills `target` with the rows of the dump. If this succeeds, the caller commits. After an error, the caller discards
+/// the target.
 pub(in crate::store) async fn load(
     mut checked: Checked,
     target: &mut (dyn Target + '_),

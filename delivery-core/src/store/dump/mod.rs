@@ -1,5 +1,5 @@
-//! Dumps: writing a whole store to one text file, and creating a store from such a file, to move it between databases,
-//! machines and versions.
+//! Dumps. A store can be written to one text file, and a store can be created from such a file. This moves a store
+//! between databases, machines and versions.
 //!
 //! A dump is JSON Lines. The first line names the format and says how many rows of each table follow. The rows follow,
 //! one per line, table by table, each table in the order of its primary key; fields without a value are omitted. The
@@ -13,11 +13,11 @@
 //! ```
 //!
 //! A dump is a snapshot of the store at one instant, even while servers use the store. Loading first checks the whole
-//! file, and then loads all of it into an empty store, or nothing. A dump of a freshly loaded store has the same bytes,
-//! unless servers had registered further signing secrets before the load.
+//! file. It then loads the whole dump into an empty store, or nothing. A dump of the loaded store has the same bytes as
+//! the loaded file, unless servers had already registered other signing secrets in the store.
 //!
-//! A dump does not contain the secrets that sign keys, only the secrets' fingerprints. Whoever loads a dump passes the
-//! fingerprints of their own secrets; if none of these is in the dump, the dump is refused.
+//! A dump does not contain the secrets that sign keys. It only contains the fingerprints of these secrets. Whoever
+//! loads a dump passes the fingerprints of their own secrets. If none of these is in the dump, the dump is refused.
 
 mod check;
 mod empty;
@@ -42,11 +42,11 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "it is only read")]
 pub struct Progress {
-    /// The rows that are counted, such as "keys", or "bytes checked" while a file is checked.
+    /// What is counted: rows, by a name such as "keys", or "bytes checked" while a file is checked.
     pub what: &'static str,
-    /// How many were processed so far.
+    /// How many of these rows or bytes were processed so far.
     pub done: u64,
-    /// How many there are in total.
+    /// How many of these rows or bytes there are in total.
     pub of: u64,
 }
 
@@ -54,7 +54,7 @@ pub struct Progress {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "it is only read")]
 pub struct Dumped {
-    /// The number of rows of each table, by a name such as "keys".
+    /// The number of rows of each table, with a name for the rows, such as "keys".
     pub rows: Vec<(&'static str, u64)>,
     /// The SHA-256 of all lines but the last.
     pub sha256: [u8; 32],
@@ -70,7 +70,7 @@ struct Frame {
     sha256: Option<String>,
 }
 
-/// The number of rows of each table, by the value of their field `row`, in the order of the dump.
+/// The number of rows of each table, in the order of the dump. The name is the value of the rows' field `row`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Counts(Vec<(String, u64)>);
 

@@ -1,20 +1,22 @@
 //! The tables and columns that a dump contains, and the names of their rows and fields in it.
 //!
-//! Columns that follow from other columns are omitted, as is state that a server creates anew.
+//! A dump omits columns whose values can be computed from other columns. It also omits bookkeeping that a server
+//! creates anew.
 
-/// A table. A dump contains its rows in the order of the primary key.
+/// A database table. A dump contains its rows in the order of the primary key.
 #[derive(Debug)]
 pub(in crate::store) struct Table {
-    /// The value of the field `row` in each row.
+    /// The kind of the rows, such as `key`. Each row in a dump has it in the field `row`.
     pub(super) row: &'static str,
-    /// The name of the rows in messages to the operator.
+    /// What messages to the operator call the rows, such as `keys`.
     pub(super) what: &'static str,
     pub(in crate::store) name: &'static str,
     /// The columns of the primary key.
     pub(super) key: &'static [&'static str],
-    /// For each field: its name, the column that it comes from, and the kind of its values.
+    /// The fields of a row in a dump. Each is the name of the field, the column from which its value comes, and the
+    /// kind of the value.
     pub(in crate::store) columns: &'static [(&'static str, &'static str, Kind)],
-    /// How many rows are read or written at a time; few if rows may be large.
+    /// The maximum number of rows that are read or inserted at a time. It is small if single rows may be large.
     pub(super) chunk: usize,
 }
 
@@ -288,8 +290,8 @@ impl Table {
     }
 
     /// Returns a statement that selects the next [`chunk`](Self::chunk) rows of `source`, which is the table or a view
-    /// with its columns. It starts at the first row if `is_first`, otherwise after the row whose primary key is bound
-    /// to the statement's parameters.
+    /// with the same columns. If `is_first`, the statement starts at the first row. Otherwise it starts after the row
+    /// whose primary key is bound to its parameters.
     pub(super) fn select(&self, source: &str, is_first: bool) -> String {
         let (columns, key, limit) = (self.column_names(), self.key.join(", "), self.chunk);
         let parameters = (1..=self.key.len()).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ");
@@ -313,7 +315,8 @@ mod tests {
 
     use super::*;
 
-    /// Columns that are not dumped, because they follow from other columns or a server creates them anew.
+    /// Columns that a dump does not read from their own tables. Use counts are dumped with the keys instead. The other
+    /// columns can be computed from dumped columns, or a server creates them anew.
     const LEFT_OUT: [&str; 12] = [
         "delivery_count.key",
         "delivery_count.last_use",
@@ -329,7 +332,8 @@ mod tests {
         "delivery_watermark.reserved",
     ];
 
-    /// A column that is in a table but not in [`TABLES`] would be lost.
+    /// A column of the schema that is neither in [`TABLES`] nor in [`LEFT_OUT`] was forgotten: its values would be
+    /// lost.
     #[tokio::test]
     async fn every_column_of_the_schema_is_dumped_or_left_out_on_purpose() {
         const COLUMNS: &str = "SELECT t.name || '.' || c.name FROM sqlite_schema t, pragma_table_xinfo(t.name) c \
@@ -339,7 +343,8 @@ mod tests {
         let stored: BTreeSet<String> =
             sqlx::query_scalar(COLUMNS).fetch_all(&mut connection).await.unwrap().into_iter().collect();
         let dumped = TABLES.iter().flat_map(|table| table.columns.iter().map(move |(_, name, _)| (table.name, *name)));
-        // Use counts are in a table of their own, and are dumped with the keys.
+        // In a dump, `used` and `last_use` are fields of keys. In this schema they are columns of `delivery_count`, not
+        // of `delivery_key`.
         let dumped = dumped.filter(|column| !matches!(column, ("delivery_key", "used" | "last_use")));
         let known: BTreeSet<String> =
             dumped.map(|(table, column)| format!("{table}.{column}")).chain(LEFT_OUT.map(str::to_owned)).collect();

@@ -11,8 +11,8 @@ use crate::store::StoreError;
 use crate::store::sql::rows::{Columns, milliseconds, seconds};
 use crate::store::sql::session::{Session, Value, row};
 
-/// Writes the rows that `session` sees, which must be in one snapshot. Keys are read from `keys`, a table or view with
-/// their counts.
+/// Writes a dump of the rows that `session` sees. The session must see a snapshot of the database. Keys are read from
+/// `keys`, a table or view that has the keys with their use counts.
 pub(in crate::store) async fn write(
     session: &mut (dyn Session + '_),
     keys: &str,
@@ -72,7 +72,7 @@ impl<W: Write> Hashing<W> {
     }
 }
 
-/// Appends a row to `to`, as a line.
+/// Appends a row to `to`, as one line of the dump.
 fn line(table: &Table, values: &[Value], to: &mut Vec<u8>) -> Result<(), &'static str> {
     to.extend_from_slice(b"{\"row\":\"");
     to.extend_from_slice(table.row.as_bytes());

@@ -18,10 +18,10 @@ const PRODUCT: &str = concat!("SELECT ", product_columns!(), " FROM delivery_pro
 
 const PRODUCT_CALLED: &str = concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE host_ref = $1");
 
-/// The product that platform `$1` calls `$2`.
+/// Selects the number of the product that platform `$1` calls `$2`.
 const PRODUCT_NAMED: &str = "SELECT product FROM delivery_product_ref WHERE source = $1 AND name = $2";
 
-/// Products named `$1` that are not archived.
+/// Selects the products named `$1` that are not archived.
 const PRODUCTS_NAMED: &str =
     concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE name = $1 AND archived = 0 ORDER BY id");
 
@@ -63,8 +63,8 @@ impl<D: Database> Catalog for D {
         let found = self.read(Patience::Usual, |session| session.rows(PRODUCTS, Vec::new())).await?;
         let listing = Arc::new(found.iter().map(rows::listing).collect::<Result<Vec<_>, _>>()?);
         if !self.is_shared() {
-            // If servers share the database, the list is read each time, so that it shows at once what another server
-            // added.
+            // The list is cached only if no other server changes the database. Otherwise it is read each time, so that
+            // it shows at once what another server has added.
             cache.keep_listing(&listing, version);
         }
         Ok(listing)
@@ -127,7 +127,7 @@ impl<D: Database> CatalogEditor for D {
                 let archive = (ARCHIVE_PRODUCT, values![id.get()]);
                 match change(session, archive, Action::ProductArchived, &edit).await? {
                     Some(archived) => Ok(Some(archived)),
-                    // The product was archived before, or there is no such product.
+                    // No row was changed: the product was archived before, or there is no such product.
                     None => Ok(product(session, PRODUCT, id.get().into()).await?.map(Arc::new)),
                 }
             })
@@ -152,8 +152,8 @@ impl<D: Database> ProductNames for D {
     }
 }
 
-/// Makes servers that share a database take turns in adding something once: each locks this row, and then sees what the
-/// previous one added.
+/// Serializes the calls of several servers that add a product or a post only once. Each call locks the same row until
+/// its commit, so it sees what the previous call added. Does nothing on SQLite, which has a single writer.
 pub(super) async fn take_turn(session: &mut (dyn Session + '_)) -> Result<(), StoreError> {
     if session.dialect().is_sqlite() {
         return Ok(());
@@ -171,7 +171,7 @@ async fn add(session: &mut (dyn Session + '_), facts: &NewProduct, edit: &Edit) 
 }
 
 /// Changes a product and adds an entry to the audit log. Returns `None` if no row was changed. On PostgreSQL, a trigger
-/// counts the change, so that the caches of other servers notice it.
+/// counts the changes of products, so that other servers notice that their caches are outdated.
 async fn change(
     session: &mut (dyn Session + '_),
     (sql, values): (&str, Vec<Value>),
@@ -185,7 +185,7 @@ async fn change(
     Ok(Some(Arc::new(product)))
 }
 
-/// Returns a product with an arbitrary number, to read the facts from.
+/// Returns a product with these facts and an arbitrary number. It is used only to read the facts.
 fn draft(facts: &NewProduct) -> Result<Product, StoreError> {
     Ok(Product::new(rows::product_id(1)?, facts.clone()))
 }

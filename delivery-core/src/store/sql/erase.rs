@@ -8,7 +8,8 @@ use crate::ledger::inbox::names_buyer;
 use crate::ledger::{Action, Edit};
 use crate::store::StoreError;
 
-/// The numbers of keys that had address `$1`: until now, when `$2` replaced it, or until it was corrected.
+/// A subquery for the numbers of the keys that had address `$1`. Some had it until this erasure, which has replaced it
+/// by `$2`. The others had it until their address was corrected, which the audit log shows.
 macro_rules! whose {
     () => {
         "(SELECT number FROM delivery_key WHERE lower(email) = CAST($2 AS text) \
@@ -16,7 +17,7 @@ macro_rules! whose {
     };
 }
 
-/// Whether an event names a customer of its platform who has address `$1`.
+/// A condition: whether event `i` names a customer of its platform whose address is `$1`.
 macro_rules! customers {
     () => {
         "EXISTS (SELECT 1 FROM delivery_customer c WHERE lower(c.email) = CAST($1 AS text) AND c.source = i.source \
@@ -24,16 +25,17 @@ macro_rules! customers {
     };
 }
 
-/// Whether column `$column` contains address `$1`.
+/// A condition: whether column `$column` contains address `$1`.
 macro_rules! contains {
     ($column:literal) => {
         concat!("replace(lower(", $column, "), CAST($1 AS text), '') <> lower(", $column, ")")
     };
 }
 
-/// Selects events that wait or were dismissed and may name address `$1`, in lower case. `customers` is 1 if an event
-/// names a platform's customer with that address. The events are locked before the keys are read: a server that applies
-/// an event holds its row until it has written the event's keys.
+/// Selects events that may name address `$1`, in lower case, and that wait to be applied or were dismissed. The column
+/// `customers` is 1 if an event names a platform's customer with that address. The erasure locks these events before it
+/// reads the keys. So it sees every key that such an event issued, because a server that applies an event keeps the
+/// event's row locked until it has written the event's keys.
 const WAITING: &str = concat!(
     "SELECT number, body, CAST(CASE WHEN ",
     customers!(),
@@ -45,17 +47,17 @@ const WAITING: &str = concat!(
     ")"
 );
 
-/// Removes the content of event `$1`, so that it is never applied.
+/// Removes the content of event `$1`, so that the event is never applied.
 const FORGET_EVENT: &str = "UPDATE delivery_inbox SET body = NULL, due_at = NULL, outcome = 'ignored', \
     reason = 'the customer was erased', version = version + 1 WHERE number = $1";
 
-/// Returns whether an event of [`WAITING`] is about the customer with this address.
+/// Returns whether an event that [`WAITING`] found is about the customer with this address.
 fn is_about(row: &impl Columns, email: &Email) -> Result<bool, StoreError> {
     Ok(row.integer("customers")? == 1 || row.text_or_null("body")?.is_some_and(|body| names_buyer(body, email)))
 }
 
-/// Removes the address from the revocation reasons of keys that had it before it was corrected. Returns the ids of
-/// these keys. Runs before [`ERASE`], which erases from the audit log which keys had the address.
+/// Removes the address from the revocation reasons of keys that had the address until it was corrected. Returns the ids
+/// of these keys. Must run before [`ERASE`], because that deletes from the audit log which keys had the address.
 const ERASE_REASONS: &str = concat!(
     "UPDATE delivery_key SET revoked_reason = CASE WHEN CAST($2 AS text) IS NULL THEN revoked_reason ELSE 'erased' END \
         WHERE number IN ",
@@ -65,8 +67,8 @@ const ERASE_REASONS: &str = concat!(
     " RETURNING id"
 );
 
-/// The statements that replace address `$1`, in lower case, by `$2`, in this order. They run after waiting events have
-/// been erased. The first one returns the ids of the keys of the address.
+/// The statements that replace address `$1`, in lower case, by `$2`. They run in this order, after the waiting events
+/// were erased. The first statement returns the ids of the keys that had the address.
 const ERASE: [&str; 6] = [
     concat!(
         "UPDATE delivery_key SET email = CAST($2 AS text), \
@@ -74,10 +76,11 @@ const ERASE: [&str; 6] = [
         contains!("revoked_reason"),
         " THEN 'erased' ELSE revoked_reason END WHERE lower(email) = CAST($1 AS text) RETURNING id"
     ),
-    // A key whose address was corrected has another buyer, who still gets its messages.
+    // Only keys that had the address until this erasure. A key whose address was corrected has another buyer, who still
+    // gets the messages about it.
     "DELETE FROM delivery_message WHERE state = 0 AND lower(recipient) = CAST($1 AS text) \
         AND key IN (SELECT number FROM delivery_key WHERE lower(email) = CAST($2 AS text))",
-    // The host application's own mailer may quote the address in the reason for a failure.
+    // The host application's own mailer may quote the address in the reason why a message failed.
     concat!(
         "UPDATE delivery_message SET \
             recipient = CASE WHEN lower(recipient) = CAST($1 AS text) THEN CAST($2 AS text) ELSE recipient END, \
@@ -90,7 +93,8 @@ const ERASE: [&str; 6] = [
         "UPDATE delivery_event SET detail = CASE \
             WHEN lower(detail) = 'was ' || CAST($1 AS text) THEN 'was ' || CAST($2 AS text) ELSE 'erased' END WHERE key IN ",
         whose!(),
-        // In the entry of a correction, a longer address that contains this one is another person's.
+        // An entry of a correction is changed only if the address in it is exactly this one. A longer address that
+        // contains this one belongs to another person.
         " AND (lower(detail) = 'was ' || CAST($1 AS text) OR action <> 'email_changed' AND ",
         contains!("detail"),
         ")"
@@ -99,7 +103,7 @@ const ERASE: [&str; 6] = [
     "DELETE FROM delivery_lost WHERE lower(email) = CAST($1 AS text) AND CAST($2 AS text) IS NOT NULL",
 ];
 
-/// Erases a customer. Returns the ids of the keys of the address.
+/// Erases a customer. Returns the ids of the keys that had the address.
 pub(super) async fn erase(
     session: &mut (dyn Session + '_),
     (email, pseudonym): (Email, Email),
@@ -112,7 +116,7 @@ pub(super) async fn erase(
             session.execute(FORGET_EVENT, values![event.integer("number")?]).await?;
         }
     }
-    // A server that queues an e-mail about a key locks the key: once the locks are taken, every such e-mail can be seen
+    // A server that queues an e-mail about a key locks the key. So after this lock, every such e-mail can be seen here,
     // and is erased too.
     session.rows(&dialect.locking(LOCK), values![address.as_str()]).await?;
     let both = || values![address.as_str(), pseudonym.as_str()];

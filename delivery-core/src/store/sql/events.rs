@@ -17,10 +17,12 @@ use crate::product::RefName;
 use crate::store::{Inbox, InboxQuery, MAX_RETRY_DELAY, Page, StoreError};
 use crate::throttle::Throttle;
 
-/// Returns a statement that selects events that match `query`, below number `$1`, newest first, at most `$2`. Of events
-/// that need attention because of the same unknown product, it selects the newest.
+/// Returns a statement that selects at most `$2` events that match `query`, newest first, with numbers below `$1`. If
+/// the query is for events that need attention, the statement selects only one event for each unknown product: the
+/// newest event that needs attention because of that product.
 fn entries(query: &InboxQuery) -> String {
-    // The outcome is part of the text, so that the planner can use the partial index.
+    // The outcome is a part of the SQL text, not a parameter, so that the planner of the database can use the partial
+    // index.
     let outcome = match query.outcome {
         None => String::new(),
         Some(EventOutcome::Issued) => " AND i.outcome = 'issued'".to_owned(),
@@ -40,20 +42,21 @@ fn entries(query: &InboxQuery) -> String {
     )
 }
 
-/// Selects the address of customer `$2` of platform `$1`.
+/// Selects the e-mail address of customer `$2` of platform `$1`.
 const CUSTOMER: &str = "SELECT email FROM delivery_customer WHERE source = $1 AND reference = $2";
 
-/// Dismisses the name `$2` that platform `$1` has for a product.
+/// Dismisses everything that platform `$1` sells under the name `$2`.
 const DISMISS: &str = "INSERT INTO delivery_dismissed (source, name) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 
-/// Lifts the dismissal of name `$2` of platform `$1`.
+/// Lifts the dismissal of the name `$2` of platform `$1`.
 const LIFT_DISMISSAL: &str = "DELETE FROM delivery_dismissed WHERE source = $1 AND name = $2";
 
-/// Finds a row if name `$2` of platform `$1` is dismissed.
+/// Finds a row if the name `$2` of platform `$1` is dismissed.
 const IS_DISMISSED: &str = "SELECT name FROM delivery_dismissed WHERE source = $1 AND name = $2";
 
-/// Makes events that need attention due at `$1`: those of platform `$2` that were received at `$3` or later, from
-/// number `$4` on, at most `$5`. NULL as `$2` or `$3` stands for all platforms or any time.
+/// Retries events that need attention: makes them due at `$1`. Concerns only events of platform `$2`, or of all
+/// platforms if `$2` is NULL. Concerns only events that were received at `$3` or later, or at any time if `$3` is NULL.
+/// One statement changes at most `$5` events, in the order of their numbers, from number `$4` on.
 const RETRY_ENTRIES: &str = "UPDATE delivery_inbox SET due_at = $1, attempts = 0, version = version + 1 \
     WHERE number IN ( \
         SELECT number FROM delivery_inbox \
@@ -62,22 +65,24 @@ const RETRY_ENTRIES: &str = "UPDATE delivery_inbox SET due_at = $1, attempts = 0
         ORDER BY number LIMIT $5) \
     RETURNING number";
 
-/// Returns how many events were made due, and where the next part begins if there may be one.
+/// `rows` are the results of [`RETRY_ENTRIES`]. Returns how many events were made due, and the number at which the next
+/// part begins; `None` if this was the last part.
 fn retried(rows: &[impl Columns]) -> Result<(u64, Option<i64>), StoreError> {
     let numbers = rows.iter().map(|row| row.integer("number")).collect::<Result<Vec<_>, _>>()?;
     let last = numbers.iter().max().filter(|_| i64::try_from(numbers.len()) == Ok(AT_ONCE));
     Ok((numbers.len() as u64, last.map(|last| last + 1)))
 }
 
-/// Counts the first `$2` events from number `$1` on and below `$3`, and finds the last number among them.
+/// Determines one part of the events to prune: the first `$2` events with numbers from `$1` on and below `$3`. Returns
+/// how many events the part has, and the greatest number among them.
 const PART: &str = "SELECT CAST(count(*) AS bigint) AS events, coalesce(max(number), $1) AS last \
     FROM (SELECT number FROM delivery_inbox WHERE number >= $1 AND number < $3 ORDER BY number LIMIT $2) p";
 
-/// Deletes events from number `$1` to `$2` that are done and were received before `$3`.
+/// Deletes the events with numbers from `$1` to `$2` that are done and were received before `$3`.
 const PRUNE_INBOX: &str =
     "DELETE FROM delivery_inbox WHERE number >= $1 AND number <= $2 AND due_at IS NULL AND received_at < $3";
 
-/// The most events in one part of pruning or retrying.
+/// The maximum number of events in one part of pruning or retrying. Each part is a transaction.
 const AT_ONCE: i64 = 1000;
 
 #[async_trait]
@@ -88,7 +93,8 @@ impl<D: Database> Inbox for D {
         lease_until: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<InboxEvent>, StoreError> {
-        // A worker calls this every second. If nothing is due, the read finds that out without a commit.
+        // A worker calls this every second. Usually nothing is due. This read finds that out without the cost of a
+        // commit.
         let due = values![now.timestamp_millis(), farthest(now), 1];
         if self.read(Patience::Usual, |session| Box::pin(row(session, DUE, due))).await?.is_none() {
             return Ok(Vec::new());
@@ -160,8 +166,8 @@ impl<D: Database> Inbox for D {
     }
 }
 
-/// Selects at most `$3` events that are due at `$1`, or later than `$2`: no server with a correct clock sets so late a
-/// time.
+/// Selects at most `$3` events that are due at `$1`. Also selects events that are due later than `$2`. Only a server
+/// with a wrong clock can have set so late a time, so these events count as due.
 const DUE: &str = concat!(
     "SELECT ",
     entry_columns!(),
@@ -192,8 +198,8 @@ async fn claim(
     Ok(claimed)
 }
 
-/// Prunes the part that begins at number `from`. Returns how many events were deleted, and where the next part begins
-/// if there may be one.
+/// Prunes the part that begins at number `from`. Returns how many events were deleted, and the number at which the next
+/// part begins; `None` if this was the last part.
 async fn prune(
     session: &mut (dyn Session + '_),
     before: DateTime<Utc>,
@@ -212,8 +218,9 @@ fn farthest(now: DateTime<Utc>) -> i64 {
     now.checked_add_signed(MAX_RETRY_DELAY).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis()
 }
 
-/// Returns the events of `rows`, and the numbers of all rows. Logs and leaves out an event that cannot be read, such as
-/// one that another version wrote, so that the others are applied.
+/// Converts `rows` to events. Returns the events, and the numbers of all rows. If an event cannot be read, for example
+/// because another version of this software wrote it, the event is logged and left out, so that the other events can be
+/// applied.
 fn readable(rows: &[impl Columns]) -> Result<(Vec<InboxEvent>, Vec<i64>), StoreError> {
     static UNREADABLE: Throttle = Throttle::new();
     let (mut read, mut numbers) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
@@ -233,7 +240,7 @@ fn readable(rows: &[impl Columns]) -> Result<(Vec<InboxEvent>, Vec<i64>), StoreE
     Ok((read, numbers))
 }
 
-/// Makes a page of events. One row more than the page size means that a page follows.
+/// Makes a page of events from `rows`. If there is one row more than the page size, another page follows.
 fn page(rows: &[impl Columns], query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
     let size = query.page_size();
     let items = rows.iter().take(size).map(entry).collect::<Result<Vec<_>, _>>()?;

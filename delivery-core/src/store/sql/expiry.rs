@@ -11,22 +11,23 @@ use crate::ledger::plan::{Loaded, ReferenceId, number_at};
 use crate::order::OrderRef;
 use crate::store::{ExpiryScan, StoreError};
 
-/// Selects keys that expire after second `$1` and not after second `$2`, and whose buyers were not told of that time:
-/// at most `$3`, by expiry time. `silent` is 1 for erased customers, who get no e-mail. Skips keys whose validity, as
-/// sold and as changed since, is shorter than the notice period.
+/// Selects keys that expire after second `$1` and no later than second `$2`, and whose buyers were not told of this
+/// expiry time yet: the first `$3` keys by expiry time. The column `silent` is 1 for erased customers, who get no
+/// e-mail. The notice period is the time from `$1` to `$2`. A key is skipped if both the validity with which it was
+/// sold and its present validity are shorter than the notice period.
 const EXPIRING: &str = "SELECT number, id, product, source, order_id, expires_at, email, \
         CAST(CASE WHEN email LIKE 'erased-%@erased.invalid' THEN 1 ELSE 0 END AS bigint) AS silent FROM delivery_key \
     WHERE state = 0 AND told = 0 AND expires_at > $1 AND expires_at <= $2 \
         AND CASE WHEN granted_until > expires_at THEN granted_until ELSE expires_at END - issued_at >= $2 - $1 \
     ORDER BY expires_at LIMIT $3";
 
-/// Returns the references to the deals of keys found by [`EXPIRING`].
+/// Returns the references that lead to the [deals](crate::ledger::Deal) of keys found by [`EXPIRING`].
 fn deals_of(rows: &[impl Columns]) -> Result<HashSet<ReferenceId>, StoreError> {
     rows.iter().filter_map(|row| deal_of(row).transpose()).collect()
 }
 
-/// Returns whether the buyer of a key found by [`EXPIRING`] gets no e-mail: the customer was erased, or the key renews
-/// by itself.
+/// Returns whether the buyer of a key found by [`EXPIRING`] gets no e-mail. That is the case if the customer was erased
+/// or if a subscription renews the key.
 fn is_silent(row: &impl Columns, deals: &Loaded) -> Result<bool, StoreError> {
     if row.integer("silent")? != 0 {
         return Ok(true);
@@ -50,15 +51,17 @@ pub(super) async fn are_any(database: &impl Database, scan: &ExpiryScan) -> Resu
     Ok(database.read(Patience::Usual, |session| Box::pin(row(session, EXPIRING, wanted))).await?.is_some())
 }
 
-/// The most keys in one transaction: each adds four parameters to the statement that queues the e-mails.
+/// The maximum number of keys in one transaction. Each key adds four parameters to the statement that queues the
+/// e-mails, and databases limit the number of parameters.
 const MOST: usize = 500;
 
-/// Queues the e-mails, and stores with each key the expiry time of which its buyer was told. Uses few statements,
-/// because the keys are locked meanwhile.
+/// Queues the e-mails about keys that expire soon, and stores with each key the expiry time of which its buyer was
+/// told. Returns the number of these keys. Uses few statements, because the keys are locked meanwhile.
 pub(super) async fn notify(session: &mut (dyn Session + '_), scan: ExpiryScan) -> Result<usize, StoreError> {
     let dialect = session.dialect();
     let most = limit(scan.limit.min(MOST));
-    // Skips keys for which another server queues e-mails, and keys that are being used.
+    // Skips keys that another transaction has locked: keys for which another server queues e-mails, and keys that are
+    // being used.
     let due = dialect.skipping(EXPIRING);
     let due = session.rows(&due, values![scan.now.timestamp(), scan.until.timestamp(), most]).await?;
     if due.is_empty() {

@@ -14,7 +14,7 @@ use crate::store::{Day, Figures, StoreError};
 /// The length of a day, in milliseconds.
 const DAY: i64 = 86_400_000;
 
-/// Counts keys by product and state, from the index of both columns.
+/// Counts keys by product and state. The database reads only the index of both columns.
 const COUNTED: &str = "SELECT product, CAST(state AS bigint) AS state, CAST(count(*) AS bigint) AS keys \
     FROM delivery_key GROUP BY product, state";
 
@@ -22,9 +22,9 @@ const COUNTED: &str = "SELECT product, CAST(state AS bigint) AS state, CAST(coun
 const REPLACED: &str = "SELECT product, CAST(count(*) AS bigint) AS keys FROM delivery_key \
     WHERE successor IS NOT NULL GROUP BY product";
 
-/// Counts the keys whose status at second `$1` differs from the state in their row: keys that have expired but are not
-/// marked yet, and keys that a server with a fast clock marked as expired too early. `$exhausted` is the condition for
-/// keys that are used up.
+/// Counts the keys whose status at second `$1` differs from the state in their row. These are keys that have expired
+/// but are not marked yet, and keys that a server with a fast clock marked as expired too early. `$exhausted` is the
+/// condition for keys that are used up.
 macro_rules! unmarked_keys {
     ($exhausted:literal) => {
         concat!(
@@ -38,27 +38,29 @@ macro_rules! unmarked_keys {
         )
     };
 }
-/// Counts the keys issued on each day from second `$1` on, among the keys from id `$2` on ([`first_id`]). A key that
-/// was replaced is not counted: its successor counts, on the day on which the first key was issued.
+/// Counts the keys issued on each day from second `$1` on. Reads only keys from id `$2` on, which is the result of
+/// [`first_id`]. A key that was replaced is not counted. Its successor counts instead, on the day on which the first
+/// key was issued.
 const ISSUED: &str = "SELECT issued_at / 86400 AS day, CAST(count(*) AS bigint) AS keys FROM delivery_key \
     WHERE issued_at >= $1 AND id >= $2 AND successor IS NULL GROUP BY 1";
 
-/// Returns an id below those of all keys issued at `from`, in milliseconds, or later. An id contains the time at which
-/// it was made. The result is an hour earlier, because servers' clocks may differ.
+/// Returns an id that is below the ids of all keys issued at `from`, in milliseconds, or later. An id contains the time
+/// at which it was made. The time in the returned id is an hour before `from`, because the clocks of servers may
+/// differ.
 fn first_id(from: i64) -> Vec<u8> {
     const HOUR: i64 = 3_600_000;
     KeyId::from_time(u64::try_from(from - HOUR).unwrap_or_default()).as_bytes().to_vec()
 }
 
-/// Counts the uses on each day from millisecond `$1` on, among the records from number `$2` on.
+/// Counts the uses on each day from millisecond `$1` on. Reads only use records from number `$2` on.
 const USES: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS uses FROM delivery_use \
     WHERE at >= $1 AND number >= $2 GROUP BY 1";
 
-/// Counts the keys revoked on each day from millisecond `$1` on, among the audit entries from number `$2` on.
+/// Counts the keys revoked on each day from millisecond `$1` on. Reads only audit entries from number `$2` on.
 const REVOCATIONS: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS revoked FROM delivery_event \
     WHERE at >= $1 AND number >= $2 AND action = 'revoked' GROUP BY 1";
 
-/// Counts what happened from the beginning of the day of `since` on, and the keys by their status at `now`.
+/// Counts what happened on each day, beginning with the day of `since`, and the keys by their status at `now`.
 pub(super) async fn count(
     session: &mut (dyn Session + '_),
     since: DateTime<Utc>,
@@ -81,8 +83,8 @@ pub(super) async fn count(
     })
 }
 
-/// Returns the number of the first use at `since`, in milliseconds, or later. This is a binary search: SQLite numbers
-/// uses in the order in which it records them.
+/// Returns the number of the first use that was made at `since`, in milliseconds, or later. Finds it by binary search.
+/// That works because SQLite numbers uses in the order in which it records them.
 async fn first_use(session: &mut (dyn Session + '_), since: i64) -> Result<i64, StoreError> {
     const NEWEST: &str = "SELECT coalesce(max(number), 0) AS number FROM delivery_use";
     const NEXT: &str = "SELECT number, at FROM delivery_use WHERE number >= $1 ORDER BY number LIMIT 1";

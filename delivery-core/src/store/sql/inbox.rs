@@ -6,7 +6,7 @@ use crate::ledger::{EventId, InboxEvent};
 use crate::order::Source;
 use crate::store::StoreError;
 
-/// The columns that [`entry`] reads, of `delivery_inbox i`.
+/// The columns that [`entry`] reads, of `delivery_inbox` with the alias `i`.
 macro_rules! entry_columns {
     () => {
         "i.number, i.source, i.name, i.kind, i.order_id, i.body, i.received_at, i.outcome, i.reason, i.keys, i.due_at, \

@@ -12,10 +12,11 @@ use crate::ledger::MessageKind;
 use crate::ledger::plan::number_at;
 use crate::store::{LOST_PAUSE, LostKeys, LostScan, StoreError};
 
-/// The oldest requests, at most `$1`.
+/// Selects the oldest requests, at most `$1`.
 const WAITING: &str = "SELECT number, email FROM delivery_lost ORDER BY number LIMIT $1";
 
-/// The newest key of address `$1`, in lower case, that is not revoked. Erased customers get no e-mail.
+/// Selects the newest key of address `$1`, in lower case, that is not revoked. Leaves out the keys of erased customers,
+/// who get no e-mail.
 const NEWEST: &str = "SELECT number, email FROM delivery_key \
     WHERE lower(email) = $1 AND revoked_at IS NULL AND email NOT LIKE 'erased-%@erased.invalid' ORDER BY id DESC LIMIT 1";
 
@@ -25,7 +26,7 @@ const RECENT: &str = "SELECT k.number FROM delivery_key k JOIN delivery_message 
 
 const DONE: &str = "DELETE FROM delivery_lost WHERE number = $1";
 
-/// The most requests that are answered in one transaction.
+/// The maximum number of requests that are answered in one transaction.
 const MOST: usize = 1_000;
 
 #[async_trait]
@@ -35,7 +36,8 @@ impl<D: Database> LostKeys for D {
     }
 
     async fn answer_lost(&self, scan: LostScan) -> Result<usize, StoreError> {
-        // Usually there is nothing to do, and on SQLite a write transaction makes buyers wait.
+        // Usually there is nothing to do. This read finds that out without a write transaction, which on SQLite makes
+        // buyers wait.
         let any = self.read(Patience::Usual, |session| Box::pin(row(session, WAITING, values![1])));
         if any.await?.is_none() {
             return Ok(0);
@@ -52,7 +54,8 @@ async fn answer(session: &mut (dyn Session + '_), scan: LostScan) -> Result<usiz
     let (now, since) = (scan.now.timestamp_millis() + skew, (scan.now - LOST_PAUSE).timestamp_millis() + skew);
     for request in &waiting {
         let (number, address) = (request.integer("number")?, request.text("email")?.to_ascii_lowercase());
-        // The lock makes this wait for a concurrent erasure, after which the address has no keys.
+        // If the customer is being erased at the same time, the lock makes this statement wait until that is done. The
+        // address then has no keys.
         let newest = row(session, &dialect.locking(NEWEST), values![address.as_str()]).await?;
         let recent = row(session, RECENT, values![address, since]).await?;
         if let (Some(key), None) = (newest, recent) {

@@ -1,4 +1,4 @@
-//! Queueing and resending messages outside the planner, and the clock that decides when messages are due.
+//! Queueing and resending messages without the planner, and the clock that decides when messages are due.
 
 use chrono::{DateTime, Utc};
 
@@ -9,8 +9,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::ledger::{Action, Edit, MessageId, MessageKind, MessageNumber, Route};
 use crate::store::StoreError;
 
-/// Queues messages in one statement, due at `now` in milliseconds. Each message has its number, the row number of its
-/// key, its recipient and its message id.
+/// Queues messages of one kind in one statement. They are due at `now`, in milliseconds. Each message consists of its
+/// number, the row number of its key, its recipient and its message id.
 pub(super) async fn queue(
     session: &mut (dyn Session + '_),
     kind: MessageKind,
@@ -20,7 +20,7 @@ pub(super) async fn queue(
     if messages.is_empty() {
         return Ok(());
     }
-    // The kind and the time are the first two parameters.
+    // The kind and the time are the first two parameters, which all messages share.
     let row = |place: usize| {
         let [number, key, recipient, name] = [3, 4, 5, 6].map(|first| first + 4 * place);
         format!("(${number}, ${key}, $1, ${recipient}, ${name}, $2, $2)")
@@ -36,10 +36,11 @@ pub(super) async fn queue(
     session.execute(&queue, bound).await.map(drop)
 }
 
-/// The SQL expression for how far PostgreSQL's clock is ahead of this machine's, in milliseconds. It is 0 if the clocks
-/// differ by at most two seconds, which the network round trip may explain. `$machine` is the parameter with this
-/// machine's time. The skew is added to every due time, so that servers whose clocks differ agree on when a message is
-/// due. If the caller's clock is not this machine's, as in tests, the difference between those two remains.
+/// The SQL expression for how far PostgreSQL's clock is ahead of this machine's clock, in milliseconds. It is 0 if the
+/// clocks differ by at most two seconds, which the network round trip may explain. `$machine` is the parameter with
+/// this machine's time. The result is added to every due time, so that servers whose clocks differ agree on when a
+/// message is due. In tests, the caller's clock may not be this machine's clock. The difference between these two
+/// clocks is not corrected.
 macro_rules! skew {
     ($machine:literal) => {
         concat!(
@@ -70,7 +71,7 @@ pub(super) async fn skew(session: &mut (dyn Session + '_)) -> Result<i64, StoreE
     row(session, SKEW, values![now]).await?.ok_or(StoreError::corrupt("a clock without a time"))?.integer("skew")
 }
 
-/// Queues a message again that failed for good. Returns `false` if there is no such message.
+/// Queues a failed message again, if it failed for good. Returns `false` if there is no such message.
 pub(in crate::store) async fn retry(
     database: &impl Database,
     message: MessageNumber,
@@ -91,7 +92,8 @@ pub(in crate::store) async fn retry(
 }
 
 /// Makes failed messages due: those that failed for good, and those that wait for another attempt after a failure.
-/// Leaves out messages that failed by `route`, if it is given, and messages that a worker or another server holds.
+/// Leaves out messages that a worker or another server is working on. If `route` is given, also leaves out messages
+/// that failed by this route. Returns how many messages were made due.
 pub(in crate::store) async fn retry_all(
     database: &impl Database,
     route: Option<Route>,

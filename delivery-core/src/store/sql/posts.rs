@@ -38,16 +38,16 @@ const UPDATE_POST: &str = concat!(
 
 const DELETE_POST: &str = concat!("DELETE FROM delivery_post WHERE id = $1 RETURNING ", post_columns!());
 
-/// Numbers, versions and content lengths (in bytes) of posts published until `$1`, newest first, at most `$2`. Neither
-/// database reads the content to find its length.
+/// Selects the numbers, versions and content lengths (in bytes) of at most `$2` posts that were published at `$1` or
+/// earlier, newest first. Neither database reads the content to find its length.
 const POSTS: &str = "SELECT id, version, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
     WHERE published_at <= $1 ORDER BY published_at DESC, id DESC LIMIT $2";
 
-/// Like [`POSTS`], but only posts of category `$3`.
+/// Selects the same as [`POSTS`], but only posts of category `$3`.
 const POSTS_OF_CATEGORY: &str = "SELECT id, version, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
     WHERE published_at <= $1 AND category = $3 ORDER BY published_at DESC, id DESC LIMIT $2";
 
-/// Returns the first posts whose contents [fit](fitting) into one list.
+/// Returns the posts of a list: the first posts whose contents together [fit](fitting) into one list.
 fn listed(rows: &[impl Columns]) -> Result<Vec<PostVersion>, StoreError> {
     let lengths = rows.iter().map(|row| Columns::integer(row, "length"));
     let lengths = lengths.map(|length| length.map(|length| usize::try_from(length).unwrap_or(usize::MAX)));
@@ -56,7 +56,7 @@ fn listed(rows: &[impl Columns]) -> Result<Vec<PostVersion>, StoreError> {
     rows.iter().take(fit).map(|row| Ok((id(row)?, row.integer("version")?))).collect()
 }
 
-/// The newest post.
+/// Selects the newest post.
 const NEWEST: &str =
     concat!("SELECT ", post_columns!(), " FROM delivery_post ORDER BY published_at DESC, id DESC LIMIT 1");
 
@@ -163,7 +163,7 @@ async fn change(
 
 /// Returns the parameters of [`ADD_POST`].
 fn columns(facts: &NewPost) -> Result<Vec<Value>, StoreError> {
-    // Any number will do: the post is made only to read its facts.
+    // The number is arbitrary, because the post is made only to read its facts.
     let post = Post::new(parsed(PostId::new(1), "post number")?, facts.clone());
     Ok(values![post.title(), post.category().as_str(), post.content(), post.published_at().timestamp()])
 }

@@ -18,7 +18,7 @@ use crate::store::{
     StoredMessage,
 };
 
-/// The time limit of reads with [`Patience::Long`], such as figures, which read every key.
+/// The time limit of reads with [`Patience::Long`]. Such reads may read every key, as those for figures do.
 pub(in crate::store) const FIGURES: Duration = Duration::from_mins(5);
 
 #[async_trait]
@@ -56,7 +56,8 @@ impl<D: Database> Records for D {
     }
 
     async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError> {
-        // Usually there is nothing to do, and on SQLite a write transaction makes buyers wait.
+        // Usually there is nothing to do. This read finds that out without a write transaction, which on SQLite makes
+        // buyers wait.
         if !expiry::are_any(self, &scan).await? {
             return Ok(0);
         }
@@ -88,19 +89,21 @@ impl<D: Database> Records for D {
     }
 }
 
-/// Returns the parameters of a page: the number before which it begins, its number of rows plus one, and its key.
+/// Returns the parameters of a statement that selects a page: the number below which the page begins, the page size
+/// plus one, and the id of the key to which the page is restricted, if any. The additional row shows whether another
+/// page follows.
 fn page(before: Option<i64>, size: usize, key: Option<KeyId>) -> Vec<Value> {
     let mut values = values![before.unwrap_or(i64::MAX), limit(size + 1)];
     values.extend(key.map(|key| Value::from(key.as_bytes().to_vec())));
     values
 }
 
-/// Returns a statement that selects messages below number `$1` that match `query`, newest first, at most `$2`. If
-/// `query` names a key, `$3` is its id.
+/// Returns a statement that selects at most `$2` messages that match `query`, newest first, with numbers below `$1`. If
+/// `query` names a key, `$3` is the id of that key.
 fn messages(query: &MessageQuery) -> String {
     let key = if query.key.is_some() { " AND m.key = (SELECT number FROM delivery_key WHERE id = $3)" } else { "" };
-    // Few messages are queued or failed, and their indexes are not ordered by number. `+ 0` keeps the planner from
-    // searching all messages by number.
+    // Few messages are queued or failed, and the indexes of these messages are not ordered by number. `+ 0` keeps the
+    // planner of the database from searching all messages by number instead of using these indexes.
     let (state, number) = match query.state {
         None => ("", "m.number"),
         Some(MessageState::Queued) => (" AND m.state = 0", "m.number + 0"),
@@ -114,8 +117,8 @@ fn messages(query: &MessageQuery) -> String {
     )
 }
 
-/// Returns a statement that selects entries of the audit log below number `$1` that match `query`, newest first, at
-/// most `$2`. If `query` names a key, `$3` is its id.
+/// Returns a statement that selects at most `$2` entries of the audit log that match `query`, newest first, with
+/// numbers below `$1`. If `query` names a key, `$3` is the id of that key.
 fn audit(query: &AuditQuery) -> String {
     let key = if query.key.is_some() { " AND e.key = (SELECT number FROM delivery_key WHERE id = $3)" } else { "" };
     format!(
@@ -125,7 +128,7 @@ fn audit(query: &AuditQuery) -> String {
     )
 }
 
-/// Makes a page of messages. One row more than `size` means that a page follows.
+/// Makes a page of messages from `rows`. If there is one row more than `size`, another page follows.
 fn message_page(rows: &[impl Columns], size: usize) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
     let items = rows.iter().take(size).map(message).collect::<Result<Vec<_>, _>>()?;
     let next = items.last().map(|message| message.message).filter(|_| rows.len() > size);
@@ -151,7 +154,7 @@ fn message(row: &impl Columns) -> Result<StoredMessage, StoreError> {
     })
 }
 
-/// Makes a page of the audit log. One row more than `size` means that a page follows.
+/// Makes a page of the audit log from `rows`. If there is one row more than `size`, another page follows.
 fn audit_page(rows: &[impl Columns], size: usize) -> Result<Page<AuditEntry, i64>, StoreError> {
     let items = rows.iter().take(size).map(entry).collect::<Result<Vec<_>, _>>()?;
     let next = items.last().map(|entry| entry.number).filter(|_| rows.len() > size);
@@ -170,7 +173,8 @@ fn entry(row: &impl Columns) -> Result<AuditEntry, StoreError> {
     })
 }
 
-/// Counts queued messages, failed messages and events that need attention, and finds the oldest queued message.
+/// Counts the queued messages, the failed messages and the events that need attention. Finds the time at which the
+/// oldest queued message was queued.
 const BACKLOG: &str = "SELECT \
     (SELECT CAST(count(*) AS bigint) FROM delivery_message WHERE state = 0) AS queued, \
     (SELECT min(queued_at) FROM delivery_message WHERE state = 0) AS oldest, \
@@ -203,7 +207,8 @@ mod tests {
         rows.iter().map(|row| row.text("detail").unwrap()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The desk runs these queries whenever it shows its overview.
+    /// The desk runs these queries whenever it shows its overview, so they must not read all the messages that were
+    /// sent.
     #[tokio::test]
     async fn messages_that_wait_or_failed_are_found_without_those_that_were_sent() {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();

@@ -9,13 +9,14 @@ use crate::ledger::RequestId;
 use crate::ledger::plan::RequestRow;
 use crate::store::{Requests, StoreError};
 
-/// The most requests that one commit of a prune deletes.
+/// The maximum number of requests that one commit of a prune deletes.
 const AT_ONCE: i64 = 5_000;
 
 #[async_trait]
 impl<D: Database> Requests for D {
     async fn prune_requests(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        // The time is checked twice: in between, another server may have used the same request id again.
+        // The time is checked twice. Between the two checks, another server may have used the same request id for a new
+        // request.
         const PRUNE: &str = "DELETE FROM delivery_request WHERE at < $1 AND (key, request) IN \
             (SELECT key, request FROM delivery_request WHERE at < $1 LIMIT $2)";
         part_by_part(self, move |session, _| {

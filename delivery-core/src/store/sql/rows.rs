@@ -1,5 +1,5 @@
-//! Conversion of SQL rows to values. A value that does not parse is [`StoreError::Corrupt`]: only this software writes
-//! these tables.
+//! Conversion of SQL rows to values. If a value does not parse, the error is [`StoreError::Corrupt`], because only this
+//! software writes these tables.
 
 use std::sync::Arc;
 
@@ -55,7 +55,8 @@ macro_rules! columns {
 }
 pub(in crate::store) use columns;
 
-/// The columns of a key that [`key`] reads, of table or view `k`. A macro, so that `concat!` can use it.
+/// The columns that [`key`] reads, of a table or view with the alias `k`. This is a macro, so that `concat!` can use
+/// it.
 macro_rules! key_columns {
     () => {
         "k.number, k.id, k.secret_version, k.product, k.email, k.source, k.order_id, k.issued_at, k.granted_until, \
@@ -125,7 +126,8 @@ pub(in crate::store) fn secret_version(stored: i64) -> Result<SecretVersion, Sto
     Ok(SecretVersion::from_stored(version))
 }
 
-/// Converts stored bytes to fingerprints of signing secrets. Leaves out those of another length.
+/// Converts stored bytes to fingerprints of signing secrets. Leaves out values that do not have the length of a
+/// fingerprint.
 pub(in crate::store) fn fingerprints(stored: Vec<Vec<u8>>) -> Vec<Fingerprint> {
     stored.into_iter().filter_map(|bytes| bytes.try_into().ok()).map(Fingerprint::from_bytes).collect()
 }

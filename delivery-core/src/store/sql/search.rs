@@ -1,9 +1,10 @@
-//! Key search: a statement that both databases answer from indexes, and the loop that reads its candidates.
+//! Key search. This module builds a statement that both databases answer from indexes. The keys that it finds are
+//! candidates; a loop reads and checks them until a page is full.
 //!
-//! Searches use the column `state`: 0 valid, 1 used up, 2 expired, 3 revoked. It follows from the other columns of its
-//! row, with one exception: a key that expires keeps its state until
-//! [`mark_expired`](crate::store::Records::mark_expired) sets it to 2. Searches are exact even before that: they also
-//! look for expired keys that are not marked yet.
+//! Searches use the column `state`: 0 valid, 1 used up, 2 expired, 3 revoked. The database computes it from the other
+//! columns of the row, with one exception: a key that expires keeps its state until
+//! [`mark_expired`](crate::store::Records::mark_expired) sets it to 2. Searches are exact even before that, because
+//! they also look for expired keys that are not marked yet.
 
 use std::future::Future;
 
@@ -12,10 +13,11 @@ use crate::order::Source;
 use crate::store::sql::rows::key_columns;
 use crate::store::{KeyQuery, Page, StoreError};
 
-/// The number of keys that a search reads at a time after the first chunk, which is smaller.
+/// The minimum number of keys that a search reads at a time after its first query. The first query reads only one key
+/// more than a page has.
 const CHUNK: usize = 1000;
 
-/// Selects the numbers of keys that expired by second `$1` and are not marked as expired, at most `$2`.
+/// Selects the numbers of at most `$2` keys that had expired at second `$1` and are not marked as expired.
 macro_rules! unmarked {
     () => {
         "SELECT number FROM delivery_key WHERE state IN (0, 1) AND told IN (0, 1) AND expires_at <= $1 LIMIT $2"
@@ -30,7 +32,7 @@ pub(in crate::store) enum Parameter {
     Integer(i64),
 }
 
-/// A statement that finds candidates for a search.
+/// A statement that finds candidates for a search: keys that probably match.
 pub(in crate::store) struct Candidates {
     pub(in crate::store) sql: String,
     pub(in crate::store) parameters: Vec<Parameter>,
@@ -49,18 +51,19 @@ macro_rules! bind_candidates {
 }
 pub(in crate::store) use bind_candidates;
 
-/// Returns a statement that finds at most `most` keys below id `before`, newest first. The statement checks the status
-/// and the condition with the best index; the caller checks the rest with [`KeyQuery::matches`]. `table` has keys with
-/// their counts.
+/// Returns a statement that finds at most `most` keys below id `before`, newest first. The statement checks the status.
+/// Of the other conditions of `query`, it checks only the one with the best index. The caller checks the others with
+/// [`KeyQuery::matches`]. `table` is a table or view that has the keys with their counts.
 pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option<KeyId>, most: usize) -> Candidates {
-    // 17 bytes of 255 are greater than every id.
+    // An id has 16 bytes, so 17 bytes of 255 are greater than every id.
     let below = before.map_or_else(|| vec![u8::MAX; 17], |id| id.as_bytes().to_vec());
     let mut parameters = vec![Parameter::Bytes(below)];
     if let Some((_, at)) = query.status {
-        // A key expires at a whole second.
+        // Cutting the time to whole seconds changes nothing, because a key expires at a whole second.
         parameters.push(Parameter::Integer(at.timestamp()));
     }
-    // Both databases reject unused parameters: the time is `$2` if there is a status, and is not bound otherwise.
+    // Both databases reject unused parameters. So the time is bound only if there is a status, as `$2`. `own` is the
+    // next parameter, which the other condition uses.
     let own = if query.status.is_some() { "$3" } else { "$2" };
     let mut by = |condition: &str, value| {
         parameters.push(value);
@@ -82,7 +85,8 @@ pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option
             (None, Some(by("k.product = $own", Parameter::Integer(product.get()))))
         }
         KeyQuery { source: Some(source), .. } => {
-            // Repeats the condition of the partial index of all sources but `webhook`, so that the index is used.
+            // The partial index has the keys of all sources but `webhook`. The database uses it only if its condition
+            // is repeated here.
             let condition = if *source == Source::webhook() {
                 "k.source = $own"
             } else {
@@ -105,8 +109,9 @@ pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option
     Candidates { sql, parameters }
 }
 
-/// Returns the status condition for the keys of one order, address or host reference, which are few. No index matches
-/// the condition, so that the planner keeps to the index of the order, address or reference.
+/// Returns the condition for a status, for searches among the few keys of one order, address or host reference. The
+/// condition is written so that no index matches it. The planner of the database then uses the index of the order,
+/// address or reference.
 fn among_few(status: Option<Status>) -> &'static str {
     match status {
         None => "",
@@ -116,19 +121,21 @@ fn among_few(status: Option<Status>) -> &'static str {
     }
 }
 
-/// Returns statements that together find the newest keys of a status, of those that match `part` (a product or a
-/// source) or of all. There is one statement for each state that such keys have, which reads the end of an index, and
-/// one for keys whose state is out of date.
+/// Returns statements that together find the newest keys with a status, or with any status if it is `None`. `part` is a
+/// condition on the product or the source; if it is `None`, all keys are searched. Each state that such keys can have
+/// gets a statement that reads the end of an index. If the status depends on the time, a further statement finds keys
+/// whose state is out of date.
 fn by_state(status: Option<Status>, part: Option<&str>, most: usize) -> Vec<String> {
     let part = part.unwrap_or_default();
     let of = |state, time| walk(&[state, part, time], most);
-    // Written so that the planner cannot choose the index of the product or source.
+    // The same condition, written so that the planner cannot choose the index of the product or source.
     let own = part.replace("k.product", "k.product + 0").replace("k.source", "k.source || ''");
-    // Keys that a server with a fast clock marked as expired too early.
+    // Finds keys that a server with a fast clock marked as expired too early.
     let marked_early = || sorted(&["k.state = 2", FINITE, "k.expires_at > $2", &own], most);
     let not_marked = || sorted(&["k.state IN (0, 1)", FINITE, "k.expires_at <= $2", &own], most);
     match status {
-        // The index of ids has all keys. The indexes of products and sources are sorted by state first.
+        // The index of ids has all keys, in the order of the result. The indexes of products and sources are sorted by
+        // state first, so they need a statement for each state.
         None if part.is_empty() => vec![of("", "")],
         None => ["k.state = 0", "k.state = 1", "k.state = 2", "k.state = 3"].map(|state| of(state, "")).into(),
         Some(Status::Revoked) => vec![of("k.state = 3", "")],
@@ -141,12 +148,13 @@ fn by_state(status: Option<Status>, part: Option<&str>, most: usize) -> Vec<Stri
 /// The condition for keys that have an expiry date.
 const FINITE: &str = "k.told IN (0, 1)";
 
-/// Selects keys below id `$1`, newest first, along an index that ends with the id.
+/// Selects keys below id `$1`, newest first, along an index whose last column is the id.
 fn walk(conditions: &[&str], most: usize) -> String {
     format!("SELECT k.number FROM delivery_key k WHERE k.id < $1{} ORDER BY k.id DESC LIMIT {most}", and(conditions))
 }
 
-/// Like [`walk`], for a few keys that another index finds: reads them first and then sorts them.
+/// Selects keys like [`walk`], but for conditions that only a few keys meet. Finds these keys by another index first,
+/// and then sorts them.
 fn sorted(conditions: &[&str], most: usize) -> String {
     let conditions = and(conditions);
     format!(
@@ -161,9 +169,9 @@ fn and(conditions: &[&str]) -> String {
     said.flat_map(|condition| [" AND ", condition]).collect()
 }
 
-/// Reads chunks of candidates until a page is full. Most candidates match, so one chunk is usually enough. `candidates`
-/// takes an id and a limit: it returns at most that many keys below that id, newest first, and whether there may be
-/// more.
+/// Finds a page of keys: reads chunks of candidates until the page is full. Most candidates match, so one chunk is
+/// usually enough. `candidates` takes an id and a limit. It returns at most that many keys below that id, newest first,
+/// and whether there may be more.
 pub(in crate::store) async fn search<F>(
     query: &KeyQuery,
     candidates: impl Fn(Option<KeyId>, usize) -> F,

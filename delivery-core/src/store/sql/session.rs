@@ -1,8 +1,9 @@
-//! One interface to both databases for everything but the hot paths: lists, the catalog, the inbox, figures, erasure.
+//! One interface to both databases for everything that is not performance-critical: lists, the catalog, the inbox,
+//! figures, erasure.
 //!
 //! A [`Session`] takes SQL text and [values](Value), and returns [rows](Row). Both databases understand the SQL text; a
-//! [`Dialect`] provides the parts that differ. A [`Database`] opens sessions: one that reads, or one that writes in a
-//! transaction.
+//! [`Dialect`] provides the parts that differ. A [`Database`] opens sessions, either for reading or for a transaction
+//! that writes.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -20,17 +21,18 @@ use crate::ledger::{Action, Edit};
 use crate::store::StoreError;
 use crate::store::cache::{PostCache, ProductCache};
 
-/// A parameter of a statement, or the value of a column. A NULL parameter keeps its type, which PostgreSQL requires.
+/// A parameter of a statement, or the value of a column. `None` stands for NULL. A NULL parameter also has a type,
+/// because PostgreSQL requires one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) enum Value {
     Integer(Option<i64>),
     Text(Option<String>),
     Bytes(Option<Vec<u8>>),
-    /// A parameter for [`Dialect::any_of`].
+    /// A list of integers, as a parameter for [`Dialect::any_of`].
     Integers(Vec<i64>),
 }
 
-/// The parameters of a statement, in their order.
+/// Makes the list of a statement's parameters from values, in the order of the parameters.
 macro_rules! values {
     ($($value:expr),* $(,)?) => { vec![$(crate::store::sql::session::Value::from($value)),*] };
 }
@@ -52,12 +54,12 @@ pub(in crate::store) enum Dialect {
     Postgres,
 }
 
-/// Cached data that a write has changed.
+/// Cached data that is outdated because a write has changed the database.
 #[derive(Debug)]
 pub(in crate::store) enum Stale {
     /// Products, their list or their names.
     Products,
-    /// These keys.
+    /// The keys with these ids.
     #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "PostgreSQL's versions tell"))]
     Keys(Vec<KeyId>),
 }
@@ -71,13 +73,13 @@ pub(in crate::store) trait Session: Send {
     /// Executes a statement. Returns how many rows it changed.
     async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError>;
 
-    /// Returns a row number that is unused and is never handed out again. Only for a session that writes.
+    /// Returns a row number that is unused and is never handed out again. May be called only in a session that writes.
     async fn number(&mut self) -> Result<i64, StoreError>;
 
-    /// Loads the deals that `references` lead to.
+    /// Loads the [deals](crate::ledger::Deal) to which `references` lead.
     async fn deals(&mut self, references: HashSet<ReferenceId>) -> Result<Loaded, StoreError>;
 
-    /// Notes which cached data is stale once the transaction has committed.
+    /// Notes that this cached data will be outdated once the transaction has committed.
     fn changed(&mut self, stale: Stale);
 
     fn dialect(&self) -> Dialect;
@@ -103,7 +105,7 @@ pub(in crate::store) enum Patience {
     Long,
 }
 
-/// What this folder needs from a SQL store.
+/// What the code in this folder needs from a SQL store.
 pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
     /// Runs a task that only reads. With [`Patience::Long`], it sees a snapshot of the database.
     fn read<T: Send + 'static>(
@@ -120,10 +122,12 @@ pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
         work: impl Task<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// Saves the request of a buyer who lost their keys, made at `at`, in milliseconds.
+    /// Saves the request of the buyer with address `email`, who has lost their keys. The buyer made the request at
+    /// `at`, in milliseconds since 1970.
     fn ask_lost(&self, email: &Email, at: i64) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Removes what is left of overwritten rows from the database's files. PostgreSQL leaves this to its vacuum.
+    /// Removes the old contents of rows that were overwritten or deleted from the database's files, so that erased data
+    /// cannot be recovered from them. Does nothing on PostgreSQL, whose vacuum does this.
     fn ensure_overwritten(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Returns whether other servers change the database too.
@@ -134,8 +138,10 @@ pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
     fn posts(&self) -> &PostCache;
 }
 
-/// Runs work part by part, so that other work runs between the parts. `part` takes the row number at which a part
-/// begins. It returns how many rows it changed and, unless this was the last part, where the next one begins.
+/// Changes many rows in several transactions, so that other work can run between them. Each call of `part` does one
+/// part, which begins at the row number that `part` is given. `part` returns how many rows it changed and the row
+/// number at which the next part begins; `None` if this was the last part. The result is the number of rows that all
+/// parts changed.
 pub(in crate::store) async fn part_by_part<P>(database: &impl Database, part: P) -> Result<u64, StoreError>
 where
     P: for<'s> Fn(&'s mut (dyn Session + 's), i64) -> BoxFuture<'s, Result<(u64, Option<i64>), StoreError>>
@@ -156,7 +162,7 @@ where
     }
 }
 
-/// Executes a statement that returns at most one row, and returns that row.
+/// Executes a statement that returns at most one row. Returns that row.
 pub(in crate::store) async fn row(
     session: &mut (dyn Session + '_),
     sql: &str,
@@ -165,7 +171,7 @@ pub(in crate::store) async fn row(
     Ok(session.rows(sql, values).await?.into_iter().next())
 }
 
-/// Adds an entry to the audit log: about a key, by its row number, about a product, or about neither.
+/// Adds an entry to the audit log. The entry is about the key with a row number, about a product, or about neither.
 pub(in crate::store) async fn log(
     session: &mut (dyn Session + '_),
     (key, product): (Option<i64>, Option<i64>),
@@ -188,12 +194,14 @@ impl Dialect {
         }
     }
 
-    /// Returns a SELECT that waits for rows which another transaction holds, and that locks its rows until the commit.
+    /// Extends a SELECT so that it locks its rows until the commit. If another transaction holds a lock on a row, the
+    /// SELECT waits for that lock.
     pub(in crate::store) fn locking(self, sql: &str) -> String {
         self.on_postgres(sql, " FOR UPDATE")
     }
 
-    /// Returns a SELECT that skips rows which another transaction holds, and that locks its rows until the commit.
+    /// Extends a SELECT so that it locks its rows until the commit. If another transaction holds a lock on a row, the
+    /// SELECT skips that row.
     pub(in crate::store) fn skipping(self, sql: &str) -> String {
         self.on_postgres(sql, " FOR UPDATE SKIP LOCKED")
     }
@@ -208,7 +216,7 @@ impl Dialect {
     }
 
     fn on_postgres(self, sql: &str, clause: &str) -> String {
-        // SQLite has a single writer, so no other transaction holds rows.
+        // SQLite has a single writer, so no other transaction locks rows.
         if self.is_sqlite() { sql.to_owned() } else { format!("{sql}{clause}") }
     }
 }
@@ -229,7 +237,7 @@ impl Row {
     }
 }
 
-/// Returns the error for a column that has another type, or is NULL although a value is required.
+/// Returns the error for a column whose value has another type than expected, or is NULL although a value is required.
 fn unexpected() -> StoreError {
     StoreError::corrupt("a column of another type")
 }

@@ -6,19 +6,21 @@ use super::rows::{Columns, milliseconds};
 use crate::ledger::{FailedMessage, Outcome, Route};
 use crate::store::{Page, StoreError, Use, UseId};
 
-/// Selects at most `$2` uses of a key, newest first, from use `$1` on. Each use has the number of the previous one.
+/// Selects at most `$2` uses of a key, newest first, beginning with use `$1`. The uses of a key are a linked list: each
+/// has the number of the previous use.
 pub(in crate::store) const CHAIN: &str = "WITH RECURSIVE chain (number, at, previous) AS ( \
         SELECT number, at, previous FROM delivery_use WHERE number = $1 \
         UNION ALL \
         SELECT u.number, u.at, u.previous FROM chain c JOIN delivery_use u ON u.number = c.previous) \
     SELECT number, at FROM chain LIMIT $2";
 
-/// Selects the number of the use before use `$1` of the key with id `$2`.
+/// Selects the number of the use that came before use `$1`. Finds nothing if use `$1` is not a use of the key with id
+/// `$2`.
 pub(in crate::store) const BEFORE: &str =
     "SELECT u.previous FROM delivery_use u JOIN delivery_key k ON k.number = u.key WHERE u.number = $1 AND k.id = $2";
 
-/// Selects at most `$1` messages that failed for good, in the order in which they failed, with their keys from the
-/// table or view `$keys`.
+/// Selects at most `$1` messages that failed for good, in the order in which they failed. Each row also has the
+/// message's key, from the table or view `$keys`.
 macro_rules! FAILED {
     ($keys:literal) => {
         concat!(
@@ -32,11 +34,13 @@ macro_rules! FAILED {
 }
 pub(in crate::store) use FAILED;
 
-/// Adds an entry to the audit log: its number, key row, product, time in milliseconds, actor, action and detail.
+/// Adds an entry to the audit log. The parameters are its number, the row number of its key, its product, its time in
+/// milliseconds, its actor, its action and its detail.
 pub(in crate::store) const LOG: &str =
     "INSERT INTO delivery_event (number, key, product, at, actor, action, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
-/// Makes a page of at most `size` uses from rows of [`CHAIN`]. One row more than `size` means that a page follows.
+/// Makes a page of at most `size` uses from rows of [`CHAIN`]. If there is one row more than `size`, another page
+/// follows.
 pub(in crate::store) fn history_page(rows: &[impl Columns], size: usize) -> Result<Page<Use, UseId>, StoreError> {
     let at = |row| milliseconds(Columns::integer(row, "at")?).map(|at| Use { at });
     let items = rows.iter().take(size).map(at).collect::<Result<Vec<_>, _>>()?;
@@ -45,7 +49,7 @@ pub(in crate::store) fn history_page(rows: &[impl Columns], size: usize) -> Resu
     Ok(Page { items, next })
 }
 
-/// Returns the messages that can be read. Logs those that cannot.
+/// Returns the messages that can be read. Logs an error for each of the others.
 pub(in crate::store) fn readable(
     messages: impl Iterator<Item = Result<FailedMessage, StoreError>>,
 ) -> Vec<FailedMessage> {
@@ -60,10 +64,10 @@ pub(in crate::store) fn stored_route(route: Route) -> String {
     data_encoding::HEXLOWER.encode(route.as_bytes())
 }
 
-/// New values for a message's row when its lease ends.
+/// The new values in a message's row after its lease has ended.
 pub(in crate::store) struct Completion<'a> {
     pub(in crate::store) state: i64,
-    /// In milliseconds. `None` makes the message due at the time at which it was queued.
+    /// The new due time, in milliseconds. `None` makes the message due at the time at which it was queued.
     pub(in crate::store) due_at: Option<i64>,
     pub(in crate::store) reason: Option<&'a str>,
     /// The number of attempts to subtract: 1 if the message was not tried.

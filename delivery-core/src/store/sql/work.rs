@@ -14,11 +14,11 @@ use crate::store::batch::BatchQueue;
 pub(in crate::store) enum Work<W> {
     /// An operation, which is planned and persisted together with the other operations of its batch.
     Operation(Operation),
-    /// A statement, which runs by itself, once.
+    /// A statement, which runs by itself. It runs at most once.
     Statement(Statement<W>),
 }
 
-/// The result of [`Work`].
+/// The result of a [`Work`].
 pub(in crate::store) enum Done {
     /// The answer of an operation.
     Answer(Answer),
@@ -82,8 +82,10 @@ impl<W: Send + 'static> WorkQueue<W> {
         .ok_or(StoreError::corrupt("a statement that returned something else"))
     }
 
-    /// Changes rows part by part, so that other work runs between the parts. `change` takes the row number at which a
-    /// part begins. It returns how many rows it changed and, unless this was the last part, where the next one begins.
+    /// Changes many rows in several statements, so that other work can run between them. Each call of `change` does one
+    /// part, which begins at the row number that `change` is given. `change` returns how many rows it changed and the
+    /// row number at which the next part begins; `None` if this was the last part. The result is the number of rows
+    /// that all parts changed.
     pub(in crate::store) async fn part_by_part(
         &self,
         change: impl for<'w> Fn(&'w mut W, i64) -> BoxFuture<'w, Result<(u64, Option<i64>), StoreError>>
