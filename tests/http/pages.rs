@@ -131,6 +131,8 @@ fn one_key() -> Vec<Row> {
         change("further_uses_of_no_limit", "id={VALID_ID}&do=terms&add_uses=5"),
         change("no_uses", "id={LIMITED_ID}&do=terms&max_uses=0"),
         change("no_day", "id={LIMITED_ID}&do=terms&until=tomorrow"),
+        change("a_day_before_1970", "id={LIMITED_ID}&do=terms&until=1969-12-31"),
+        change("a_day_before_the_year_0", "id={LIMITED_ID}&do=terms&until=-0001-01-01"),
         change("replaced", "id={LIMITED_ID}&do=rotate"),
         change("replaced_though_revoked", "id={REVOKED_ID}&do=rotate"),
         change("unknown", "id=01a20a24-390f-7c15-811f-fd112f07da68&do=revoke").like("desk_key::unknown"),

@@ -49,7 +49,7 @@ pub enum Change {
         at: DateTime<Utc>,
         /// Who changes the terms.
         by: Actor,
-        /// The instant from which the key is expired. It is kept in whole seconds, and at most [`NEVER`]. If it is in
+        /// The instant from which the key is expired. It is kept in whole seconds, from 1970 to [`NEVER`]. If it is in
         /// the past, the key is expired.
         expires_at: Option<DateTime<Utc>>,
         /// How often the key may be used.
@@ -190,7 +190,8 @@ impl Key {
             },
             Change::SetTerms { expires_at, limit, .. } => {
                 state.limit = limit.map_or(Ok(state.limit), |change| change.of(state.limit))?;
-                state.expires_at = expires_at.map_or(state.expires_at, |at| whole_seconds(at).min(NEVER));
+                state.expires_at =
+                    expires_at.map_or(state.expires_at, |at| whole_seconds(at).clamp(DateTime::UNIX_EPOCH, NEVER));
             }
             Change::SetEmail { email, .. } if *email == granted.email => {}
             Change::SetEmail { email, .. } => {

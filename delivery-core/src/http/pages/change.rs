@@ -132,7 +132,8 @@ fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>)
         Some(date) => {
             // The key is valid until the end of that day.
             let day = NaiveDate::from_str(date).ok().and_then(|day| day.and_hms_opt(23, 59, 59));
-            let at: Option<DateTime<Utc>> = day.map(|day| day.and_utc()).filter(|at| *at < crate::terms::NEVER);
+            let writable = DateTime::UNIX_EPOCH..crate::terms::NEVER;
+            let at: Option<DateTime<Utc>> = day.map(|day| day.and_utc()).filter(|at| writable.contains(at));
             Some(Expiry::At(at.ok_or_else(|| said("until", "The day must be such as 2027-01-31, or the word never."))?))
         }
     };
