@@ -13,18 +13,18 @@ use crate::store::{PostQuery, StoreError};
 use crate::terms::NEVER;
 use crate::text::Invalid;
 
-/// The maximum number of posts on a page of the list.
+/// The maximum number of posts that the list shows at once.
 const NEWEST: usize = 100;
 
 pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
-        // By default the list includes posts that will be published in the future.
+        // Without `before`, the list starts at the end of time, so it includes posts that are not published yet.
         let until =
             parameter::<i64>(&visit, "before")?.map(|at| DateTime::from_timestamp(at, 0).ok_or(ApiError::MALFORMED));
         let until = until.transpose()?.unwrap_or(NEVER).min(NEVER);
         let found = visit.delivery.posts(&PostQuery { category: None, until, limit: NEWEST }).await?;
         let path = format!("{}/desk/posts", base(visit.delivery));
-        let next = next(&path, &[], older(visit.delivery, &found, until).await?.map(|at| at.timestamp().to_string()));
+        let next = next(&path, &[], older(visit.delivery, &found).await?.map(|at| at.timestamp().to_string()));
         let post = |it: &Post| {
             let (id, at) = (it.id().get(), time(it.published_at()));
             context! { id, title => it.title(), category => it.category().as_str(), published_at => at }
@@ -34,20 +34,27 @@ pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Returns the time from which the next page lists posts; `None` if there are no older posts. That page starts at the
-/// second of the last post on this page, because other posts of that second may follow. A store ends a list at 1 MiB of
-/// content, so a page may have any number of posts.
-async fn older(delivery: &Delivery, found: &[Post], until: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, StoreError> {
-    let Some(last) = found.last().map(Post::published_at) else { return Ok(None) };
-    let before = last - TimeDelta::seconds(1);
-    let are_older = delivery.posts(&PostQuery { category: None, until: before, limit: 1 }).await?;
-    // A page with the posts of a single second would lead to itself.
-    let from =
-        if last < until && found.first().is_some_and(|first| first.published_at() != last) { last } else { before };
-    Ok((!are_older.is_empty()).then_some(from))
+/// Returns the time at which the next page of the list starts. The next page lists posts of this time and older ones.
+/// Returns `None` if no further post follows.
+///
+/// The next page starts at the second of the last post on this page, because further posts of the same second may
+/// follow. The number of posts on this page does not tell whether posts follow, because a store also ends a list at
+/// 1 MiB of content.
+async fn older(delivery: &Delivery, found: &[Post]) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let (Some(first), Some(last)) = (found.first(), found.last()) else { return Ok(None) };
+    let (last, before) = (last.published_at(), last.published_at() - TimeDelta::seconds(1));
+    let posts = |until, limit| async move { delivery.posts(&PostQuery { category: None, until, limit }).await };
+    // If all posts on this page are of one second, a page that starts at this second would be this page again.
+    let is_of_one_second = first.published_at() == last;
+    let is_new = |post: &Post| found.iter().all(|shown| shown.id() != post.id());
+    if !is_of_one_second && posts(last, NEWEST).await?.iter().any(is_new) {
+        return Ok(Some(last));
+    }
+    let are_older = !posts(before, 1).await?.is_empty();
+    Ok(are_older.then_some(if is_of_one_second { before } else { last }))
 }
 
-/// The values in the form.
+/// The values in the fields of the form, as the seller typed them.
 #[derive(Default)]
 struct Typed {
     id: String,
@@ -55,7 +62,7 @@ struct Typed {
     category: String,
     content: String,
     preview: bool,
-    /// The [`digest`] of the post when the form was opened.
+    /// The [`digest`] of the values that the post had when the form was opened.
     seen: String,
 }
 
@@ -146,8 +153,8 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
     }
 }
 
-/// Saves the values of the form, unless somebody else has changed the post since the form was opened. A post that
-/// already has these values is no conflict.
+/// Saves the values of the form. If somebody else has changed the post since the form was opened, nothing is saved, and
+/// the seller sees an error. There is no error if the post already has the values of the form.
 async fn save(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
