@@ -1,4 +1,5 @@
-//! The address of the client: that of the peer, or the one that trusted proxies report in `X-Forwarded-For`.
+//! The address of the client. This is the address of the peer, or an address that a trusted proxy reports in
+//! `X-Forwarded-For`.
 
 use std::net::IpAddr;
 
@@ -11,10 +12,12 @@ use crate::limit::Identity;
 
 /// Returns the client whose rate limits a call counts against.
 ///
-/// This is the peer, unless the peer is a trusted proxy. In that case all `X-Forwarded-For` fields are read as one
-/// list, from right to left, past trusted proxies, up to the first address that is not trusted. Entries to the left of
-/// that address may be forged by the client. If an entry is not an address, the entry to its right is used, or the
-/// peer if there is none.
+/// If the peer is not a trusted proxy, it is the client. If it is one, all `X-Forwarded-For` fields are read as one
+/// list, from right to left. The first address that is not a trusted proxy is the client. The entries to the left of
+/// that address are ignored, because the client may have forged them.
+///
+/// If an entry is not an address, the reading stops there. The entry to the right of it is then the client, or the peer
+/// if there is no such entry. If all entries are trusted proxies, the leftmost is the client.
 pub(super) fn client(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[IpNet]) -> Identity {
     let Some(peer) = peer else { return Identity::Unknown };
     let is_trusted = |address: IpAddr| trusts(trusted, address);
@@ -24,7 +27,8 @@ pub(super) fn client(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[IpNet
     }
     let fields: Vec<_> = headers.get_all(&names::FORWARDED_FOR).iter().collect();
     for field in fields.into_iter().rev() {
-        // Split bytes, not text: the proxies' entries at the right are valid even if the client sent non-UTF-8 bytes.
+        // Split bytes, because the client may have sent entries that are not UTF-8 text. The entries of the proxies, at
+        // the right, are valid nevertheless.
         for entry in field.as_bytes().rsplit(|byte| *byte == b',') {
             let entry = std::str::from_utf8(entry).unwrap_or_default();
             let Some(address) = address(entry.trim()) else { return client.into() };

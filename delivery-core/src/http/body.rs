@@ -1,4 +1,4 @@
-//! Reading request bodies, with a limit on size and time.
+//! Reading request bodies, with limits on size and time.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -17,9 +17,9 @@ pub(super) enum BodyRule {
     None,
     /// A JSON object of at most `limit` bytes that must arrive within `deadline`.
     Json { limit: usize, deadline: Duration },
-    /// Any bytes, at most `limit` of them, that must arrive within `deadline`.
+    /// At most `limit` bytes of any content that must arrive within `deadline`.
     Any { limit: usize, deadline: Duration },
-    /// The form of a POST request, at most `limit` bytes, that must arrive within `deadline`.
+    /// A submitted HTML form of at most `limit` bytes that must arrive within `deadline`. Only POST requests have one.
     #[cfg(feature = "pages")]
     Form { limit: usize, deadline: Duration },
 }
@@ -27,15 +27,16 @@ pub(super) enum BodyRule {
 /// The result of reading a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Body {
-    /// The whole body arrived. The bytes are empty with [`Keep::Nothing`].
+    /// The whole body arrived. If it was read with [`Keep::Nothing`], the bytes here are empty.
     Complete(Bytes),
-    /// The body exceeds the endpoint's limit; the rest was not read.
+    /// The body is larger than the endpoint allows. The part beyond the limit was not read.
     TooLarge,
     /// The connection was lost, or the body's framing is invalid.
     Broken,
     /// The body did not arrive before the deadline.
     Late,
-    /// The body was dropped because unauthenticated bodies exceeded their memory budget and this one was the oldest.
+    /// The body was dropped, because the unauthenticated bodies of all requests together exceeded their memory budget
+    /// and this body was the oldest.
     GaveWay,
 }
 
@@ -57,9 +58,9 @@ impl Keep<'_> {
     }
 }
 
-/// Reads a body according to the rule of its endpoint.
+/// Reads a body within the limits that `rule` sets.
 ///
-/// If `Content-Length` exceeds the limit, the body is refused without reading it.
+/// If `Content-Length` is above the limit on the size, the body is refused without reading it.
 pub(super) async fn read<E>(
     rule: BodyRule,
     headers: &HeaderMap,
@@ -77,7 +78,7 @@ pub(super) async fn read<E>(
     if announced.is_some_and(|length| length > limit as u64) {
         return Body::TooLarge;
     }
-    // Boxed, so that the futures of calls without a body do not contain the large state of this one.
+    // The future that reads the body is large. It is boxed, so that the future of a call without a body stays small.
     match Box::pin(timeout(deadline, collect(body, announced, limit, keep))).await {
         Ok(Ok((length, _))) if announced.is_some_and(|announced| announced != length as u64) => Body::Broken,
         Ok(Ok((_, bytes))) => Body::Complete(bytes),

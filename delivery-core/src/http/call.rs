@@ -7,24 +7,25 @@ use bytes::Bytes;
 
 use super::names;
 
-/// The maximum length of a request id, in bytes. Common formats, such as UUIDs and trace ids, fit.
+/// The maximum length of a request id that may be logged, in bytes. Common formats, such as UUIDs and trace ids, are
+/// shorter.
 const LONGEST_REQUEST_ID: usize = 64;
 
-/// A request as the framework received it, with only its framing parsed. `Debug` omits the query, the headers and the
-/// body, which may contain secrets.
+/// A request as the framework received it. The query, the values of the header fields and the body are still unparsed.
+/// `Debug` omits them, because they may contain secrets.
 #[expect(clippy::exhaustive_structs, reason = "bindings write it as a literal and must not miss a field")]
 pub struct Call {
     /// The HTTP method.
     pub method: Method,
     /// The query as sent, without `?`, still percent-encoded.
     pub query: Option<String>,
-    /// The header fields, in the order sent. Include values that are not UTF-8: the request must not look as if it had
-    /// no such field.
+    /// The header fields, in the order sent. A binding must include fields whose values are not UTF-8. Without them, a
+    /// malformed field would be taken for an absent one.
     pub headers: HeaderMap,
-    /// The body, if it was already read. [`Endpoint::serve`](super::Endpoint::serve) takes the body as a stream
-    /// instead.
+    /// The body, if it was already read. [`Endpoint::serve`](super::Endpoint::serve) ignores this field, and takes the
+    /// body as a stream.
     pub body: Bytes,
-    /// The address at the other end of the connection; `None` if the host application does not know it.
+    /// The address at the other end of the connection. `None` if the host application does not know this address.
     pub peer: Option<IpAddr>,
     /// Request extensions set by the host application's middleware, for its own [`Seller`](crate::seller::Seller).
     pub extensions: Extensions,
@@ -44,7 +45,8 @@ impl Call {
         }
     }
 
-    /// Adds a `Host` field with the given host if the call has none. An HTTP/2 request has the host in its URI instead.
+    /// Adds the header field `Host` with the value `host`, if the call has no such field. This is for HTTP/2 requests,
+    /// which have the host in the URI.
     #[must_use]
     pub fn to_host(mut self, host: Option<&str>) -> Self {
         if let Some(Ok(host)) = host.map(HeaderValue::from_str) {
@@ -85,8 +87,9 @@ impl Call {
     }
 }
 
-/// Returns whether a client's `X-Request-Id` may be logged: 1 to 64 ASCII letters, digits, and `-.:`. A key contains an
-/// underscore, so it is never logged.
+/// Returns whether a client's `X-Request-Id` may be logged. It must consist of 1 to 64 ASCII letters, digits, and
+/// `-.:`. These do not include the underscore, so a key that a client sends as the id is never logged: every key
+/// contains an underscore.
 #[must_use]
 pub fn is_request_id(text: &str) -> bool {
     (1..=LONGEST_REQUEST_ID).contains(&text.len())

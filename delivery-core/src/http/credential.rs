@@ -1,4 +1,4 @@
-//! A key as the credential for the host application's own routes.
+//! Protection of the host application's own routes: a caller must send a valid key.
 
 use ::http::Method;
 
@@ -11,10 +11,11 @@ use crate::error::ErrorCode;
 use crate::key::Key;
 use crate::product::ProductId;
 
-/// A key that was valid when the request came. Each binding wraps it in a guard of its framework, which refuses
-/// requests without a valid key.
+/// Proof that a request came with a valid key. Each binding wraps this type in a guard of its framework, and the guard
+/// refuses requests without a valid key.
 ///
-/// Obtaining a grant does not count a use: the route decides whether to [count one](Self::count_use).
+/// The key was valid when the request came. A grant from [`of`](Self::of) has not counted a use: the route decides
+/// whether to [count one](Self::count_use).
 #[derive(Debug, Clone)]
 pub struct Grant {
     delivery: Delivery,
@@ -25,8 +26,8 @@ impl Grant {
     /// Checks the key of `call` as `/api/validate` does. The key may be in `?key=`, `Authorization: Bearer` or
     /// `X-API-Key`.
     ///
-    /// A key that does not verify counts against the `failures` quota of the client's address, as on `/api/product`.
-    /// Guessing keys is therefore no easier on the host application's own routes.
+    /// If the text of the key is not authentic, the call counts against the `failures` quota of the client's address,
+    /// as on `/api/product`. So guessing keys is no easier on the host application's own routes than on the API.
     ///
     /// # Errors
     ///
@@ -35,7 +36,8 @@ impl Grant {
         Requirement::default().check(delivery, call).await
     }
 
-    /// Checks the key of `call` like [`of`](Self::of), but returns `None` if there is no key. A wrong key is refused.
+    /// Checks the key of `call` like [`of`](Self::of), but returns `None` if the call has no key. A call with a wrong
+    /// key is refused.
     ///
     /// # Errors
     ///
@@ -60,16 +62,17 @@ impl Grant {
     ///
     /// # Errors
     ///
-    /// [`Error`] if the key is for another product, has expired, was used up or revoked meanwhile, or the store
-    /// failed. No use was counted, except possibly with [`StoreError::Unknown`](crate::store::StoreError::Unknown). In
-    /// a handler, `?` converts the error into the API's own reply.
+    /// [`Error`] if the key is for another product, if it has expired, been used up or been revoked meanwhile, or if
+    /// the store failed. In all these cases no use was counted. The one exception is
+    /// [`StoreError::Unknown`](crate::store::StoreError::Unknown), after which a use may have been counted. In a
+    /// handler, `?` converts the error into the API's own reply.
     pub async fn count_use(&self, product: ProductId) -> Result<Key, Error> {
         self.delivery.count_use(self.key.id(), product).await
     }
 }
 
-/// The requirements that a route of the host application has for a key. The key must be valid. Optionally it must be
-/// for one product, and each request counts as a use.
+/// What a route of the host application requires of the key in a request. The key must always be valid. Two options can
+/// be set: the key must be for a certain product, and each request counts as a use of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Requirement {
     product: Option<ProductId>,
@@ -93,7 +96,8 @@ impl Requirement {
     ///
     /// # Errors
     ///
-    /// The API's own reply: 400, 401, 403, 429, 500 or 503. No use was counted, except possibly with 503.
+    /// The API's own reply: 400, 401, 403, 429, 500 or 503. After a 503, a use may have been counted. After the others,
+    /// no use was counted.
     pub async fn check(&self, delivery: &Delivery, call: &Call) -> Result<Grant, Box<Reply>> {
         let refused = |error: ApiError| Box::new(Reply::from(error).report(call.request_id()).confidential());
         let text = query::key(call).map_err(|fault| refused(fault.into()))?;

@@ -1,7 +1,7 @@
 //! The fields of request bodies, and what the OpenAPI document says about bodies and replies.
 //!
-//! A handler reads a field by its constant, and the document describes the same constant. So a field's name and kind
-//! are written once.
+//! Each field is a constant of type [`Field`]. The handlers read the field by this constant, and the OpenAPI document
+//! is made from the same constant. So the name and the kind of a field are written only once.
 
 /// A field of a JSON body.
 #[derive(Debug, Clone, Copy)]
@@ -10,7 +10,7 @@ pub(super) struct Field {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
     pub(super) about: &'static str,
-    /// The value that a missing field has, as JSON.
+    /// The value, as JSON, that is used if the client leaves the field out.
     pub(super) default: Option<&'static str>,
     pub(super) is_required: bool,
 }
@@ -23,20 +23,21 @@ pub(super) enum Kind {
     Secret,
     /// Text without control characters, of at most this length in characters.
     Line(usize),
-    /// Text whose only control characters are line breaks and tabs. `None`: up to 1 MiB in UTF-8.
+    /// Text that may contain line breaks and tabs, but no other control characters. The number is the maximum length in
+    /// characters. With `None`, the maximum is 1 MiB in UTF-8.
     Prose(Option<usize>),
     Email,
     /// The number of a product or a post.
     Number,
     /// The id of a key.
     KeyId,
-    /// An id that a list shows, which is a row number.
+    /// The id of a row in a list of the API, which is the number of the row in the store.
     RowId,
-    /// 1 to 36,500 days, or -1.
+    /// 1 to 36,500 days. -1 means that the key never expires.
     Days,
-    /// 1 to 2,147,483,647 uses, or -1.
+    /// 1 to 2,147,483,647 uses. -1 means that the uses are unlimited.
     Uses,
-    /// 1 to 2,147,483,647 uses.
+    /// 1 to 2,147,483,647 uses, which are added to the limit of a key.
     MoreUses,
     Boolean,
     Price,
@@ -53,28 +54,31 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(not(all(test, feature = "sqlite")), expect(dead_code, reason = "a test makes the OpenAPI document of it"))]
 pub(super) struct Body {
-    /// The name of the schema.
+    /// The name of the body's schema in the OpenAPI document.
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     pub(super) fields: &'static [Field],
-    /// A body that the endpoint accepts, as JSON. The sample replies in the document are made with it.
+    /// A sample body that the endpoint accepts, as JSON. The sample replies in the document are the endpoint's answers
+    /// to the sample bodies.
     pub(super) example: &'static str,
 }
 
-/// The type of a successful reply. It is known to the tests alone, which make the document.
+/// The type of a successful reply, for the OpenAPI document. Outside of tests this struct is empty, because only a test
+/// makes the document.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
-    /// Adds the schemas of the type and of the types in it, and returns its name.
+    /// Adds the schema of the type, and the schemas of the types that it contains, to the list. Returns the name of the
+    /// type's own schema.
     #[cfg(test)]
     #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "the test that makes the document has a store"))]
     pub(super) add: fn(&mut Schemas) -> String,
 }
 
-/// Schemas with their names.
+/// A list of OpenAPI schemas, each with its name.
 #[cfg(test)]
 pub(super) type Schemas = Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>;
 
-/// The [`Shape`] of a type.
+/// Returns `Some` of the [`Shape`] of a type.
 macro_rules! shape {
     ($reply:ty) => {
         Some($crate::http::describe::Shape {
@@ -95,17 +99,18 @@ impl Field {
         Self { name, kind, about, default: None, is_required: false }
     }
 
-    /// The same field, which must be given.
+    /// Returns the same field as a required field.
     pub(super) const fn required(self) -> Self {
         Self { is_required: true, ..self }
     }
 
-    /// The same field, with another description.
+    /// Returns the same field with another description.
     pub(super) const fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
     }
 
-    /// The same field in a change, where a missing value stays as it is.
+    /// Returns the same field without a default, for the body of a change. If the client leaves the field out, the
+    /// stored value stays as it is.
     pub(super) const fn kept(self) -> Self {
         Self { default: None, ..self }
     }
@@ -123,7 +128,8 @@ pub(super) const USES_KEPT: &str = "How often, or -1: unlimited. Left out: as it
 pub(super) const USES_OF_PRODUCT: &str = "How often, or -1: unlimited. Left out: as the product says.";
 pub(super) const USES_FOR_ALL: &str = "How often, or -1: unlimited. Left out: as the seller has set it for all.";
 
-pub(super) const ADD_USES: Field = Field::new("add_uses", Kind::MoreUses, "So many more. For a key that has a limit.");
+pub(super) const ADD_USES: Field =
+    Field::new("add_uses", Kind::MoreUses, "The number of uses to add. Only for a key that has a limit.");
 pub(super) const CATEGORY: Field = Field::new("category", Kind::Line(64), "What it is listed under.");
 pub(super) const CONTENT: Field = Field::new("content", Kind::Prose(None), "Up to 1 MiB in UTF-8.");
 pub(super) const CUSTOMER_EMAIL: Field = Field::new("customer_email", Kind::Email, "Where the key is sent.");

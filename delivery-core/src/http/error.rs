@@ -1,4 +1,4 @@
-//! Why a request is refused: the one error of handlers, of pages and of the pipeline.
+//! The error type that handlers, pages and the pipeline share. It says why a request is refused.
 
 #[cfg(feature = "pages")]
 use ::http::StatusCode;
@@ -11,19 +11,20 @@ use crate::delivery::Error;
 use crate::error::ErrorCode;
 use crate::store::StoreError;
 
-/// The future of a reply.
+/// The future that a handler returns. It resolves to the reply, or to the reason for a refusal.
 pub(super) type Answering<'c> = BoxFuture<'c, Result<Reply, ApiError>>;
 
-/// Why a request is refused. `?` makes it of the errors below, and [`Reply::from`] makes the reply.
+/// Why a request is refused. `?` converts other errors into this type, and [`Reply::from`] converts this type into the
+/// reply.
 #[derive(Debug)]
 pub(super) enum ApiError {
-    /// The reply is that of the code.
+    /// The reply is the standard one for this code.
     Code(ErrorCode),
     /// A parameter or a field is missing or malformed.
     Fault(Fault),
-    /// An operation was refused or has failed. The cause of a 500 or 503 is logged.
+    /// An operation was refused, or it failed. If the reply is a 500 or a 503, the cause is logged.
     Failed(Error),
-    /// The form was not sent by one of our pages, or is too old.
+    /// The request submits a form that did not come from one of our pages, or that is too old.
     #[cfg(feature = "pages")]
     Forged,
     /// The reply is already complete, such as a redirect to the sign-in form.
@@ -31,7 +32,7 @@ pub(super) enum ApiError {
 }
 
 impl ApiError {
-    /// The endpoint, the page, or the record that it shows, does not exist.
+    /// The endpoint or the page does not exist, or the record that was requested does not exist.
     pub(super) const NOT_FOUND: Self = Self::Code(ErrorCode::NotFound);
     /// A parameter or a field of a page's form is malformed. Our own pages never send such a form.
     #[cfg(feature = "pages")]

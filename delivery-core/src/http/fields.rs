@@ -1,4 +1,5 @@
-//! Reading values that a client sent. Queries and JSON share the rules for missing, malformed and valid values.
+//! Reading the values that a client sent. The same rules decide for values in a query and for values in JSON whether
+//! they are missing, malformed or valid.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,7 +15,8 @@ use super::describe::Field;
 use crate::error::ErrorCode;
 use crate::text::Invalid;
 
-/// An error in a request: a code, and a message that names the field and never repeats its value.
+/// An error in a request: a code, and a message for the client. The message may name the wrong field, but never
+/// contains the field's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     code: ErrorCode,
@@ -53,25 +55,34 @@ impl From<ErrorCode> for Fault {
     }
 }
 
-/// The members of a JSON object, with the values as unparsed JSON text.
-pub(super) struct Fields<'a>(Vec<(String, &'a RawValue)>);
+/// The members of a JSON object: each name with its value as unparsed JSON text.
+pub(super) struct Fields<'a> {
+    members: Members<'a>,
+    /// The fields that the endpoint's row describes. A handler reads no others.
+    described: &'static [Field],
+}
+
+struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
-    /// Returns the body as bytes, if it was read completely and the headers of `call` declare JSON.
+    /// Returns the bytes of a JSON body. It is an error if the body was not read completely, or if the headers of
+    /// `call` do not declare JSON.
     pub(super) fn text(call: &Call, body: &'a Body) -> Result<&'a [u8], Fault> {
         let bytes = whole(body)?;
         if is_json(call) { Ok(bytes) } else { Err(ErrorCode::UnsupportedMediaType.into()) }
     }
 
-    /// Parses a body that must be one JSON object without duplicate names. A byte order mark before it is skipped.
-    pub(super) fn parse(body: &'a [u8]) -> Result<Self, Fault> {
+    /// Parses a body, which must be one JSON object without duplicate names. A byte order mark at the start of the body
+    /// is skipped. `described` are the fields that the endpoint's row describes.
+    pub(super) fn parse(body: &'a [u8], described: &'static [Field]) -> Result<Self, Fault> {
         const EXPECTED: &str = "The body must be one JSON object in which no name comes twice.";
         let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
         let text = std::str::from_utf8(body).map_err(|_| Fault::invalid(EXPECTED))?;
-        serde_json::from_str(text).map_err(|_| Fault::invalid(EXPECTED))
+        let members = serde_json::from_str(text).map_err(|_| Fault::invalid(EXPECTED))?;
+        Ok(Self { members, described })
     }
 
-    /// Returns a string; `None` if it is absent, `null` or `""`.
+    /// Returns the string in a field. Returns `None` if the field is absent, or if its value is `null` or `""`.
     pub(super) fn text_of(&self, field: Field) -> Result<Option<String>, Fault> {
         let Some(raw) = self.raw(field) else { return Ok(None) };
         let text: String = serde_json::from_str(raw.get())
@@ -79,7 +90,8 @@ impl<'a> Fields<'a> {
         Ok(Some(text).filter(|text| !text.is_empty()))
     }
 
-    /// Returns a string, which may be `""`; `None` if it is absent or `null`.
+    /// Returns the string in a field, which may be `""`. Returns `None` if the field is absent, or if its value is
+    /// `null`.
     pub(super) fn given_text(&self, field: Field) -> Result<Option<String>, Fault> {
         let is_given = self.raw(field).is_some();
         Ok(self.text_of(field)?.or_else(|| is_given.then(String::new)))
@@ -89,7 +101,8 @@ impl<'a> Fields<'a> {
         self.text_of(field)?.ok_or_else(|| Fault::missing(field.name))
     }
 
-    /// Returns a string parsed as `T`; `None` if it is absent, `null` or `""`.
+    /// Returns the string in a field, parsed as `T`. Returns `None` if the field is absent, or if its value is `null`
+    /// or `""`.
     pub(super) fn parsed<T: std::str::FromStr<Err = Invalid>>(&self, field: Field) -> Result<Option<T>, Fault> {
         self.text_of(field)?
             .map(|text| text.parse())
@@ -97,7 +110,8 @@ impl<'a> Fields<'a> {
             .map_err(|expected| Fault::malformed(field.name, expected))
     }
 
-    /// Returns an integer converted by `read`; `None` if it is absent or `null`.
+    /// Returns the integer in a field, converted by `read`. Returns `None` if the field is absent, or if its value is
+    /// `null`.
     pub(super) fn integer<T>(
         &self,
         field: Field,
@@ -106,7 +120,8 @@ impl<'a> Fields<'a> {
         self.raw(field).map(|raw| integer(field.name, raw.get(), read)).transpose()
     }
 
-    /// Returns a number, parsed from its digits as the client wrote them, without rounding to a float.
+    /// Returns the number in a field, parsed as `T`. `T` parses the digits that the client wrote, so the number is not
+    /// rounded to a float before.
     pub(super) fn number<T: std::str::FromStr<Err = Invalid>>(&self, field: Field) -> Result<Option<T>, Fault> {
         let Some(raw) = self.raw(field) else { return Ok(None) };
         let written = raw.get();
@@ -122,7 +137,8 @@ impl<'a> Fields<'a> {
         value.map_err(|_| Fault::malformed(field.name, Invalid::expected("must be true or false")))
     }
 
-    /// Returns a value deserialized as `T`. If that fails, the error message says `expected`.
+    /// Returns the value of a field, deserialized as `T`. If the value is not a `T`, the error message says what is
+    /// `expected`.
     pub(super) fn value<T: serde::de::DeserializeOwned>(
         &self,
         field: Field,
@@ -133,12 +149,14 @@ impl<'a> Fields<'a> {
     }
 
     fn raw(&self, field: Field) -> Option<&'a RawValue> {
-        let (_, raw) = self.0.iter().find(|(name, _)| name == field.name)?;
+        let is_described = self.described.iter().any(|described| described.name == field.name);
+        debug_assert!(is_described, "the row does not describe the field {}", field.name);
+        let (_, raw) = self.members.0.iter().find(|(name, _)| name == field.name)?;
         Some(*raw).filter(|raw| raw.get() != "null")
     }
 }
 
-/// Returns the bytes of a body if it was read completely, and the matching error otherwise.
+/// Returns the bytes of a body. If the body was not read completely, returns the error that says why.
 pub(super) fn whole(body: &Body) -> Result<&Bytes, Fault> {
     match body {
         Body::Complete(bytes) => Ok(bytes),
@@ -149,7 +167,8 @@ pub(super) fn whole(body: &Body) -> Result<&Bytes, Fault> {
     }
 }
 
-/// Parses an integer in JSON notation, in queries too: no `+`, no leading zero, no fraction, no exponent.
+/// Parses an integer, and converts it with `read`. An integer in a query must also be written as in JSON: without `+`,
+/// leading zeros, a fraction or an exponent.
 pub(super) fn integer<T>(field: &str, text: &str, read: impl FnOnce(i64) -> Result<T, Invalid>) -> Result<T, Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be an integer");
     const OUT_OF_RANGE: Invalid = Invalid::expected("must be an integer of at most 64 bits");
@@ -164,7 +183,8 @@ pub(super) fn integer<T>(field: &str, text: &str, read: impl FnOnce(i64) -> Resu
     read(number).map_err(|expected| Fault::malformed(field, expected))
 }
 
-/// Returns whether the headers declare `application/json` without a charset or in UTF-8, and without a content coding.
+/// Returns whether the headers declare JSON. The `Content-Type` must be `application/json`. A charset may be absent, or
+/// must be UTF-8. There must be no content coding other than `identity`.
 fn is_json(call: &Call) -> bool {
     let one = |name| {
         let mut values = call.headers.get_all(name).iter();
@@ -189,7 +209,7 @@ fn is_json(call: &Call) -> bool {
         })
 }
 
-impl<'a, 'de: 'a> Deserialize<'de> for Fields<'a> {
+impl<'a, 'de: 'a> Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Object;
 
@@ -213,7 +233,7 @@ impl<'a, 'de: 'a> Deserialize<'de> for Fields<'a> {
             }
         }
 
-        deserializer.deserialize_map(Object).map(Fields)
+        deserializer.deserialize_map(Object).map(Members)
     }
 }
 
@@ -278,11 +298,11 @@ mod tests {
             ("\u{feff}{}", true),
             ("\u{feff}\u{feff}{}", false),
         ] {
-            assert_eq!(Fields::parse(body.as_bytes()).is_ok(), accepted, "{body}");
+            assert_eq!(Fields::parse(body.as_bytes(), &[]).is_ok(), accepted, "{body}");
         }
-        assert!(Fields::parse(b"{\"a\":\"\xff\"}").is_err());
+        assert!(Fields::parse(b"{\"a\":\"\xff\"}", &[]).is_err());
         assert!(
-            Fields::parse(format!("{{\"a\":{}", "[".repeat(60_000)).as_bytes()).is_err(),
+            Fields::parse(format!("{{\"a\":{}", "[".repeat(60_000)).as_bytes(), &[]).is_err(),
             "depth does not overflow"
         );
     }

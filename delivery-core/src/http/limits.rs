@@ -1,7 +1,7 @@
 //! Rate limits over HTTP: counting a request, and the headers of its reply.
 //!
-//! The headers are those of draft-ietf-httpapi-ratelimit-headers-10; `t` is the time until the oldest counted request
-//! leaves the window.
+//! The headers follow draft-ietf-httpapi-ratelimit-headers-10. The parameter `t` in them is the time until the oldest
+//! counted request leaves the limit's window, in seconds.
 
 use std::sync::Once;
 use std::time::Duration;
@@ -14,10 +14,11 @@ use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::limit::{Decision, Identity, Policy, Quota, Subject};
 
-/// The capacity of a header item in bytes: a policy's name in quotes, and two parameters of up to 10 and 20 digits.
+/// The maximum length of a rate-limit header, in bytes. There must be room for a policy's name in quotes and for two
+/// parameters, whose numbers have up to 10 and up to 20 digits.
 const ITEM: usize = 64;
 
-/// The state of a limit after a request was counted, for the rate-limit headers of its reply.
+/// The state of a rate limit after a request was counted. The rate-limit headers of the reply are made of it.
 pub(super) struct Admitted {
     policy: Policy,
     quota: Quota,
@@ -25,7 +26,8 @@ pub(super) struct Admitted {
     reset: Duration,
 }
 
-/// Returns the client address that a call counts against. Warns once if an untrusted peer sends `X-Forwarded-For`.
+/// Returns the client address whose rate limits a call counts against. Logs a warning, once per process, if a peer that
+/// is not a trusted proxy sends `X-Forwarded-For`.
 pub(super) fn client(delivery: &Delivery, call: &Call) -> Identity {
     static WARNED: Once = Once::new();
     if let Some(peer) = call.peer
@@ -44,7 +46,11 @@ pub(super) fn client(delivery: &Delivery, call: &Call) -> Identity {
     address::client(call.peer, &call.headers, &delivery.inner.trusted_proxies)
 }
 
-/// Counts a request against a limit. The error is the refusing reply: 429, or 503 if the limiter fails.
+/// Counts a request against a rate limit.
+///
+/// # Errors
+///
+/// The reply to send instead: 429 if the limit is exceeded, or 503 if the limiter fails.
 pub(super) async fn admit(delivery: &Delivery, policy: Policy, identity: Identity) -> Result<Admitted, ApiError> {
     let quota = delivery.inner.quotas.of(policy);
     match delivery.inner.limiter.admit(&Subject { policy, identity }, quota).await {
@@ -58,7 +64,7 @@ pub(super) async fn admit(delivery: &Delivery, policy: Policy, identity: Identit
     }
 }
 
-/// Counts a key that does not verify against the `failures` quota of the client's address.
+/// Counts a call whose key is not authentic. It counts against the `failures` quota of the client's address.
 pub(super) async fn forged(delivery: &Delivery, call: &Call) -> Result<Admitted, ApiError> {
     delivery.inner.note_refusal(None, &Error::UnknownKey);
     admit(delivery, Policy::Failures, client(delivery, call)).await
@@ -74,8 +80,9 @@ impl Admitted {
             .text_header(&names::RATELIMIT, &self.item((";r=", left), (";t=", reset)))
     }
 
-    /// Formats a policy with two parameters as an item of RFC 9651. The item is built by hand, because every limited
-    /// reply has two and `format!` takes five times as long.
+    /// Formats the value of a rate-limit header, which is an item of RFC 9651: the name of the policy and two
+    /// parameters. The code does not use `format!`, which takes five times as long, because every rate-limited reply
+    /// has two such headers.
     fn item(&self, first: (&str, u32), second: (&str, u64)) -> ArrayString<ITEM> {
         let (mut count, mut seconds) = (itoa::Buffer::new(), itoa::Buffer::new());
         let (count, seconds) = (count.format(first.1), seconds.format(second.1));

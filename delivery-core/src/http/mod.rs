@@ -8,9 +8,9 @@
 //! # Writing a binding
 //!
 //! For each endpoint that the service [serves](Endpoint::served_by), mount its [`path`](Endpoint::path) for *every*
-//! method, because this module also answers wrong methods. Convert the head of the request into a [`Call`], and pass it
-//! to [`Endpoint::serve`] with the body as a stream, which is read only as far as necessary. Then convert the [`Reply`]
-//! into a response. Answer any other path below `/api/` with [`Reply::not_found`].
+//! method, because this module also answers wrong methods. To answer a request, convert its head into a [`Call`]. Pass
+//! the call to [`Endpoint::serve`], together with the body as a stream, which is read only as far as necessary. Then
+//! convert the [`Reply`] into a response. Answer any other path below `/api/` with [`Reply::not_found`].
 //!
 //! ```
 //! # async fn example(delivery: delivery_core::Delivery) {

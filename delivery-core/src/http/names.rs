@@ -1,4 +1,4 @@
-//! Names of header fields: those that the `http` crate does not define, and those that replies contain.
+//! Names of header fields that replies contain, and of those that the `http` crate does not define.
 //!
 //! They are statics, not constants, so that replies can hold `'static` references to them.
 
@@ -24,15 +24,17 @@ pub(super) static SET_COOKIE: HeaderName = header::SET_COOKIE;
 pub(super) static RETRY_AFTER: HeaderName = header::RETRY_AFTER;
 pub(super) static WWW_AUTHENTICATE: HeaderName = header::WWW_AUTHENTICATE;
 
-/// The remaining quota, by draft-ietf-httpapi-ratelimit-headers-10.
+/// The remaining quota of a rate limit, as defined by draft-ietf-httpapi-ratelimit-headers-10.
 pub(super) static RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
-/// The quota, by the same draft.
+/// The whole quota of a rate limit, as defined by draft-ietf-httpapi-ratelimit-headers-10.
 pub(super) static RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// An alternative to `Authorization: Bearer` for sending a key.
 pub(super) static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-/// The client's id for a request, by which a repetition is recognized: draft-ietf-httpapi-idempotency-key-header-07.
+/// An id that the client gives a request, so that the server recognizes a repetition of the same request. It is defined
+/// by draft-ietf-httpapi-idempotency-key-header-07.
 pub(super) static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The addresses of the client and of proxies; each proxy appends the address of its peer.
+/// The addresses through which a request came, as a list. Each proxy appends the address from which it received the
+/// request.
 pub(super) static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// An id that clients, proxies and servers write to their logs, to correlate the entries of one request.
 pub(super) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -1,4 +1,4 @@
-//! The body of a reply, as a sequence of pieces. Replies may share pieces.
+//! The body of a reply: a sequence of byte strings, called pieces. Several replies may share the memory of a piece.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -31,7 +31,7 @@ impl ReplyBody {
         self.pieces.is_empty()
     }
 
-    /// Removes and returns the next piece, which is never empty; `None` at the end of the body.
+    /// Removes and returns the next piece of the body, which is never empty. Returns `None` at the end of the body.
     pub fn next_piece(&mut self) -> Option<Bytes> {
         self.pieces.pop_front()
     }

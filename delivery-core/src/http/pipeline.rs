@@ -1,4 +1,5 @@
-//! The pipeline: the steps that handle a call, in this order, configured by its row of the [table](super::table).
+//! The pipeline handles every call in the same steps. The endpoint's row of the [table](super::table) says what each
+//! step does. The order of the steps is:
 //!
 //! ```text
 //! method ──► limit per address ──► body (size, type) ──► credential ──► fields ──► handler ──► headers
@@ -39,9 +40,9 @@ impl Endpoint {
         self.serve(delivery, &call, body).await
     }
 
-    /// Answers a call whose body has not been read yet. If the endpoint limits calls per client address, the call is
-    /// counted before the body is read. At most [`body_limit`](Self::body_limit) bytes are read, within 10 s, or 30 s
-    /// for the seller's endpoints.
+    /// Answers a call whose body has not been read yet. If the endpoint has a rate limit per client address, the call
+    /// is counted before the body is read. At most [`body_limit`](Self::body_limit) bytes of the body are accepted.
+    /// They must arrive within 10 s, or within 30 s at the seller's endpoints.
     ///
     /// A panic in the host application's store, limiter or clock is caught and answered like any other internal error.
     /// Failures are logged with the call's `X-Request-Id`, if it [may be logged](super::is_request_id).
@@ -52,7 +53,8 @@ impl Endpoint {
             Reply::not_found()
         } else if row.verb.takes(&call.method) {
             let body = pin!(body);
-            // Unwind safe: state that a panic can interrupt is behind locks, or in a transaction that is rolled back.
+            // This is unwind safe. A panic can interrupt only changes to state behind locks, or changes in a
+            // transaction of the store, which is then rolled back.
             let answered = AssertUnwindSafe(limited(self, delivery, call, body)).catch_unwind().await;
             answered.unwrap_or_else(|_| Reply::panicked())
         } else {
@@ -103,8 +105,9 @@ async fn answer<E>(
         Handler::Public(handler) => handler(delivery, call).await,
         Handler::PublicPost(address, handler) => {
             let body = read(row.body, &call.headers, body, strangers).await;
-            let email = address(&Fields::parse(Fields::text(call, &body)?)?)?;
-            // Free the memory budget before querying the store, which may be slow.
+            let email = address(&Fields::parse(Fields::text(call, &body)?, row.fields())?)?;
+            // The body counts against the memory budget of unauthenticated bodies. Drop it before the store is queried,
+            // which may be slow.
             drop(body);
             handler(delivery, email).await
         }
@@ -129,7 +132,7 @@ async fn answer<E>(
         Handler::SharedSecret(handler) => {
             let body = read(row.body, &call.headers, body, strangers).await;
             // Check the secret first, so that an unauthenticated caller learns nothing about the other fields.
-            let fields = Fields::parse(Fields::text(call, &body)?)?;
+            let fields = Fields::parse(Fields::text(call, &body)?, row.fields())?;
             let platform = Platform::of(delivery, &fields.required_text(SECRET)?);
             handler(delivery, platform.ok_or(ErrorCode::Unauthorized)?, fields).await
         }
@@ -144,7 +147,7 @@ async fn answer<E>(
                 Judged::Ping => webhook::received(),
                 Judged::Unauthentic => Reply::error(ErrorCode::Unauthorized),
             };
-            // Only unsigned requests count against the webhook quota of their client address.
+            // Count this request against the webhook quota of the client's address. Signed events are not counted.
             Ok(admit(delivery, Policy::Webhook, client(delivery, call)).await?.apply(unsigned))
         }
         Handler::Seller(handler) => {
@@ -152,7 +155,7 @@ async fn answer<E>(
             // An unauthenticated body of up to 2 MiB is read but not kept in memory.
             let body = read(row.body, &call.headers, body, Keep::all_if(seller.is_some())).await;
             let text = Fields::text(call, &body)?;
-            handler(delivery, seller.ok_or_else(signed_out)?, Fields::parse(text)?).await
+            handler(delivery, seller.ok_or_else(signed_out)?, Fields::parse(text, row.fields())?).await
         }
         Handler::SellerQuery(handler) => {
             handler(delivery, Seller::of(delivery, call).await.ok_or_else(signed_out)?, call).await

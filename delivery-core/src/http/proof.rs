@@ -1,5 +1,6 @@
-//! Proofs that a caller was authenticated. Their fields are private, and only the [pipeline](super::pipeline) and
-//! [`Grant`](super::Grant) construct them, so a handler that takes a proof cannot run without the check.
+//! Proofs that a caller was authenticated. A proof is a value of a type with private fields. Only the
+//! [pipeline](super::pipeline) and [`Grant`](super::Grant) construct proofs, after the check. So a handler that takes a
+//! proof as an argument cannot run without the check.
 
 use super::Call;
 use crate::delivery::Delivery;
@@ -10,7 +11,7 @@ use crate::{
     platform::{Notification, Received, Request, Unauthentic},
 };
 
-/// The id of a key whose text was verified against the signing secrets.
+/// The id of a key, as proof that the caller sent the authentic text of the key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VerifiedKey(KeyId);
 
@@ -18,18 +19,18 @@ pub(super) struct VerifiedKey(KeyId);
 #[derive(Debug)]
 pub(super) struct Platform(());
 
-/// The signed-in seller, with the name for the audit log.
+/// Proof that the seller is authenticated, with the seller's name for the audit log.
 #[derive(Debug)]
 pub(super) struct Seller(Actor);
 
-/// A notification that a commerce platform signed.
+/// A notification from a commerce platform, as proof that the platform signed it.
 #[derive(Debug)]
 pub(super) struct Event(Source, Notification);
 
 /// The result of checking the signature of a webhook request.
 pub(super) enum Judged {
     Event(Event),
-    /// An unsigned connection test.
+    /// A connection test of the platform, which is not signed.
     Ping,
     Unauthentic,
 }
@@ -55,7 +56,8 @@ impl Event {
 }
 
 impl VerifiedKey {
-    /// Verifies the text of a key by computing a MAC, without reading the store.
+    /// Verifies the text of a key by computing its message authentication code (MAC), without reading the store.
+    /// Returns `None` if the text is not authentic.
     pub(super) fn of(delivery: &Delivery, text: &str) -> Option<Self> {
         delivery.verify(text).map(Self)
     }
@@ -75,7 +77,7 @@ impl Seller {
     pub(super) async fn of(delivery: &Delivery, call: &Call) -> Option<Self> {
         let head = Head::new(&call.headers, &call.extensions, call.peer);
         let seller = delivery.inner.seller.as_ref()?.authenticate(&head).await.map(Self);
-        // A request without a bearer token is not a failed sign-in.
+        // Report a failed sign-in only if the request has a bearer token.
         if seller.is_none() && head.bearer().is_some() {
             delivery.inner.note_wrong_sign_in();
         }

@@ -1,4 +1,4 @@
-//! Query parameters, and the key from the query or a header.
+//! Reading query parameters, and reading the key of a call from the query or from a header.
 
 use std::borrow::Cow;
 
@@ -14,8 +14,8 @@ use crate::text::Invalid;
 const READABLE: Invalid = Invalid::expected("must be UTF-8 without control characters");
 const ONE_KEY: &str = "Send the key once: as ?key=, as Authorization: Bearer, or as X-API-Key.";
 
-/// Returns a query parameter; `None` if it is absent or empty. A parameter that occurs twice, is not UTF-8 or contains
-/// control characters is an error.
+/// Returns the value of a query parameter. Returns `None` if the parameter is absent or empty. It is an error if the
+/// parameter occurs twice, or if its value is not UTF-8 or contains control characters.
 pub(super) fn parameter<'a>(call: &'a Call, name: &str) -> Result<Option<Cow<'a, str>>, Fault> {
     let mut found = None;
     for pair in call.query.as_deref().unwrap_or_default().split('&') {
@@ -36,7 +36,7 @@ pub(super) fn parameter<'a>(call: &'a Call, name: &str) -> Result<Option<Cow<'a,
     Ok(found.filter(|value| !value.is_empty()))
 }
 
-/// Parses an integer of 1 or more. Larger values than `most` are lowered to `most`, also if they exceed 64 bits.
+/// Parses an integer of 1 or more. A value above `most` counts as `most`, even if it does not fit in 64 bits.
 pub(super) fn at_least_one(name: &str, text: &str, most: i64) -> Result<usize, Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be an integer of 1 or more");
     let in_range = |number: i64| if number >= 1 { Ok(number.min(most)) } else { Err(EXPECTED) };
@@ -45,14 +45,14 @@ pub(super) fn at_least_one(name: &str, text: &str, most: i64) -> Result<usize, F
     Ok(usize::try_from(number).unwrap_or(1))
 }
 
-/// Returns whether a text needs no decoding, as most values: printable ASCII without `%` and `+`. The loop checks
-/// every byte without an early exit, so that the compiler can process sixteen at once.
+/// Returns whether a text needs no decoding, because it is printable ASCII without `%` and `+`. Most values are. The
+/// loop does not stop at the first other byte, so that the compiler can check sixteen bytes at once.
 fn is_plain(raw: &str) -> bool {
     raw.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'$' | b'&'..=b'*' | b','..=b'~'))
 }
 
-/// Returns the key of a call, from the query, a bearer token or `X-API-Key`. If several have a key, it must be the
-/// same.
+/// Returns the text of the key of a call. It can be in the query, in a bearer token or in `X-API-Key`. If it is in
+/// several of these places, it must be the same in all of them.
 pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
     let places = [parameter(call, "key")?, bearer(call)?, api_key(call)?];
     let mut keys = places.into_iter().flatten();
@@ -60,7 +60,7 @@ pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
     if keys.all(|other| other == key) { Ok(key) } else { Err(Fault::invalid(ONE_KEY)) }
 }
 
-/// The parameters of `/api/product` apart from the key.
+/// The parameters of `/api/product`, without the key.
 #[derive(Clone, Copy)]
 pub(super) struct FetchParams {
     pub(super) product: ProductId,
@@ -80,7 +80,7 @@ fn request(call: &Call) -> Result<Option<RequestId>, Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be 1 to 255 visible ASCII characters, once");
     let mut names = call.headers.get_all(&names::IDEMPOTENCY_KEY).iter();
     let Some(name) = names.next() else { return Ok(None) };
-    // The draft requires quotes around the value, but many clients send none.
+    // The draft standard of `Idempotency-Key` requires quotes around the value, but many clients send none.
     let name = name.as_bytes();
     let quoted = name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\""));
     let name = quoted.unwrap_or(name);
@@ -91,7 +91,8 @@ fn request(call: &Call) -> Result<Option<RequestId>, Fault> {
     Ok(Some(RequestId::of(name)))
 }
 
-/// Returns the token of `Authorization: Bearer`; `None` for another scheme.
+/// Returns the token of `Authorization: Bearer`. Returns `None` if the header field is absent, or if it has another
+/// scheme or no token.
 pub(super) fn bearer(call: &Call) -> Result<Option<Cow<'_, str>>, Fault> {
     let Some(value) = single(call, &header::AUTHORIZATION)? else { return Ok(None) };
     let Some((scheme, token)) = value.split_once(' ') else { return Ok(None) };
@@ -104,7 +105,8 @@ fn api_key(call: &Call) -> Result<Option<Cow<'_, str>>, Fault> {
     Ok(value.filter(|value| !value.is_empty()).map(Cow::Borrowed))
 }
 
-/// Refuses a header field that is not visible ASCII. Otherwise the request would look as if it had no such field.
+/// Refuses a header field whose value is not visible ASCII. Code that reads the field as text would ignore such a
+/// value, as if the request did not have the field.
 pub(super) fn check_text(call: &Call, name: &HeaderName) -> Result<(), Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be visible ASCII");
     let is_text = call.headers.get_all(name).iter().all(|value| value.to_str().is_ok());
@@ -121,7 +123,7 @@ fn single<'a>(call: &'a Call, name: &HeaderName) -> Result<Option<&'a str>, Faul
     Ok(value.to_str().ok())
 }
 
-/// Decodes `application/x-www-form-urlencoded` text; `None` if the result is not UTF-8.
+/// Decodes `application/x-www-form-urlencoded` text. Returns `None` if the result is not UTF-8.
 fn decoded(raw: &str) -> Option<Cow<'_, str>> {
     let spaced = raw.replace('+', " ");
     percent_decode_str(&spaced).decode_utf8().ok().map(|text| Cow::Owned(text.into_owned()))

@@ -14,12 +14,12 @@ use super::pieces::ReplyBody;
 use crate::error::ErrorCode;
 use crate::throttle::Throttle;
 
-/// `Retry-After` of 503 replies, in seconds: long enough for the service to restart.
+/// The value of `Retry-After` in 503 replies, in seconds. The service can usually restart in this time.
 const RETRY_UNAVAILABLE: u64 = 5;
-/// The usual number of header fields of a reply.
+/// The number of header fields for which a new reply has room. Most replies need no more.
 const HEADERS: usize = 6;
-/// The largest capacity of a request's header map that is reused for the response. A larger map would stay allocated
-/// as long as the connection.
+/// The maximum capacity of a header map, in fields, that [`Reply::into_response_in`] reuses. A map with a larger
+/// capacity is not reused, because its memory would stay allocated as long as the connection.
 const ROOMY: usize = 64;
 
 /// A response: status, headers and body. `Debug` shows only the status, because bodies contain keys.
@@ -28,16 +28,16 @@ pub struct Reply {
     status: StatusCode,
     headers: Vec<(&'static HeaderName, HeaderValue)>,
     body: Bytes,
-    /// The pieces after `body`, some of them shared with other replies.
+    /// The parts of the response body that follow `body`, in order. Other replies may share their memory.
     rest: Vec<Bytes>,
-    /// The length of the body in bytes. For HEAD, the length of the body that GET would send.
+    /// The length of the whole body in bytes. In a reply to HEAD, this is the length of the body that GET would send.
     length: usize,
-    /// The cause of a 500 or a 503, until it is logged.
+    /// The cause of a 500 or a 503. It is removed when it is logged.
     fault: Option<Arc<dyn Cause + Send + Sync>>,
 }
 
 impl Reply {
-    /// Returns the 404 for a path below `/api/` that is not an endpoint.
+    /// Returns the 404 reply for a path below `/api/` that is not an endpoint.
     #[must_use]
     pub fn not_found() -> Self {
         Self::error(ErrorCode::NotFound)
@@ -49,13 +49,13 @@ impl Reply {
         Self::json(&wire::Error::new(ErrorCode::InvalidParams, message)).with_status(ErrorCode::InvalidParams)
     }
 
-    /// Returns the 500 for a request whose handling panicked or failed in the host application.
+    /// Returns the 500 reply for a request that the host application could not handle: its code panicked or failed.
     #[must_use]
     pub fn internal() -> Self {
         Self::error(ErrorCode::Internal)
     }
 
-    /// Returns the 503 for a service that is temporarily unavailable, with `Retry-After`.
+    /// Returns the 503 reply, with `Retry-After`, for a service that is temporarily unavailable.
     #[must_use]
     pub fn unavailable() -> Self {
         Self::error(ErrorCode::Unavailable).retry_after(RETRY_UNAVAILABLE)
@@ -67,8 +67,8 @@ impl Reply {
         self.status
     }
 
-    /// Returns the header fields; each name occurs once. `Content-Length` is present only for HEAD; otherwise the
-    /// framework adds it.
+    /// Returns the header fields. Each name occurs once. `Content-Length` is present only in a reply to HEAD. For other
+    /// methods, the framework adds it.
     #[must_use]
     pub fn headers(&self) -> &[(&'static HeaderName, HeaderValue)] {
         &self.headers
@@ -131,7 +131,7 @@ impl Reply {
         Self { status: StatusCode::OK, headers, body, rest: Vec::new(), length, fault: None }
     }
 
-    /// Returns a 200 with a body of another `Content-Type` than JSON.
+    /// Returns a 200 reply whose body has the `Content-Type` `kind`.
     #[cfg(feature = "pages")]
     pub(super) fn text(kind: &'static str, body: Bytes) -> Self {
         let length = body.len();
@@ -147,7 +147,7 @@ impl Reply {
         Self { body, rest: Vec::new(), length, ..self.header(&names::CONTENT_TYPE, kind) }
     }
 
-    /// Appends pieces to the body.
+    /// Appends `rest` to the body, which must be in one piece so far.
     #[cfg(feature = "pages")]
     pub(super) fn followed_by(mut self, rest: Vec<Bytes>) -> Self {
         self.length += rest.iter().map(Bytes::len).sum::<usize>();
@@ -178,7 +178,7 @@ impl Reply {
         self.header(name, value)
     }
 
-    /// Returns whether the reply is JSON, as the API sends it, and not a page.
+    /// Returns whether the body is JSON, like the replies of the API. The body of a page is not.
     #[cfg(feature = "pages")]
     pub(super) fn is_json(&self) -> bool {
         self.headers.iter().any(|(name, value)| **name == names::CONTENT_TYPE && value == "application/json")
@@ -188,12 +188,13 @@ impl Reply {
         Self::json(&wire::Error::new(code, code.message())).with_status(code)
     }
 
-    /// Returns the 500 for a request whose handler panicked. The panic hook has already reported the panic message.
+    /// Returns the 500 reply for a request whose handler panicked. The cause does not repeat the panic message, because
+    /// the panic hook has already printed it.
     pub(super) fn panicked() -> Self {
         Self::internal().because("the handling of a request panicked")
     }
 
-    /// Attaches the cause of a failure, for the log.
+    /// Attaches the cause of a failure, which [`report`](Self::report) logs later.
     pub(super) fn because(self, fault: impl Into<Box<dyn Cause + Send + Sync>>) -> Self {
         Self { fault: Some(Arc::from(fault.into())), ..self }
     }
@@ -203,8 +204,8 @@ impl Reply {
         self.fault.is_some()
     }
 
-    /// Logs the cause of the reply: at most one line per second for each status, since one cause may fail thousands of
-    /// requests.
+    /// Logs the cause of the reply, if there is one, and removes it. At most one line per second is logged for 503 and
+    /// one for all other statuses, because one cause may fail thousands of requests.
     pub(super) fn report(mut self, request: Option<&str>) -> Self {
         static UNAVAILABLE: Throttle = Throttle::new();
         static INTERNAL: Throttle = Throttle::new();
@@ -238,19 +239,20 @@ impl Reply {
         self.header(&names::RETRY_AFTER, HeaderValue::from(seconds))
     }
 
-    /// Forbids caching the reply, and sending its URL as `Referer` when a link in it is followed.
+    /// Protects a reply with private content: it must not be cached, and browsers must not send its URL as `Referer`
+    /// when the reader follows a link in it.
     pub(super) fn confidential(self) -> Self {
         self.header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"))
             .header(&names::REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
     }
 
-    /// Converts the reply for HEAD: drops the body, and sends its length.
+    /// Converts the reply to GET into the reply to HEAD. It has no body, but has its length in `Content-Length`.
     pub(super) fn without_body(self) -> Self {
         let length = HeaderValue::from(self.length);
         Self { body: Bytes::new(), rest: Vec::new(), ..self.header(&names::CONTENT_LENGTH, length) }
     }
 
-    /// Sets a header field. Callers build `value` from visible ASCII only; any other value is dropped.
+    /// Sets a header field. Callers pass only values of visible ASCII. With any other value, the field is not set.
     pub(super) fn text_header(self, name: &'static HeaderName, value: &str) -> Self {
         match HeaderValue::from_str(value) {
             Ok(value) => self.header(name, value),

@@ -4,7 +4,7 @@ use ::http::Method;
 
 use super::Call;
 use super::body::BodyRule;
-use super::describe::{Body, Shape};
+use super::describe::{Body, Field, Shape};
 use super::error::Answering;
 use super::fields::{Fault, Fields};
 use super::proof::{Platform, Seller, VerifiedKey};
@@ -14,9 +14,9 @@ use crate::email::Email;
 use crate::error::ErrorCode;
 use crate::limit::Policy;
 
-/// Everything about one endpoint.
+/// The description of one endpoint, by which the pipeline answers its calls.
 pub(super) struct Row {
-    /// The path, relative to where the API is mounted. Each endpoint has a different one.
+    /// The path, relative to where the API is mounted. No two endpoints have the same path.
     pub(super) path: &'static str,
     pub(super) verb: Verb,
     pub(super) body: BodyRule,
@@ -35,25 +35,26 @@ pub(super) enum Verb {
     /// GET and HEAD. HEAD is answered like GET, but without the body.
     Get,
     Post,
-    /// GET, HEAD and POST, for a page: GET shows it, POST submits its form.
+    /// GET, HEAD and POST, for an HTML page. GET shows the page, and POST submits the form on it.
     #[cfg(feature = "pages")]
     GetOrPost,
 }
 
-/// Who may call an endpoint, and the function that answers. The arguments of the function prove that the caller was
-/// authenticated: only the pipeline can construct them.
+/// Who may call an endpoint, and the function that answers. Arguments such as [`VerifiedKey`] and [`Seller`] prove that
+/// the caller was authenticated, because the code of a handler cannot construct them.
 pub(super) enum Handler {
     /// Anybody may call.
     Public(for<'c> fn(&'c Delivery, &'c Call) -> Answering<'c>),
-    /// Anybody may call, with a buyer's e-mail address in the body. The body is unauthenticated, so it is dropped
-    /// before the store is queried.
+    /// Anybody may call, with a buyer's e-mail address in the body. The first function reads the address from the body,
+    /// and the second answers. The body is dropped before the second function is called, because unauthenticated bodies
+    /// share a limited memory budget and the second function may take long.
     PublicPost(fn(&Fields<'_>) -> Result<Email, Fault>, for<'c> fn(&'c Delivery, Email) -> Answering<'c>),
-    /// An HTML page, whose own handler says who may see it.
+    /// An HTML page. The [`PageHandler`](super::pages::handler::PageHandler) says who may see it.
     #[cfg(feature = "pages")]
     Page(super::pages::handler::PageHandler),
-    /// Anybody with a key may call, to validate it. Refusals contain `"valid":false`.
+    /// Anybody with a key may call, to validate the key. The reply to a call with a wrong key contains `"valid":false`.
     Key(for<'c> fn(&'c Delivery, VerifiedKey) -> Answering<'c>),
-    /// Anybody with a key may call, to fetch a product. The rate limit is per key.
+    /// Anybody with a key may call, to fetch a product. Each key has its own rate limit.
     Product(for<'c> fn(&'c Delivery, &'c Call, VerifiedKey, FetchParams) -> Answering<'c>),
     /// The commerce platform may call, authenticated by the shared secret in the body.
     SharedSecret(for<'c> fn(&'c Delivery, Platform, Fields<'c>) -> Answering<'c>),
@@ -61,7 +62,7 @@ pub(super) enum Handler {
     SignedWebhook(fn(&Delivery, super::proof::Event) -> Answering<'_>),
     /// The seller may call, with a JSON body.
     Seller(for<'c> fn(&'c Delivery, Seller, Fields<'c>) -> Answering<'c>),
-    /// The seller may call, with a query.
+    /// The seller may call, with parameters in the query.
     SellerQuery(for<'c> fn(&'c Delivery, Seller, &'c Call) -> Answering<'c>),
 }
 
@@ -74,10 +75,10 @@ pub(super) struct Docs {
     pub(super) id: &'static str,
     pub(super) summary: &'static str,
     pub(super) description: &'static str,
-    /// The parameters in the query, and `Idempotency-Key`.
+    /// The parameters in the query, and the header field `Idempotency-Key` if the endpoint reads it.
     pub(super) parameters: &'static [Parameter],
     pub(super) body: Option<Body>,
-    /// The type of a successful reply; `None` for the OpenAPI document itself.
+    /// The type of a successful reply. It is `None` for the endpoint that returns the OpenAPI document.
     pub(super) success: Option<Shape>,
 }
 
@@ -104,6 +105,11 @@ pub(super) enum Parameter {
 }
 
 impl Row {
+    /// Returns the fields of the JSON body.
+    pub(super) fn fields(&self) -> &'static [Field] {
+        self.openapi.body.as_ref().map_or(&[], |body| body.fields)
+    }
+
     /// Returns whether replies must not be cached, because calls carry a credential or personal data.
     pub(super) fn is_confidential(&self) -> bool {
         match self.handler {

@@ -1,8 +1,12 @@
 //! The endpoint table: each row describes one endpoint completely.
 //!
-//! Each row is defined next to its handler, and the [pipeline](super::pipeline) reads it. To add an endpoint, add a
-//! line to the list below, write the row and the handler in a new file or next to similar ones, define the types of
-//! the reply, and write tests.
+//! Each row is defined next to its handler. The [pipeline](super::pipeline) answers a call as the row says. To add an
+//! endpoint:
+//!
+//! - Add a line to the list below.
+//! - Write the row and the handler, in a new file or next to similar endpoints.
+//! - Define the types of the reply.
+//! - Write tests.
 
 use ::http::Method;
 
@@ -107,8 +111,8 @@ endpoints! {
 }
 
 impl Endpoint {
-    /// Every endpoint of the API, without the pages and without the host application's own platforms. See
-    /// [`served_by`](Self::served_by) for both.
+    /// Every endpoint of the API. The list does not include HTML pages, nor the endpoints of commerce platforms that
+    /// the host application adds. [`served_by`](Self::served_by) includes both.
     #[expect(clippy::indexing_slicing, reason = "it is made when this is compiled")]
     pub const ALL: &'static [Self] = &{
         let platforms = PlatformPath::BUILT_IN;
@@ -121,7 +125,7 @@ impl Endpoint {
         all
     };
 
-    /// Returns every HTML page: those of the seller's desk and of the buyer. Empty without the feature `pages`.
+    /// Returns every HTML page, for the seller and for buyers. There are none without the feature `pages`.
     pub fn pages() -> impl Iterator<Item = Self> {
         #[cfg(feature = "pages")]
         let pages = Page::ALL.iter().copied().map(Self::Page);
@@ -130,17 +134,17 @@ impl Endpoint {
         pages
     }
 
-    /// Returns every endpoint and page that [`delivery` serves](Self::is_served_by), including the host application's
-    /// own platforms. Bindings mount these.
+    /// Returns every endpoint and page for which [`delivery` is configured](Self::is_served_by). The result includes
+    /// the endpoints of commerce platforms that the host application adds. Bindings mount a route for each.
     pub fn served_by(delivery: &Delivery) -> impl Iterator<Item = Self> {
         let known = Self::ALL.iter().copied().chain(Self::pages());
         let known = known.chain(PlatformPath::of_host(delivery).map(Self::Platform));
         known.filter(move |endpoint| endpoint.is_served_by(delivery))
     }
 
-    /// Returns whether `delivery` is configured for the endpoint: depending on the endpoint it needs the webhook
-    /// secret, the platform, a seller, pages, or a store that supports requests for lost keys. Otherwise the endpoint
-    /// answers 404, and bindings do not mount it.
+    /// Returns whether `delivery` is configured for the endpoint. Depending on the endpoint, the configuration must
+    /// have the webhook secret, the commerce platform, a seller, pages, or a store that supports requests for lost
+    /// keys. If it does not, the endpoint answers 404, and bindings do not mount it.
     #[must_use]
     pub fn is_served_by(self, delivery: &Delivery) -> bool {
         match self.row().handler {
@@ -156,7 +160,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the path, relative to where the API is mounted. Each endpoint has a different one.
+    /// Returns the path, relative to where the API is mounted. No two endpoints have the same path.
     #[must_use]
     pub fn path(self) -> &'static str {
         match self {
@@ -165,7 +169,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns the method. Endpoints with GET also answer HEAD, and pages also take their forms by POST.
+    /// Returns the method of the endpoint. An endpoint with GET also answers HEAD. A page also accepts POST, with which
+    /// browsers send its form.
     #[must_use]
     pub fn method(self) -> Method {
         match self.row().verb {
@@ -182,7 +187,7 @@ impl Endpoint {
         self.row().codes
     }
 
-    /// Returns the largest accepted body in bytes; 0 for an endpoint without a body.
+    /// Returns the maximum size of a request body, in bytes. It is 0 for an endpoint without a body.
     #[must_use]
     pub fn body_limit(self) -> usize {
         match self.row().body {

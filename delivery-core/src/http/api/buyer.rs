@@ -49,7 +49,7 @@ pub(in crate::http) static PRODUCT: Row = Row {
     path: "/api/product",
     verb: Verb::Get,
     body: BodyRule::None,
-    // The rate limit is per key.
+    // There is no limit per client address, because the pipeline counts the call against the limit of its key.
     limit: None,
     handler: Handler::Product(|delivery, call, key, asked| Box::pin(product(delivery, call, key, asked))),
     codes: &[
@@ -100,8 +100,8 @@ async fn product(delivery: &Delivery, call: &Call, key: VerifiedKey, asked: Fetc
     }
 }
 
-/// Converts an error of `/api/validate`. Refusals contain `"valid":false`; refusals of a known key also contain its
-/// status.
+/// Converts an error of `/api/validate` into its reply. If the key is not valid, the reply contains `"valid":false`. If
+/// the service knows the key, the reply also contains the status of the key.
 pub(in crate::http) fn not_valid(error: Error) -> ApiError {
     match (error.code(), error) {
         (ErrorCode::Unavailable | ErrorCode::Internal, error) => error.into(),

@@ -1,5 +1,5 @@
-//! The public lists: `GET /api/products` and `GET /api/posts`. They need no key and have no rate limit, so they must
-//! be cheap: a list is encoded once, and all replies share its bytes.
+//! The public lists: `GET /api/products` and `GET /api/posts`. Anybody may call them without a key and without a rate
+//! limit, so a reply must be cheap. Therefore a list is encoded once, and all replies share its bytes.
 
 use super::wire;
 use crate::delivery::Delivery;
@@ -61,7 +61,8 @@ async fn products(delivery: &Delivery) -> Result<Reply, ApiError> {
 async fn posts(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
     let (category, limit) = parameters(call)?;
     let Ok(category) = category.map(Category::new).transpose() else {
-        // No post can have an invalid category, so the list is empty. This is not an error.
+        // The category in the query is not valid. This is not an error. The list is empty, because no post can have
+        // such a category.
         return Ok(Reply::json(&wire::Posts::of(&[])));
     };
     let query = PostQuery { category, until: delivery.inner.clock.now(), limit };

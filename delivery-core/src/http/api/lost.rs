@@ -14,11 +14,11 @@ use crate::http::fields::{Fault, Fields};
 use crate::http::row::{Docs, Handler, Row, Verb};
 use crate::limit::Policy;
 
-/// The message for every address, so that it does not reveal whether the address has keys.
+/// The message of the reply. It is the same for every address, so it does not reveal whether the address has keys.
 pub(in crate::http) const SAME_ANSWER: &str = "If this address has keys, an e-mail with them is on its way. It may take a few minutes. Look into your \
     spam folder too; another one is sent after an hour at the earliest.";
 
-/// The body that names a buyer.
+/// The body of a request about one buyer: the buyer's e-mail address.
 pub(in crate::http) const THE_CUSTOMER: Body = Body {
     name: "TheCustomer",
     about: "A person.",

@@ -1,4 +1,4 @@
-//! `POST /api/webhook/order`.
+//! `POST /api/webhook/order`: a paid order, from a sender that knows the shared secret.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 use crate::http::Reply;
 use crate::http::body::BodyRule;
-use crate::http::describe::{Body, CUSTOMER_EMAIL, ORDER_ID, PRODUCT_ID, SECRET, shape};
+use crate::http::describe::{Body, CUSTOMER_EMAIL, Field, ORDER_ID, PRODUCT_ID, SECRET, shape};
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Platform;
@@ -19,7 +19,7 @@ use crate::product::ProductId;
 pub(in crate::http) static ORDER: Row = Row {
     path: "/api/webhook/order",
     verb: Verb::Post,
-    // Platforms usually send the whole body within a second.
+    // 10 seconds are enough, because platforms usually send the whole body within a second.
     body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },
     limit: Some(Policy::Webhook),
     handler: Handler::SharedSecret(|delivery, platform, fields| Box::pin(order(delivery, platform, fields))),
@@ -58,13 +58,10 @@ async fn order(delivery: &Delivery, _: Platform, fields: Fields<'_>) -> Result<R
 }
 
 fn parse(fields: &Fields<'_>) -> Result<Order, Fault> {
-    let missing = |field| move || Fault::missing(field);
+    let missing = |field: Field| move || Fault::missing(field.name);
     Ok(Order {
-        reference: OrderRef {
-            source: Source::webhook(),
-            id: fields.parsed(ORDER_ID)?.ok_or_else(missing("order_id"))?,
-        },
-        product: fields.integer(PRODUCT_ID, ProductId::new)?.ok_or_else(missing("product_id"))?,
-        email: fields.parsed(CUSTOMER_EMAIL)?.ok_or_else(missing("customer_email"))?,
+        reference: OrderRef { source: Source::webhook(), id: fields.parsed(ORDER_ID)?.ok_or_else(missing(ORDER_ID))? },
+        product: fields.integer(PRODUCT_ID, ProductId::new)?.ok_or_else(missing(PRODUCT_ID))?,
+        email: fields.parsed(CUSTOMER_EMAIL)?.ok_or_else(missing(CUSTOMER_EMAIL))?,
     })
 }

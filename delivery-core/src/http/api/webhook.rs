@@ -15,11 +15,11 @@ use crate::http::proof::Event;
 use crate::http::row::{Docs, Handler, Row, Verb};
 use crate::order::Source;
 
-/// The path before the name of the platform.
+/// The part of the path before the name of the platform.
 const BASE: &str = "/api/webhook/";
 
-/// The path that a commerce platform calls: `/api/webhook/` and the platform's
-/// [name](crate::platform::Platform::name).
+/// The path to which a commerce platform sends its events: `/api/webhook/` and the
+/// [name](crate::platform::Platform::name) of the platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PlatformPath(&'static str);
 
@@ -36,22 +36,26 @@ impl PlatformPath {
         paths
     };
 
-    /// Returns the path of a platform that the host application adds, such as `/api/webhook/fastspring`. The name
-    /// after `/api/webhook/` must consist of lower-case letters, digits and hyphens, and must not be `order`, which is
-    /// another endpoint; otherwise returns `None`.
+    /// Returns the path of a platform that the host application adds, such as `/api/webhook/fastspring`.
+    ///
+    /// Returns `None` if the path does not begin with `/api/webhook/`, or if the rest is not a valid name. A valid name
+    /// consists of lower-case letters, digits and hyphens. It must not be `order`, because `/api/webhook/order` is
+    /// another endpoint.
     #[must_use]
     pub fn new(path: &'static str) -> Option<Self> {
         is_path(path).then_some(Self(path))
     }
 
-    /// Returns the paths of the host application's own platforms, except those whose names are not valid in a path.
+    /// Returns the paths of the commerce platforms that the host application adds. A platform whose name is not valid
+    /// in a path has no path, and is left out.
     pub(in crate::http) fn of_host(delivery: &Delivery) -> impl Iterator<Item = Self> {
         delivery.inner.platforms.names().filter_map(Self::named).filter(|path| !Self::BUILT_IN.contains(path))
     }
 
-    /// Returns the path of the platform with this name.
+    /// Returns the path of the platform with this name. Returns `None` if the name is not valid in a path.
     fn named(name: &Source) -> Option<Self> {
-        // Paths are leaked, once per name: a program has few platform names, but may build many services.
+        // The memory of a path is never freed, because the path must be `'static`. This set has the paths so far, so
+        // that each is allocated only once: a program has few platform names, but may build many services.
         static PATHS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
         let path = format!("{BASE}{name}");
         if !is_path(&path) {
@@ -87,7 +91,8 @@ pub(in crate::http) static EVENT: Row = Row {
     path: "/api/webhook/{platform}",
     verb: Verb::Post,
     body: BodyRule::Any { limit: 1 << 20, deadline: Duration::from_secs(10) },
-    // Authentic events have no rate limit, because some platforms never retry. Only unsigned requests are counted.
+    // Signed events have no rate limit, because some platforms never send a refused event again. The pipeline counts
+    // only unsigned requests.
     limit: None,
     handler: Handler::SignedWebhook(|delivery, signed| Box::pin(event(delivery, signed))),
     codes: &[
@@ -124,7 +129,7 @@ async fn event(delivery: &Delivery, event: Event) -> Result<Reply, ApiError> {
     Ok(received())
 }
 
-/// Returns the reply to a saved event, and to a connection test.
+/// Returns the reply that confirms an event after it was saved. A connection test gets the same reply.
 pub(in crate::http) fn received() -> Reply {
     Reply::json(&wire::Received { received: true })
 }

@@ -1,4 +1,4 @@
-//! The JSON of the replies of the API.
+//! The types of the API's replies, which are serialized as JSON.
 
 use bytes::Bytes;
 use serde::{Serialize, Serializer};
@@ -10,7 +10,8 @@ use crate::key::Key;
 use crate::post::Post;
 use crate::product::{Listing, Price, Product};
 
-/// Encodes a reply. Encoding numbers, booleans and text cannot fail; if it did, the body would be empty.
+/// Encodes a reply as JSON. This cannot fail, because replies consist of numbers, booleans and text. If it failed
+/// nevertheless, the body would be empty.
 pub(in crate::http) fn encode(body: &impl Serialize) -> Bytes {
     serde_json::to_vec(body).map(Bytes::from).unwrap_or_default()
 }
@@ -218,7 +219,7 @@ impl<'a> Error<'a> {
         Self { valid: None, error: Problem { code: code.as_str(), message } }
     }
 
-    /// Creates an error with `"valid":false`, for clients that read `valid` instead of the status.
+    /// Creates an error that also contains `"valid":false`, for clients that read `valid` and not the HTTP status.
     pub(in crate::http) fn not_valid(code: ErrorCode) -> Self {
         Self { valid: Some(false), ..Self::new(code, code.message()) }
     }
@@ -337,12 +338,13 @@ impl<'a> Posted<'a> {
     }
 }
 
-/// Returns the remaining uses of a key; -1 if it has no limit.
+/// Returns the remaining uses of a key. Returns -1 if the key can be used without limit.
 pub(in crate::http) fn remaining(key: &Key) -> i64 {
     key.remaining().map_or(-1, |remaining| i64::try_from(remaining).unwrap_or(i64::MAX))
 }
 
-/// A price as a JSON number with its exact digits. A float cannot represent 0.1 exactly.
+/// A price that is serialized as a JSON number with its exact digits. It is not converted to a float, because a float
+/// cannot represent numbers such as 0.1 exactly.
 struct Amount(Price);
 
 impl Serialize for Amount {

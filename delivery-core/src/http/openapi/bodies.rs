@@ -1,6 +1,6 @@
-//! Schemas of request bodies, made of their [fields](crate::http::describe). The endpoints read fields one by one, so
-//! there is no type to derive a schema from. An external tool checks the schemas by sending requests that they allow
-//! and requests that they forbid.
+//! Schemas of request bodies. A schema is made from the descriptions of the body's [fields](crate::http::describe). It
+//! cannot be derived from a type, because the endpoints read the fields one by one. An external tool checks the schemas
+//! by sending requests that the schemas allow and requests that they forbid.
 
 use serde_json::{Value, json};
 use utoipa::openapi::schema::{
@@ -47,7 +47,8 @@ fn property(field: &Field) -> RefOr<Schema> {
     plain.description(about).default(default).into()
 }
 
-/// Returns the schema of a value. Of an optional field, null and, in text, "" mean the same as leaving it out.
+/// Returns the schema of a field's value. For an optional field, the schema also allows null, which means the same as
+/// leaving the field out. In an optional text field, "" means the same too.
 fn of_kind(field: &Field) -> ObjectBuilder {
     let of = |kind: Type| {
         let kinds: SchemaType = if field.is_required { kind.into() } else { [kind, Type::Null].into_iter().collect() };
@@ -56,7 +57,7 @@ fn of_kind(field: &Field) -> ObjectBuilder {
     let text = |most: Option<usize>| of(Type::String).min_length(field.is_required.then_some(1)).max_length(most);
     let known = |format| Some(SchemaFormat::KnownFormat(format));
     let integer = |least: i64, most: i64| of(Type::Integer).minimum(Some(least)).maximum(Some(most));
-    // 0 is neither a number of days or uses nor -1, which stands for never or unlimited.
+    // The range begins at -1, which stands for "never" or "unlimited". 0 is in the range, but is not valid.
     let number_or_never = |most: i64| {
         let not_zero = [("not", json!({ "const": 0 }))].into_iter().collect();
         integer(-1, most).extensions(Some(not_zero))
@@ -74,7 +75,8 @@ fn of_kind(field: &Field) -> ObjectBuilder {
         Kind::Uses => number_or_never(MAX_USES.into()),
         Kind::MoreUses => integer(1, MAX_USES.into()),
         Kind::Boolean => of(Type::Boolean),
-        // Not `multipleOf: 0.0001`: validators that compute with doubles would reject 19.99.
+        // Do not state the four decimal places as `multipleOf: 0.0001`. Validators that compute with doubles would
+        // reject 19.99.
         Kind::Price => of(Type::Number).minimum(Some(0)).exclusive_maximum(Some(1_000_000_000_000_000_i64)),
         Kind::Language => of(Type::String).max_length(Some(35)).pattern(Some("^([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?$")),
         Kind::Platform => {
@@ -86,7 +88,7 @@ fn of_kind(field: &Field) -> ObjectBuilder {
     }
 }
 
-/// Returns the schema of the commerce platforms' names for a product.
+/// Returns the schema of the names by which commerce platforms call a product.
 fn refs(object: ObjectBuilder) -> ObjectBuilder {
     let name = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(255));
     let name = name.pattern(Some(LINE)).description(Some("What the platform calls it."));

@@ -74,7 +74,7 @@ fn components() -> Components {
         .build()
 }
 
-/// Formats the document with one value per line, so that a diff shows what changed.
+/// Formats the document with one value per line, so that a diff of two versions shows each change on a line of its own.
 fn written(document: &OpenApi) -> String {
     serde_json::to_string_pretty(&serde_json::to_value(document).unwrap()).unwrap() + "\n"
 }

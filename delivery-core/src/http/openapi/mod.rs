@@ -1,8 +1,8 @@
 //! `GET /api/openapi.json`: the OpenAPI document of the API.
 //!
-//! The tests of this module generate the document from the wire types, the endpoints and the error codes. The document
-//! is committed, so that serving it costs nothing. A test fails if the API has changed but the document has not; then
-//! regenerate it with `UPDATE_OPENAPI=1 cargo test -p delivery-core openapi`.
+//! The tests of this module generate the document from the types of the replies, the endpoints and the error codes. The
+//! generated document is committed, so that serving it costs nothing. A test fails if the API has changed but the
+//! document has not. In this case, regenerate the document with `UPDATE_OPENAPI=1 cargo test -p delivery-core openapi`.
 
 #[cfg(test)]
 #[cfg(feature = "sqlite")]
@@ -36,10 +36,11 @@ use super::{Call, Reply};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 
-/// The OpenAPI 3.1 document of the API, in JSON. `GET /api/openapi.json` returns it, with further paths if the host
-/// application has added platforms.
+/// The OpenAPI 3.1 document of the API, in JSON. `GET /api/openapi.json` returns this document. If the host application
+/// adds commerce platforms, the endpoint returns it with their paths.
 ///
-/// The paths are relative to where the API is mounted: the server in the document is `..`, relative to the document.
+/// The paths in the document are relative to where the API is mounted. The document says so with the server URL `..`,
+/// which is relative to the URL of the document.
 pub const OPENAPI: &str = include_str!("openapi.json");
 
 pub(super) static DESCRIBE: Row = Row {
@@ -68,8 +69,9 @@ fn describe<'c>(delivery: &'c Delivery, _: &'c Call) -> Answering<'c> {
     Box::pin(async move { Ok(Reply::encoded(document.clone())) })
 }
 
-/// Returns the document with the paths of the host application's own platforms. They have the same replies as the
-/// built-in platforms. Their signatures and bodies are unknown and therefore not described.
+/// Returns the document with the additional paths `own`, which belong to commerce platforms that the host application
+/// adds. The replies at these paths are the same as for the built-in platforms. The document does not describe the
+/// signatures and bodies of the requests, because they are not known here.
 fn with_own<'p>(own: impl IntoIterator<Item = &'p str>) -> Value {
     let mut document: Value = serde_json::from_str(OPENAPI).unwrap_or_default();
     let Some(Value::Object(paths)) = document.get_mut("paths") else { return document };

@@ -1,4 +1,4 @@
-//! The operation of each endpoint: its description, parameters, body and security.
+//! The OpenAPI operation of each endpoint: its description, parameters, request body and security.
 
 use serde_json::json;
 use utoipa::openapi::path::{self, OperationBuilder, ParameterBuilder, ParameterIn};
@@ -14,7 +14,8 @@ use crate::http::Endpoint;
 use crate::http::row::{Docs, Handler, Parameter};
 use crate::ledger::EventOutcome;
 
-/// The names of the security schemes: the seller's token, and a buyer's key as a bearer token or in `X-API-Key`.
+/// The names of the security schemes in the document. `ADMIN` is the seller's token. The other two are a buyer's key,
+/// as a bearer token or in `X-API-Key`.
 pub(super) const ADMIN: &str = "admin";
 pub(super) const KEY_AS_TOKEN: &str = "key";
 pub(super) const KEY_AS_HEADER: &str = "keyHeader";
@@ -38,7 +39,8 @@ pub(super) fn of(endpoint: Endpoint) -> OperationBuilder {
     let with = |scheme| SecurityRequirement::new(scheme, [""; 0]);
     match endpoint.row().handler {
         Handler::Seller(_) | Handler::SellerQuery(_) => operation.security(with(ADMIN)),
-        // The empty requirement is for a key in the query, which is described as a parameter.
+        // The empty requirement allows a call without either header, because the key can also be in the query. The key
+        // in the query is described as a parameter.
         Handler::Key(_) | Handler::Product(_) => {
             operation.securities(Some([SecurityRequirement::default(), with(KEY_AS_TOKEN), with(KEY_AS_HEADER)]))
         }
@@ -49,12 +51,12 @@ pub(super) fn of(endpoint: Endpoint) -> OperationBuilder {
     }
 }
 
-/// Adds the header fields or the parameter by which a platform authenticates its requests.
+/// Adds the header fields or the query parameter by which a platform authenticates its requests.
 fn signed(operation: OperationBuilder, endpoint: Endpoint) -> OperationBuilder {
     let Endpoint::Platform(path) = endpoint else { return operation };
     let operation = operation.operation_id(Some(format!("{}Event", path.name())));
     let row = PLATFORMS.iter().find(|row| row.path == path.path());
-    // How the host application's own platforms sign is unknown.
+    // For a platform that the host application adds, nothing is added, because it is not known how the platform signs.
     row.iter().flat_map(|row| row.signed_by).fold(operation, |operation, (name, description)| {
         let text = ObjectBuilder::new().schema_type(Type::String);
         operation.parameter(match name.strip_prefix('?') {

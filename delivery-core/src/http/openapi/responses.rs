@@ -1,4 +1,5 @@
-//! The responses of each endpoint: one for each status, with the error codes of that status.
+//! The OpenAPI responses of each endpoint. There is one response for each HTTP status, with the error codes that have
+//! this status.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,8 @@ use crate::error::ErrorCode;
 use crate::http::Endpoint;
 use crate::http::api::wire;
 
-/// Returns the responses of an endpoint. The examples `success` and `refusals` are actual replies of the service.
+/// Returns the responses of an endpoint. `success` and `refusals` become the examples. They are actual replies of the
+/// service.
 pub(super) fn of(endpoint: Endpoint, success: Value, refusals: &[(ErrorCode, Value)]) -> Responses {
     let mut by_status: BTreeMap<u16, Vec<&(ErrorCode, Value)>> = BTreeMap::new();
     for refusal in refusals {
@@ -49,21 +51,22 @@ fn refused(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) ->
         429 | 503 => response.header_ref("Retry-After", header("Retry-After")),
         _ => response,
     };
-    // These responses have no rate-limit headers: a wrong method is refused before the request is counted, and so are
-    // invalid parameters if the quota is per key.
+    // These two responses have no rate-limit headers, because the request is refused before it is counted: 405 for a
+    // wrong method, and 400 for invalid parameters of `/api/product`, whose rate limit is per key.
     if status == 405 || (endpoint, status) == (Endpoint::Product, 400) {
         return response.build();
     }
-    // Only unsigned requests count against the limit of the platforms' webhooks.
+    // At the platforms' endpoints, only unsigned requests are counted. They are answered 401 or 429, so the other
+    // responses have no rate-limit headers.
     if matches!(endpoint, Endpoint::Platform(_)) && !matches!(status, 401 | 429) {
         return response.build();
     }
     limited(endpoint, response).build()
 }
 
-/// Returns the content of an error response, with an example for each code. All errors share one schema, so that
-/// client generators create a single type. Only refusals of a known key have another schema, which adds the status of
-/// the key.
+/// Returns the content of an error response, with an example for each error code. All errors share one schema, so that
+/// client generators create a single type. The only exception is the reply of `/api/validate` to a known key that is
+/// not valid. Its schema also has the status of the key.
 fn failure(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) -> Content {
     let schema = match (endpoint, status) {
         (Endpoint::Validate, 403) => "RefusedKey",
@@ -80,7 +83,7 @@ fn failure(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) ->
     ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).examples_from_iter(examples).build()
 }
 
-/// Adds the rate-limit headers to the responses of endpoints that count requests.
+/// Adds the rate-limit headers to a response if the endpoint has a rate limit.
 fn limited(endpoint: Endpoint, response: ResponseBuilder) -> ResponseBuilder {
     if !endpoint.codes().contains(&ErrorCode::RateLimited) {
         return response;
@@ -93,7 +96,7 @@ fn header(name: &str) -> Ref {
     Ref::new(format!("#/components/headers/{name}"))
 }
 
-/// Adds the components that responses share: the header fields, and an example for each code.
+/// Adds the components that several responses share: the header fields, and an example for each error code.
 pub(super) fn shared(components: ComponentsBuilder) -> ComponentsBuilder {
     let components = ErrorCode::ALL
         .into_iter()

@@ -1,4 +1,4 @@
-//! A service whose actual replies are the examples in the document.
+//! A sample service. Its replies become the examples in the OpenAPI document.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -36,7 +36,8 @@ impl Clock for Moment {
     }
 }
 
-/// Deterministic "random" bytes: the same in each run, but different for each call.
+/// A source of "random" bytes for reproducible examples. The bytes differ between calls, but are the same in each run
+/// of the tests.
 #[derive(Debug, Default)]
 struct Counted(AtomicU8);
 
@@ -62,7 +63,7 @@ async fn store() -> (tempfile::TempDir, Arc<SqliteStore>) {
     (folder, Arc::new(store))
 }
 
-/// Builds a service on `store` whose clock is `days` days after the start of the example.
+/// Builds a sample service that uses `store`. Its clock shows the time `days` days after the start of the example.
 fn shop(store: &Arc<SqliteStore>, days: i64) -> Delivery {
     let now = DateTime::from_timestamp(1_795_255_200, 0).unwrap() + TimeDelta::days(days);
     let signing = "what-keys-are-signed-with".parse().unwrap();
@@ -78,7 +79,7 @@ fn shop(store: &Arc<SqliteStore>, days: i64) -> Delivery {
 async fn ask(delivery: &Delivery, endpoint: Endpoint, key: &str) -> Value {
     let docs = &endpoint.row().openapi;
     let call = match &docs.body {
-        // All platforms get the same replies, so the examples use Gumroad, which needs no signature.
+        // The replies to all platforms are the same. The examples use Gumroad, because its requests need no signature.
         Some(_) if matches!(endpoint, Endpoint::Platform(_)) => {
             Call::new(Method::POST).query(format!("token={SECRET}")).json("{}")
         }
@@ -135,7 +136,7 @@ async fn sold(store: &Arc<SqliteStore>) -> (Delivery, String) {
     (shop, issued["api_key"].as_str().unwrap().to_owned())
 }
 
-/// Returns the successful reply of an endpoint.
+/// Returns an endpoint's reply to a successful call.
 pub(super) async fn success(endpoint: Endpoint) -> Value {
     let (_folder, store) = store().await;
     let shop = match endpoint {
@@ -145,7 +146,7 @@ pub(super) async fn success(endpoint: Endpoint) -> Value {
     ask(&shop.0, endpoint, &shop.1).await
 }
 
-/// Returns an error reply of an endpoint for each of its codes.
+/// Returns an error reply of an endpoint for each of its error codes.
 pub(super) async fn refusals(endpoint: Endpoint) -> Vec<(ErrorCode, Value)> {
     let mut refusals = Vec::new();
     for &code in endpoint.codes() {

@@ -5,9 +5,9 @@ use utoipa::openapi::OpenApi;
 use super::with_own;
 use crate::http::Endpoint;
 
-/// Returns the OpenAPI document of these endpoints, without a server. Nest it into the host application's own document
-/// under the path where the endpoints are mounted. For the host application's own platforms, the document does not
-/// describe signatures and bodies.
+/// Returns the OpenAPI document of these endpoints, without a server. Nest it into the host application's own document,
+/// under the path where the endpoints are mounted. The document does not describe the signatures and bodies of requests
+/// from commerce platforms that the host application adds.
 ///
 /// ```
 /// use delivery_core::http::{Endpoint, openapi};
@@ -21,7 +21,7 @@ use crate::http::Endpoint;
 pub fn openapi(endpoints: impl IntoIterator<Item = Endpoint>) -> OpenApi {
     let paths: Vec<&str> = endpoints.into_iter().map(Endpoint::path).collect();
     let own = paths.iter().copied().filter(|path| path.starts_with("/api/webhook/"));
-    // Parsing cannot fail: the document is a constant, and a test parses it.
+    // Parsing cannot fail, because the document is a constant and a test parses it.
     let mut document: OpenApi = serde_json::from_value(with_own(own)).unwrap_or_default();
     document.servers = None;
     document.paths.paths.retain(|path, _| paths.contains(&path.as_str()));

@@ -1,4 +1,4 @@
-//! The buyer's pages: the state of a key, the product, and requesting lost keys.
+//! The pages for buyers. They show the state of a key and the product, and a form to request lost keys.
 
 use std::sync::Arc;
 
@@ -35,7 +35,8 @@ fn asked(visit: &PageRequest<'_>, key: &str, fault: Option<&str>) -> Result<Repl
     visit.page_with_script("key_form.html", context! { key, fault, prefix, can_ask })
 }
 
-/// Shows the product and the remaining uses of a key. This counts no use, but counts against the limit of validations.
+/// Shows the state of a key: for which product it is, and how many uses remain. This does not count a use of the key.
+/// The request counts against the same rate limit as `/api/validate`.
 async fn shown(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     let delivery = visit.delivery;
     admit(delivery, Policy::Validate, client(delivery, visit.call)).await?;
@@ -66,7 +67,7 @@ async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Repl
         Some(1) => "This is the last use of the key.",
         Some(_) => "Opening it counts as one use.",
     };
-    // A random request id in the form, so that submitting the form twice counts one use.
+    // The form contains a random request id, so that submitting the form twice counts only one use.
     let mut random = [0; 18];
     visit.delivery.inner.entropy.fill(&mut random);
     let request = data_encoding::BASE64URL_NOPAD.encode(&random);
@@ -81,8 +82,9 @@ async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Repl
     )
 }
 
-/// Shows the product, or sends it as a file. All submissions of one form count as one use, as far as
-/// [`Delivery::fetch_once`](crate::Delivery::fetch_once) recognizes repetitions.
+/// Shows the content of the product, or sends it as a file. This counts a use of the key. If the same form is submitted
+/// again, no further use is counted, provided that [`Delivery::fetch_once`](crate::Delivery::fetch_once) recognizes the
+/// repetition.
 async fn opened(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     let delivery = visit.delivery;
     let (text, request) = (form.text("key").trim(), form.text("request"));
@@ -117,7 +119,7 @@ async fn fetch(visit: &PageRequest<'_>, id: KeyId, request: &str) -> Result<Arc<
     delivery.fetch_once(id, key.product(), RequestId::of(request.as_bytes())).await
 }
 
-/// Returns the product as a file to download.
+/// Returns the content of the product as a file to download.
 fn file(product: Arc<Product>) -> Reply {
     let disposition = disposition(product.name());
     Reply::text("text/markdown; charset=utf-8", Bytes::from_owner(Content(product)))
@@ -127,7 +129,7 @@ fn file(product: Arc<Product>) -> Reply {
         .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
 }
 
-/// The content of a product, as a body that downloads share without copying.
+/// The content of a product as the body of a reply. All downloads share the bytes without copying them.
 struct Content(Arc<Product>);
 
 impl AsRef<[u8]> for Content {
@@ -136,8 +138,9 @@ impl AsRef<[u8]> for Content {
     }
 }
 
-/// Returns the `Content-Disposition` of a product's file (RFC 6266). `filename*` keeps letters of any script, and
-/// replaces characters that file systems forbid. `filename` is for programs that do not support `filename*`.
+/// Returns the `Content-Disposition` of a product's file (RFC 6266), which contains the file name twice. The name in
+/// `filename*` has letters of any script, and replacements for characters that file systems forbid. The name in
+/// `filename` is for programs that do not support `filename*`.
 fn disposition(product: &str) -> String {
     let name = |letter: fn(char) -> char| {
         let name: String = product.chars().map(letter).take(60).collect();
@@ -150,14 +153,14 @@ fn disposition(product: &str) -> String {
     format!("attachment; filename=\"{plain}.md\"; filename*=UTF-8''{whole}.md")
 }
 
-/// Renders the form with a message that tells the buyer why the key cannot be used.
+/// Renders the form for a key with a message that tells the buyer why the key cannot be used.
 fn refused(visit: &PageRequest<'_>, text: &str, error: &Error) -> Result<Reply, ApiError> {
     let write = match visit.look.support_address() {
         Some(address) => format!("write to {address}"),
         None => "write to the shop".to_owned(),
     };
     let fault = match error {
-        // Revealing that the key exists is safe: its text verified, so it was really issued to somebody.
+        // It is safe to reveal that the key exists. Its text is authentic, so the sender did not guess it.
         Error::UnknownKey if visit.delivery.verify(text).is_some() => format!(
             "This key was withdrawn: it was refunded, or a newer key took its place. Look for a newer e-mail, or {write}."
         ),
@@ -189,7 +192,7 @@ pub(super) fn lost(mut visit: PageRequest<'_>) -> Answering<'_> {
         let Ok(email) = typed.parse() else {
             return page(typed, Some("This is not an e-mail address."), None);
         };
-        // Free the form before querying the store, which may be slow.
+        // Free the memory of the form before the store is queried, which may be slow.
         drop(form);
         delivery.ask_for_keys(&email).await?;
         page("", None, Some(crate::http::api::lost::SAME_ANSWER))

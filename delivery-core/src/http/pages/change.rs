@@ -58,7 +58,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Why an action failed: a message to show on the form, or an error page.
+/// Why an action failed. The seller sees either the form again, with a message, or an error page.
 enum Fault {
     Said(form::Fault),
     ApiError(ApiError),
@@ -123,14 +123,15 @@ async fn done(
     Ok(visit.go_to(&format!("/desk/key?id={id}&done={done}")))
 }
 
-/// Reads the new terms from a form. `None` for a field that was left empty, which changes nothing.
+/// Reads the new expiry and the new use limit of a key from a form. Returns `None` for a field that was left empty:
+/// that value of the key stays as it is.
 fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>), Fault> {
     let said = |field, text: &str| Fault::Said(form::Fault::new(field, text));
     let expiry = match form.given("until") {
         None => None,
         Some("never") => Some(Expiry::At(crate::terms::NEVER)),
         Some(date) => {
-            // The key is valid until the end of that day.
+            // The key is valid until the end of the given day, in UTC.
             let day = NaiveDate::from_str(date).ok().and_then(|day| day.and_hms_opt(23, 59, 59));
             let writable = DateTime::UNIX_EPOCH..crate::terms::NEVER;
             let at: Option<DateTime<Utc>> = day.map(|day| day.and_utc()).filter(|at| writable.contains(at));
@@ -159,7 +160,9 @@ fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>)
     Ok((expiry, limit))
 }
 
-/// Adds uses to the limit that the form showed, so that submitting the form twice adds them once.
+/// Returns the change that adds `more` uses to the limit of a key. The uses are added to the limit that the form
+/// showed, so submitting the form twice adds them only once. It is an error if the limit has changed otherwise since
+/// the form was shown.
 fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Fault> {
     let said = |text: &str| Fault::Said(form::Fault::new("add_uses", text));
     let (now, shown) = (key.limit(), form.given("limit").and_then(|shown| shown.parse().ok()));

@@ -24,24 +24,26 @@ impl Form {
         if !essence.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
             return Err(ErrorCode::UnsupportedMediaType);
         }
-        // Browsers send every line break as CR LF.
+        // Browsers send every line break as CR LF. Convert it to LF.
         let fields = url::form_urlencoded::parse(bytes).take(FIELDS + 1);
         let fields: Vec<_> = fields.map(|(name, value)| (name.into_owned(), value.replace("\r\n", "\n"))).collect();
         if fields.len() > FIELDS { Err(ErrorCode::InvalidParams) } else { Ok(Self(fields)) }
     }
 
-    /// Returns the value of a field; empty if the field is absent.
+    /// Returns the value of a field. Returns "" if the field is absent.
     pub(super) fn text(&self, name: &str) -> &str {
         self.0.iter().rev().find(|(field, _)| field == name).map_or("", |(_, value)| value)
     }
 
-    /// Returns the trimmed value of a field; `None` if it is empty.
+    /// Returns the value of a field without spaces around it. Returns `None` if nothing is left, or if the field is
+    /// absent.
     pub(super) fn given(&self, name: &str) -> Option<&str> {
         Some(self.text(name).trim()).filter(|text| !text.is_empty())
     }
 }
 
-/// An error in a form: a message, and the name of the field; the name is empty if the message is about the whole form.
+/// An error in a form: a message, and the name of the field that the message is about. If the message is about the
+/// whole form, the name is empty.
 #[derive(Debug)]
 pub(super) struct Fault {
     field: &'static str,
@@ -54,15 +56,15 @@ impl Fault {
     }
 }
 
-/// Returns a MAC of the values that a form shows when it is opened. The form sends the MAC back, so that saving it can
-/// detect that somebody else has changed the record since.
+/// Returns a message authentication code (MAC) of the values that a form shows when it is opened. The browser sends the
+/// MAC back with the form. If the stored values have another MAC by then, somebody else has changed the record.
 pub(super) fn digest(visit: &PageRequest<'_>, shown: &[&str]) -> String {
     // Prefix each text with its length, so that two different lists never produce the same bytes.
     let bytes = shown.iter().flat_map(|text| format!("{} {text}", text.len()).into_bytes());
     data_encoding::BASE64URL_NOPAD.encode(&visit.mac("desk form shown", &bytes.collect::<Vec<u8>>()))
 }
 
-/// Adds the error of a form, if any, to the values of its page.
+/// Adds the error of a form to the template values of the page. Returns the values unchanged if there is no error.
 pub(super) fn said(fault: Option<&Fault>, values: Value) -> Value {
     match fault {
         Some(Fault { field, sentence }) => context! { fault => sentence, faulty => *field, ..values },

@@ -8,7 +8,7 @@ use crate::http::Reply;
 use crate::key::{Key, KeyId, Status};
 use crate::store::{AuditQuery, MessageQuery, StoreError};
 
-/// The maximum number of uses, of messages and of audit entries shown.
+/// The maximum number of entries shown in each part of a key's history: uses, messages and audit entries.
 const NEWEST: usize = 50;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
@@ -18,7 +18,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Renders the page of a key. `text` is given only right after a rotation, to show the text of the new key once.
+/// Renders the page of a key. `text` is the text of the key. It is given only right after the key was issued as the
+/// replacement of another, because the service shows the text only once.
 pub(super) async fn page(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
@@ -51,7 +52,7 @@ pub(super) async fn page(
     )
 }
 
-/// Returns the actions that are possible for a key now, each with its label.
+/// Returns the names of the actions that are possible for a key now, each with its label.
 fn actions(key: &Key, status: Status) -> Vec<(&'static str, &'static str)> {
     if key.successor().is_some() {
         return Vec::new();
@@ -68,7 +69,7 @@ fn actions(key: &Key, status: Status) -> Vec<(&'static str, &'static str)> {
     actions
 }
 
-/// Converts [`StoreError::Unsupported`] to `None`, for stores that do not keep these records.
+/// Converts [`StoreError::Unsupported`] to `None`. A store returns this error if it does not keep such records.
 fn or_none<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match found {
         Ok(found) => Ok(Some(found)),

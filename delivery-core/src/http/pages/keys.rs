@@ -21,8 +21,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Searches for what the seller typed. The text or id of a key leads to its page; an e-mail address or an order number
-/// leads to a list.
+/// Searches for what the seller typed. If it is the text or the id of a key, the reply redirects to the page of the
+/// key. If it is an e-mail address or an order number, the reply is a list of keys.
 async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
     let Some(typed) = form.given("q") else { return Ok(visit.go_to("/desk/keys")) };
     if let Some(id) = visit.delivery.verify(typed).or_else(|| typed.parse::<KeyId>().ok()) {
@@ -30,7 +30,8 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Resul
     }
     let before = form.given("before").map(str::parse).transpose().map_err(|_| ApiError::MALFORMED)?;
     let all = KeyQuery { before, limit: PAGE, ..KeyQuery::default() };
-    // An order number may also look like an e-mail address, so try the address first, then the order number.
+    // Some order numbers look like e-mail addresses. So search for an e-mail address first, and for an order number if
+    // no key has this address.
     let email = match typed.parse() {
         Ok(email) => visit.delivery.keys(&KeyQuery { email: Some(email), ..all.clone() }).await?,
         Err(_) => Page { items: Vec::new(), next: None },
@@ -85,9 +86,9 @@ struct Filters {
 struct What<'t> {
     q: &'t str,
     label: &'static str,
-    /// The `before` of the next page of a search, which is a form.
+    /// The value of `before` for the next page of a search. The button for that page submits it in a form.
     more: Option<String>,
-    /// The URL of the next page of a list.
+    /// The URL of the next page, if the list is not the result of a search.
     next: Option<String>,
     filters: Filters,
 }

@@ -87,12 +87,14 @@ pub enum Page {
     Lost,
 }
 
-/// The rule for forms with short fields only.
+/// The limits on the body of a form that has only short fields: at most 16 KiB, within 10 seconds.
 const FIELDS: BodyRule = BodyRule::Form { limit: 16 << 10, deadline: Duration::from_secs(10) };
-/// The rule for forms with the content of a product or a post. Percent-encoding may triple its size of up to 1 MiB.
+/// The limits on the body of a form with the content of a product or a post: at most 4 MiB, within 30 seconds. The
+/// content has at most 1 MiB, but browsers percent-encode it, and this can triple its size.
 const CONTENT: BodyRule = BodyRule::Form { limit: 4 << 20, deadline: Duration::from_secs(30) };
 
-/// The common part of the rows of pages.
+/// The values that are the same in the table rows of all pages. [`Page::row`] replaces the path, the body rule and the
+/// handler.
 const PAGE: Row = Row {
     path: "",
     verb: Verb::GetOrPost,
@@ -146,8 +148,9 @@ pages! {
 }
 
 impl Page {
-    /// Returns whether the service is configured for the page: pages must be enabled, and the desk needs a seller.
-    /// Signing in with a token, and requesting lost keys, also need a store with an `Office`.
+    /// Returns whether the service is configured for the page. All pages must be enabled. The pages of the desk also
+    /// need a seller. If sellers sign in with tokens, the desk also needs a store with an `Office`, which stores the
+    /// sessions. The page for lost keys needs such a store too.
     pub(super) fn is_served_by(self, delivery: &Delivery) -> bool {
         let inner = &delivery.inner;
         let can_sign_in = inner.tokens.is_none() || inner.ledger.office().is_some();
@@ -161,7 +164,8 @@ impl Page {
     }
 }
 
-/// Answers a request for a page. A form of the desk is kept only if a signed-in seller sends it from our own site.
+/// Answers a request for a page. The body of a form of the desk is kept in memory only if a signed-in seller sent it,
+/// and if it came from our own site.
 pub(super) async fn answer<E>(
     shows: PageHandler,
     delivery: &Delivery,
@@ -178,7 +182,8 @@ pub(super) async fn answer<E>(
         PageHandler::Seller(_) => SignedIn::of(&visit).await.map(Some),
     };
     if visit.is_form() {
-        // Read the body even if it is not kept: browsers show no response before they have sent the whole form.
+        // Read the body even if it is not kept in memory, because browsers show no response before they have sent the
+        // whole form.
         let keep = match seller {
             Ok(None) => Keep::Within(&delivery.inner.bodies),
             _ => Keep::all_if(seller.is_ok()),
@@ -200,7 +205,8 @@ pub(super) async fn answer<E>(
     }
 }
 
-/// Replaces the JSON body of an error with an HTML page that tells the reader what to do.
+/// Replaces the JSON body of an error with an HTML page that tells the reader what to do. Any other reply is returned
+/// unchanged.
 pub(super) fn error_page(delivery: &Delivery, page: Page, reply: Reply) -> Reply {
     let Some(look) = delivery.inner.look.as_deref().filter(|_| reply.is_json()) else { return reply };
     let is_desk = page.row().path.starts_with("/desk");
@@ -268,8 +274,9 @@ impl PageRequest<'_> {
         Ok(Reply::text("text/html; charset=utf-8", html.into()).security_headers(policy))
     }
 
-    /// Renders a page with the script, and replaces the placeholders [`CONTENT`](shown::CONTENT) and
-    /// [`SOURCE`](shown::SOURCE) with the content of a product, without copying it.
+    /// Renders a page that shows the content of a product, with the script of the buyer's page. The template has the
+    /// placeholders [`CONTENT`](shown::CONTENT) and [`SOURCE`](shown::SOURCE). They are replaced with the HTML and the
+    /// source of the content, without copying either.
     fn page_of_product(&self, template: &str, values: Value, product: &Shown) -> Result<Reply, ApiError> {
         let html = Bytes::from(self.html(template, values)?);
         let place = |text: &str, mark: &str| text.split_once(mark).map(|(before, _)| before.len());
@@ -292,21 +299,22 @@ impl PageRequest<'_> {
         rendered.map_err(|error| Reply::internal().because(error).into())
     }
 
-    /// Returns a redirect to `path` below the pages' base path, after a form was handled.
+    /// Returns the reply after a form was handled: a redirect to `path`, relative to the base path of the pages.
     fn go_to(&self, path: &str) -> Reply {
         Reply::see_other(&format!("{}{path}", base(self.delivery)))
     }
 }
 
 impl Reply {
-    /// Adds the header fields of every page. `more` is appended to the content security policy.
+    /// Adds the security headers that every page has. `more` is appended to the content security policy.
     fn security_headers(self, more: &str) -> Self {
         let policy = format!(
             "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'{more}"
         );
         self.text_header(&names::CONTENT_SECURITY_POLICY, &policy)
             .with_header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"))
-            // With `no-referrer`, browsers send `Origin: null` with our own forms, which the origin check refuses.
+            // Not `no-referrer`: with it, browsers send our own forms with `Origin: null`, and the origin check would
+            // refuse them.
             .with_header(&names::REFERRER_POLICY, HeaderValue::from_static("same-origin"))
             .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
             .with_header(&names::FRAME_OPTIONS, HeaderValue::from_static("DENY"))

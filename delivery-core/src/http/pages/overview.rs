@@ -13,9 +13,9 @@ use crate::look::plot;
 use crate::product::ProductId;
 use crate::store::{Figures, MessageQuery, MessageState, StoreError};
 
-/// The maximum count shown for each kind of item; a larger count is shown as "More than 100".
+/// The maximum number of items of one kind that are counted. If there are more, the page says "More than 100".
 const MOST: usize = 100;
-/// The maximum number of queued messages among which the oldest is searched for.
+/// The maximum number of queued messages that are read to find the oldest.
 const QUEUED: usize = 1000;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
@@ -78,7 +78,8 @@ fn shown(figures: &Figures, at: DateTime<Utc>, products: &BTreeMap<ProductId, St
     }
 }
 
-/// Returns what needs the seller's attention: each entry is a text and the path of the page about it.
+/// Returns what needs the seller's attention. Each entry is a text and the path of the page on which the seller can
+/// act.
 async fn attention(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
@@ -131,7 +132,8 @@ fn counted(count: usize, is_more: bool, one: &str, many: &str) -> String {
     }
 }
 
-/// Returns the state of the store, of the mail queue and of the rate limiter: a name, a text, and whether it works.
+/// Returns the state of the store, of the mail queue and of the rate limiter. Each entry is a name, a text, and whether
+/// this part of the service works.
 async fn health(visit: &PageRequest<'_>, seller: &SignedIn) -> Vec<(&'static str, String, bool)> {
     let delivery = visit.delivery;
     let store = delivery.ready().await.is_ok();
@@ -140,7 +142,7 @@ async fn health(visit: &PageRequest<'_>, seller: &SignedIn) -> Vec<(&'static str
     let now = delivery.inner.clock.now();
     let mail = match queued {
         Ok(page) => {
-            // The list is sorted from newest to oldest.
+            // The last message of the page is the oldest, because the list is sorted from newest to oldest.
             let oldest = page.items.last().map(|message| now.signed_duration_since(message.queued_at));
             let is_late = oldest.is_some_and(|age| age > TimeDelta::minutes(10));
             let text = match oldest {

@@ -49,7 +49,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// The values in the form.
+/// The values in the fields of the form, as the seller typed them.
 #[derive(Default)]
 struct Typed {
     id: String,
@@ -64,7 +64,7 @@ struct Typed {
     refs: String,
     is_archived: bool,
     preview: bool,
-    /// The [`digest`] of the product when the form was opened.
+    /// The [`digest`] of the values that the product had when the form was opened.
     seen: String,
 }
 
@@ -118,7 +118,8 @@ impl Typed {
         }
     }
 
-    /// Returns the product that the form describes, with the host application's reference of the previous product.
+    /// Returns the product that the form describes. The host application's reference is not in the form, so it is taken
+    /// from `was`, the product before the change.
     fn facts(&self, was: Option<&Product>) -> Result<NewProduct, Fault> {
         let said =
             |field, called: &'static str| move |expected: Invalid| Fault::new(field, format!("{called} {expected}."));
@@ -154,7 +155,7 @@ impl Typed {
         Ok(facts)
     }
 
-    /// Parses the platforms' names for the product: each line is a platform and a name.
+    /// Parses the names by which commerce platforms call the product. Each line of the field has a platform and a name.
     fn named(&self) -> Result<Refs, Fault> {
         let expected = "Each line must be a platform and its name for the product, such as: stripe plink_1Abc.";
         let lines = self.refs.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -208,8 +209,8 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
     }
 }
 
-/// Saves the values of the form, unless somebody else has changed the product since the form was opened. A product
-/// that already has these values is no conflict.
+/// Saves the values of the form. If somebody else has changed the product since the form was opened, nothing is saved,
+/// and the seller sees an error. There is no error if the product already has the values of the form.
 async fn save(
     visit: &PageRequest<'_>,
     seller: &SignedIn,

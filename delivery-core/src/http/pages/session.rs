@@ -17,9 +17,10 @@ use crate::store::{SignIn, SignInId};
 
 /// The lifetime of a session, in seconds: 12 hours.
 pub(super) const SESSION: i64 = 12 * 60 * 60;
-/// The length of a cookie's random secret, in bytes.
+/// The length of the random secret in a cookie, in bytes.
 const SECRET: usize = 24;
-/// The length of a cookie's MAC, in bytes. Cookies with a wrong MAC are ignored without querying the store.
+/// The length of the message authentication code (MAC) in a cookie, in bytes. It is short, because it only serves to
+/// recognize forged cookies without querying the store.
 const TAG: usize = 8;
 
 pub(in crate::http) struct PageRequest<'c> {
@@ -34,7 +35,7 @@ pub(in crate::http) struct PageRequest<'c> {
 #[derive(Debug)]
 pub(in crate::http) struct SignedIn {
     pub(super) actor: Actor,
-    /// The session; `None` if the host application signs its sellers in.
+    /// The id of the session. `None` if sellers sign in at the host application, not with our sign-in form.
     pub(super) session: Option<SignInId>,
     /// The CSRF token in the forms of this session.
     pub(super) csrf: String,
@@ -45,15 +46,17 @@ pub(in crate::http) struct SignedIn {
 pub(super) enum Cookie {
     /// The secret of a session.
     Session,
-    /// A random secret that binds the sign-in form to the browser before the seller is signed in. It is separate from
-    /// the session cookie: browsers do not send `SameSite=Strict` cookies when a link on another site is followed, and
-    /// showing the sign-in form then must not overwrite the session cookie.
+    /// A random secret that binds the sign-in form to the browser before the seller is signed in. It is not in the
+    /// session cookie, for this reason: when a signed-in seller follows a link from another site, the browser does not
+    /// send the `SameSite=Strict` session cookie. The sign-in form is then shown, and must not overwrite the session
+    /// cookie.
     Form,
 }
 
 impl SignedIn {
-    /// Returns the signed-in seller who sent the request. The request is counted before the seller is looked up. A
-    /// form that another site sent is refused; the CSRF token is [checked](check_csrf) later, after the form was read.
+    /// Returns the signed-in seller who sent the request. The request is counted against the rate limit before the
+    /// seller is looked up. A form that another site sent is refused. This function does not check the CSRF token,
+    /// because the form has not been read yet: [`check_csrf`] does so later.
     pub(super) async fn of(visit: &PageRequest<'_>) -> Result<Self, ApiError> {
         let delivery = visit.delivery;
         let found = match &delivery.inner.tokens {
@@ -79,15 +82,16 @@ impl SignedIn {
         let counted_as = id.as_bytes().iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte));
         admit(visit.delivery, Policy::Desk, Identity::Key(counted_as)).await?;
         let Some(SignIn { actor, token, expires_at, .. }) = sign_ins.signed_in(id).await? else { return Ok(None) };
-        // The session must belong to a token that is still configured: changing a token ends its sessions.
+        // The seller's token must still be the one with which the session was started. So changing a token ends its
+        // sessions.
         let mac = |digest: &[u8; 32]| visit.mac("desk token", digest);
         let holds = tokens.each().any(|(name, digest)| *name == actor && bool::from(mac(digest).ct_eq(&token)));
         let is_over = expires_at <= visit.delivery.inner.clock.now();
         Ok((holds && !is_over).then(|| Self { actor, session: Some(id), csrf: visit.csrf(&secret) }))
     }
 
-    /// Authenticates the seller through the host application. The request is first counted per client address, because
-    /// authentication may be expensive.
+    /// Authenticates the seller through the host application. Before that, the request is counted against the rate
+    /// limit of the client's address, because the authentication may be expensive.
     async fn by_host(visit: &PageRequest<'_>) -> Result<Option<Self>, ApiError> {
         let (delivery, call) = (visit.delivery, visit.call);
         if delivery.inner.seller.is_none() {
@@ -121,16 +125,18 @@ impl PageRequest<'_> {
 
     /// Returns the value of `Set-Cookie` for a cookie that lasts `seconds` seconds.
     pub(super) fn set_cookie(&self, cookie: Cookie, text: &str, seconds: i64) -> String {
-        // Also check `Origin`: behind a proxy that terminates TLS, the base URL may be configured with http.
+        // Also look at `Origin`. Behind a proxy that terminates TLS, the configured base URL may begin with `http`,
+        // although browsers use HTTPS.
         let is_secure = self.is_https() || self.origin().is_some_and(|origin| origin.starts_with("https://"));
         let secure = if is_secure { "; Secure" } else { "" };
         format!("{}={text}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", self.cookie_name(cookie))
     }
 
-    /// Returns the secret of a cookie of the request, if its MAC is valid.
+    /// Returns the secret from the request's cookie of the given kind. Returns `None` if there is no such cookie, or if
+    /// its MAC is wrong.
     pub(super) fn cookie(&self, cookie: Cookie) -> Option<[u8; SECRET]> {
         let name = self.cookie_name(cookie);
-        // Split bytes, not text: cookies of other applications may not be UTF-8.
+        // Split the bytes of the header, because cookies of other applications may not be UTF-8 text.
         let lines = self.call.headers.get_all(header::COOKIE).iter();
         let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
         let mut pairs = pairs.filter_map(|pair| std::str::from_utf8(pair).ok()?.trim().split_once('='));
@@ -150,13 +156,15 @@ impl PageRequest<'_> {
         data_encoding::BASE64URL_NOPAD.encode(&self.mac("desk form", secret))
     }
 
-    /// Refuses requests from other sites: `Origin` must be that of the base URL, or name the host in `Host`.
+    /// Refuses requests from other sites. The host in `Origin` must be the host in `Host`, or `Origin` must be equal to
+    /// the origin of the base URL.
     pub(super) fn check_origin(&self) -> Result<(), ApiError> {
         let origin = self.origin().ok_or(ApiError::Forged)?;
         let ours = &self.delivery.inner.outbox.base_url;
         let ours = ours.strip_suffix(base(self.delivery)).unwrap_or(ours);
         let (scheme, host) = origin.split_once("://").ok_or(ApiError::Forged)?;
-        // If the base URL has this host with https, refuse an http origin: a network attacker can serve such pages.
+        // If the base URL is this host with https, an http origin is refused. An attacker in the network could have
+        // served the page with that origin.
         let is_seen_so = self.is_https() && ours.split_once("://").is_some_and(|(_, ours)| ours == host);
         let is_web = scheme == "https" || scheme == "http" && !is_seen_so;
         let is_host = is_web && Some(host) == self.one(&header::HOST);
@@ -183,8 +191,8 @@ impl PageRequest<'_> {
         self.delivery.inner.keyring.mac(purpose, bytes)
     }
 
-    /// Returns the MAC of a cookie. The kind of the cookie is part of the MAC, so that the form cookie, which
-    /// everybody gets, is not valid as a session cookie.
+    /// Returns the MAC of a cookie. It depends on the kind of the cookie. Otherwise a form cookie, which everybody
+    /// gets, would be valid as a session cookie.
     fn tag(&self, cookie: Cookie, secret: &[u8]) -> [u8; TAG] {
         let purpose = match cookie {
             Cookie::Session => "desk session cookie",
@@ -209,13 +217,13 @@ impl PageRequest<'_> {
     }
 }
 
-/// Refuses a form without the CSRF token of this session.
+/// Refuses a form if its field `csrf` is not `csrf`, the CSRF token of the session.
 pub(super) fn check_csrf(form: &Form, csrf: &str) -> Result<(), ApiError> {
     let is_ours = bool::from(form.text("csrf").as_bytes().ct_eq(csrf.as_bytes()));
     if is_ours { Ok(()) } else { Err(ApiError::Forged) }
 }
 
-/// Returns the path of the base URL, under which the pages are mounted.
+/// Returns the path of the configured base URL, such as `/shop`, or "". The pages are mounted below this path.
 pub(super) fn base(delivery: &Delivery) -> &str {
     let url = &delivery.inner.outbox.base_url;
     let after = url.split_once("://").map_or("", |(_, after)| after);

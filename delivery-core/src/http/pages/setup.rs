@@ -37,14 +37,15 @@ async fn page(
     visit.page("setup.html", context! { platforms, sender, email, ..said(fault, desk(visit, seller, "/desk/setup")) })
 }
 
-/// Returns each platform with the webhook address to configure there, and the time of its last event.
+/// Returns the commerce platforms. Each has the webhook address that the seller must configure at the platform, and the
+/// time of the last event that came from it.
 async fn platforms(visit: &PageRequest<'_>) -> Result<Vec<Value>, ApiError> {
     use super::shown::time;
     use crate::http::PlatformPath;
     use crate::ledger::{EventOutcome, InboxEvent};
     use crate::store::{InboxQuery, StoreError};
 
-    /// The maximum number of events that are searched for the last one of each platform.
+    /// The maximum number of events that are read to find the last event of each platform.
     const NEWEST: usize = 1_000;
 
     let inner = &visit.delivery.inner;

@@ -1,4 +1,4 @@
-//! Template values for what pages show.
+//! Conversion of keys, messages, times and other things that pages show into values for the templates.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::product::ProductId;
 use crate::store::{AuditEntry, MessageState, StoredMessage, Subscribed};
 use crate::terms::NEVER;
 
-/// The maximum number of rows of a page of a list.
+/// The maximum number of rows that a list shows at once. The list links to the further rows.
 pub(super) const PAGE: usize = 50;
 
 /// The number of days plotted on the overview.
@@ -32,7 +32,8 @@ const NAV: &[(&str, &str)] = &[
     ("/desk/setup", "Setup"),
 ];
 
-/// Returns the values of every page of the desk: the signed-in seller, the navigation, and a confirmation message.
+/// Returns the values that every page of the desk needs: the signed-in seller, the navigation, and a confirmation
+/// message. `here` is the path of the page.
 pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Value {
     let done = query::parameter(visit.call, "done").ok().flatten();
     // Show only messages from a fixed list, so that a crafted link cannot put text into the page.
@@ -45,7 +46,8 @@ pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Va
     }
 }
 
-/// Confirmation messages, by the `done` parameter of the URL.
+/// The confirmation messages that the desk shows after a form was handled. The first text is the value of the `done`
+/// parameter in the URL.
 const DONE: &[(&str, &str)] = &[
     ("revoked", "The key is revoked."),
     ("restored", "The key can be used again."),
@@ -61,12 +63,13 @@ const DONE: &[(&str, &str)] = &[
     ("erased", "The person is forgotten."),
 ];
 
-/// The placeholder for the HTML of a product's content. Other values cannot contain it: templates escape `<`.
+/// The placeholder in a template for the HTML of a product's content. No template value can be mistaken for it, because
+/// templates escape `<` in values.
 pub(super) const CONTENT: &str = "<!--content-->";
-/// The placeholder for the source of a product's content.
+/// The placeholder in a template for the source text of a product's content.
 pub(super) const SOURCE: &str = "<!--source-->";
 
-/// Renders Markdown that a seller has typed as HTML.
+/// Converts Markdown that a seller has typed to HTML.
 pub(super) async fn preview(delivery: &Delivery, markdown: &str) -> Result<Value, ApiError> {
     let html = delivery.inner.shelf.preview(markdown.to_owned()).await;
     html.map(Value::from_safe_string).ok_or_else(|| Reply::panicked().into())
@@ -88,12 +91,12 @@ pub(super) fn time(at: DateTime<Utc>) -> Value {
     context! { iso => timestamp(crate::clock::whole_seconds(at)), text }
 }
 
-/// Returns the expiry of a key; none for a key that never expires.
+/// Returns the time when a key expires, or the template's `none` for a key that never expires.
 pub(super) fn end(at: DateTime<Utc>) -> Value {
     if at < NEVER { time(at) } else { Value::from(()) }
 }
 
-/// Returns the name of a status for people.
+/// Returns how pages call a status.
 pub(super) fn status(status: Status) -> &'static str {
     match status {
         Status::Exhausted => "used up",
@@ -107,7 +110,8 @@ pub(super) async fn names(delivery: &Delivery) -> Result<BTreeMap<ProductId, Str
     Ok(listed.iter().map(|product| (product.id, product.name.clone())).collect())
 }
 
-/// Returns the names of archived products that have keys. Empty until the figures have been counted.
+/// Returns the names of archived products that have keys. The keys are taken from the figures of the overview. The
+/// result is empty until these have been counted for the first time.
 pub(super) async fn archived(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, ApiError> {
     let Recent::Known(_, figures) = delivery.recent_figures(DAYS).await else { return Ok(BTreeMap::new()) };
     let (listed, mut archived) = (delivery.products().await?, BTreeMap::new());
@@ -130,12 +134,12 @@ pub(super) async fn all_names(delivery: &Delivery) -> Result<BTreeMap<ProductId,
     Ok(all)
 }
 
-/// Returns the options of a select element for products.
+/// Returns the options of a select element that lists products: the value and the label of each.
 pub(super) fn choices(names: &BTreeMap<ProductId, String>) -> Vec<(String, String)> {
     names.iter().map(|(id, name)| (id.to_string(), format!("{name} ({id})"))).collect()
 }
 
-/// Returns the values of a key, for a list and for its own page.
+/// Returns the template values of a key, which the list of keys and the key's own page show.
 pub(super) fn key(key: &Key, now: DateTime<Utc>, names: &BTreeMap<ProductId, String>) -> Value {
     let (granted, state) = (key.granted(), key.state());
     let uses = match key.limit().as_count() {
@@ -161,7 +165,7 @@ pub(super) fn key(key: &Key, now: DateTime<Utc>, names: &BTreeMap<ProductId, Str
     }
 }
 
-/// Returns the values of the subscription that renews a key.
+/// Returns the template values of the subscription whose payments extend a key.
 pub(super) fn subscription(subscribed: &Subscribed) -> Value {
     context! { name => subscribed.subscription.as_str(), paid_until => subscribed.paid_until.map(time) }
 }
@@ -196,7 +200,8 @@ pub(super) fn entry(entry: &AuditEntry) -> Value {
     }
 }
 
-/// Returns the URL of the next page: `path` with the filters and the next `before`.
+/// Returns the URL of the next page of a list: `path` with the filters and `before`, which says where that page begins.
+/// Returns `None` if there is no next page.
 pub(super) fn next(path: &str, filters: &[(&str, &str)], before: Option<String>) -> Option<String> {
     let before = before?;
     let mut query = url::form_urlencoded::Serializer::new(String::new());

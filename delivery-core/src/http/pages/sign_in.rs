@@ -12,7 +12,7 @@ use crate::http::limits::{admit, client};
 use crate::limit::Policy;
 use crate::store::SignIn;
 
-/// How long the sign-in form can be submitted after it was loaded, in seconds.
+/// How long the sign-in form can be submitted after it was loaded, in seconds: one hour.
 const FORM: i64 = 60 * 60;
 
 pub(super) fn sign_in(visit: PageRequest<'_>) -> Answering<'_> {
@@ -27,7 +27,8 @@ async fn asked(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
 }
 
 fn form(visit: &PageRequest<'_>, fault: Option<&str>) -> Result<Reply, ApiError> {
-    // Reuse the secret, so that a form that is open in another tab stays valid. The cookie lasts an hour from now.
+    // Reuse the secret in the browser's cookie, so that a sign-in form in another tab stays valid. The cookie is set
+    // again, so that it lasts an hour from now.
     let (secret, text) = match visit.cookie(Cookie::Form) {
         Some(secret) => (secret, visit.cookie_text(Cookie::Form, &secret)),
         None => visit.new_secret(Cookie::Form),
@@ -41,8 +42,8 @@ async fn submitted(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
     visit.check_origin()?;
     let secret = visit.cookie(Cookie::Form).ok_or(ApiError::Forged)?;
     check_csrf(form_sent, &visit.csrf(&secret))?;
-    // Count attempts only after the CSRF check: forged forms that another site makes the seller's browser send must
-    // not use up the seller's quota.
+    // Count the attempt only after the CSRF check. Another site can make the seller's browser send forged forms, and
+    // they must not use up the seller's quota.
     admit(delivery, Policy::Admin, client(delivery, visit.call)).await?;
     let (Some(tokens), Some(sign_ins)) = (&delivery.inner.tokens, delivery.inner.ledger.office()) else {
         return Err(ApiError::NOT_FOUND);
@@ -60,7 +61,7 @@ async fn submitted(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
         let page = form(visit, Some("This token is not right."))?;
         return Ok(page.with_code(::http::StatusCode::UNAUTHORIZED));
     };
-    // End the browser's previous session.
+    // End the previous session of this browser, if it has one.
     if let Some(before) = visit.cookie(Cookie::Session) {
         sign_ins.sign_out(visit.session_id(&before)).await?;
     }

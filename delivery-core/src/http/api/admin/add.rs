@@ -1,4 +1,4 @@
-//! The seller adds a product, a key or a post: `POST /api/admin/…`.
+//! The endpoints with which the seller adds a product, a key or a post: `POST /api/admin/…`.
 
 use std::time::Duration;
 
@@ -30,11 +30,12 @@ use crate::{
     product::{RefName, Refs},
 };
 
-/// The common part of the rows of the seller's commands.
+/// The values that the table rows of the seller's commands have in common. A command is an endpoint that changes
+/// something.
 pub(in crate::http) const SELLER: Row = Row {
     path: "",
     verb: Verb::Post,
-    // Sellers may have slow connections.
+    // 30 seconds, because a body may have 2 MiB and the seller's connection may be slow.
     body: BodyRule::Json { limit: 2 << 20, deadline: Duration::from_secs(30) },
     limit: Some(Policy::Admin),
     handler: Handler::Seller(|_, _, _| Box::pin(async { Err(ApiError::NOT_FOUND) })),
@@ -165,7 +166,8 @@ async fn add_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Re
     Ok(Reply::json(&wire::PostAdded::of(&added)))
 }
 
-/// Converts an error of saving a product. Of the values that the API sets, only `refs` must be unique among products.
+/// Converts an error of saving a product. If the store refuses a product with `refs`, then another product has one of
+/// these names, because `refs` is the only value from the API that must be unique among products.
 pub(super) fn taken(error: StoreError, has_names: bool) -> ApiError {
     match error {
         StoreError::Refused { .. } if has_names => {
@@ -175,7 +177,7 @@ pub(super) fn taken(error: StoreError, has_names: bool) -> ApiError {
     }
 }
 
-/// Returns the platforms' names for a product, such as `{"stripe": ["plink_1"]}`.
+/// Returns the field `refs`: the names by which commerce platforms call a product, such as `{"stripe": ["plink_1"]}`.
 pub(in crate::http) fn refs_of(delivery: &Delivery, fields: &Fields<'_>) -> Result<Option<Refs>, Fault> {
     const EXPECTED: Invalid = Invalid::expected(
         "must be an object of lists of names, each of 1 to 255 characters without control characters",
@@ -193,14 +195,15 @@ pub(in crate::http) fn refs_of(delivery: &Delivery, fields: &Fields<'_>) -> Resu
     Refs::new(names).map(Some).map_err(|expected| Fault::malformed(REFS.name, expected))
 }
 
-/// Returns a platform by its name; `None` unless the crate or the host application supports it.
+/// Returns the platform with this name. Returns `None` if neither this crate nor the host application supports such a
+/// platform.
 pub(in crate::http) fn platform_named(delivery: &Delivery, name: &str) -> Option<Source> {
     let is_known = PlatformPath::BUILT_IN.iter().any(|known| known.name() == name)
         || delivery.inner.platforms.named(name).is_some();
     name.parse().ok().filter(|_| is_known)
 }
 
-/// An object of string lists without duplicate names.
+/// A JSON object whose values are lists of strings. It is an error if a name occurs twice in the object.
 struct Strict(std::collections::BTreeMap<String, Vec<String>>);
 
 impl<'de> serde::Deserialize<'de> for Strict {
@@ -236,13 +239,15 @@ pub(in crate::http) fn terms(fields: &Fields<'_>) -> Result<OwnTerms, Fault> {
     })
 }
 
-/// Returns an RFC 3339 timestamp in whole seconds, from 1970 to 9999.
+/// Returns the time in a field, which must be an RFC 3339 timestamp from 1970 to 9999. The time is cut to whole
+/// seconds. Returns `None` if the field is absent or empty.
 pub(in crate::http) fn timestamp_of(fields: &Fields<'_>, field: Field) -> Result<Option<DateTime<Utc>>, Fault> {
     const EXPECTED: Invalid =
         Invalid::expected("must be an RFC 3339 timestamp from 1970 to 9999, such as 2026-11-21T10:00:00Z");
     let Some(text) = fields.text_of(field)? else { return Ok(None) };
     let at = DateTime::parse_from_rfc3339(&text).map_err(|_| Fault::malformed(field.name, EXPECTED))?.to_utc();
-    // Drops fractions of a second, and a leap second, so that this reply and the list show the same time.
+    // Drop the fraction of a second, and a leap second. Otherwise this reply and a later list could show different
+    // times.
     let at = at.with_nanosecond(0).unwrap_or(at);
     let writable = (DateTime::UNIX_EPOCH..=crate::terms::NEVER).contains(&at);
     writable.then_some(Some(at)).ok_or_else(|| Fault::malformed(field.name, EXPECTED))

@@ -1,4 +1,4 @@
-//! Changing products and posts.
+//! The endpoints with which the seller changes, archives or deletes products and posts.
 
 use super::add::{refs_of, taken, terms, timestamp_of};
 use super::{COMMAND, done};
@@ -99,7 +99,7 @@ pub(in crate::http) static DELETE_POST: Row = Row {
 async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let checked = |field: Field| move |expected: Invalid| Fault::malformed(field.name, expected);
     let id = fields.integer(NUMBER, ProductId::new)?.ok_or_else(|| Fault::missing(NUMBER.name))?;
-    // Answer 404 for an unknown product before reporting invalid fields.
+    // Look for the product first, so that an unknown product is answered 404 even if other fields are invalid.
     delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
     let refs = refs_of(delivery, &fields)?;
     let revise = |product: &Product| -> Result<_, Fault> {
@@ -107,7 +107,7 @@ async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>)
         if let Some(name) = fields.text_of(NAME)? {
             facts = facts.name(name).map_err(checked(NAME))?;
         }
-        // An empty description is allowed.
+        // Unlike most fields, a description may be changed to "".
         if let Some(description) = fields.given_text(DESCRIPTION)? {
             facts = facts.description(description).map_err(checked(DESCRIPTION))?;
         }

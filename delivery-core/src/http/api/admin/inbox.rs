@@ -1,4 +1,5 @@
-//! Events of commerce platforms: listing them with their outcomes, applying them again, and dismissing them.
+//! The endpoints for the events of commerce platforms. The seller can list the events with their outcomes, apply an
+//! event again, and dismiss events.
 
 use super::add::platform_named;
 use super::{COMMAND, LIST, before, done, explained, number, page_size, parsed, wire};

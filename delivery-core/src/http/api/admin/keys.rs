@@ -1,4 +1,4 @@
-//! Finding, revoking and correcting keys.
+//! The endpoints with which the seller finds, revokes and corrects keys.
 
 use chrono::{DateTime, Utc};
 
@@ -21,10 +21,10 @@ use crate::store::{AuditQuery, KeyQuery, MessageQuery, Page, StoreError};
 use crate::terms::{UseLimit, Uses, Validity};
 use crate::text::Invalid;
 
-/// The maximum number of uses, of messages and of audit entries in a key's history.
+/// The maximum number of entries in each part of a key's history: uses, messages and audit entries.
 const NEWEST: usize = 50;
 
-/// The body of commands about one key.
+/// The request body of commands that need only the id of a key.
 const THE_KEY: Body = Body {
     name: "TheKey",
     about: "A key.",
@@ -205,7 +205,8 @@ async fn key(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, 
     Ok(Reply::json(&wire::KeyHistory::of((&key, subscribed.as_ref()), now, history)))
 }
 
-/// Returns the items of a page; none if the store does not keep these records.
+/// Returns the items of a page. If the store does not keep such records, returns no items instead of the error
+/// [`StoreError::Unsupported`].
 fn or_none<T, N>(found: Result<Page<T, N>, StoreError>) -> Result<Vec<T>, StoreError> {
     match found {
         Ok(page) => Ok(page.items),

@@ -19,15 +19,16 @@ use crate::key::Refusal;
 use crate::limit::Policy;
 use crate::text::Invalid;
 
-/// The default number of items of a page.
+/// The number of items that a list returns at once if the call has no `limit`.
 const PAGE: usize = 50;
-/// The maximum number of items of a page.
+/// The maximum number of items that a list returns at once. A larger `limit` counts as this number.
 const MOST: i64 = 100;
 
-/// The common part of the rows of commands.
+/// The values that the table rows of the seller's commands have in common. A command is an endpoint that changes
+/// something.
 const COMMAND: Row = add::SELLER;
 
-/// The common part of the rows of lists.
+/// The values that the table rows of the seller's lists have in common.
 const LIST: Row = Row {
     path: "",
     verb: Verb::Get,
@@ -46,24 +47,27 @@ const LIST: Row = Row {
     openapi: Docs { tag: "seller", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
 };
 
-/// Returns the reply to a command: that it was done, or that there is nothing of this id.
+/// Returns the reply to a command. It says that the command was done, or it is a 404 if there is no record with the
+/// given id.
 fn done(is_found: bool) -> Result<Reply, ApiError> {
     if is_found { Ok(Reply::json(&wire::Done::new())) } else { Err(ApiError::NOT_FOUND) }
 }
 
-/// Returns a query parameter parsed as `T`.
+/// Returns a query parameter parsed as `T`. Returns `None` if the parameter is absent or empty.
 fn parsed<T: std::str::FromStr<Err = Invalid>>(call: &Call, name: &str) -> Result<Option<T>, Fault> {
     let Some(text) = query::parameter(call, name)? else { return Ok(None) };
     text.parse().map(Some).map_err(|expected| Fault::malformed(name, expected))
 }
 
-/// Returns the parameter `limit`, from 1 to 100. Larger values count as 100.
+/// Returns the parameter `limit`: how many items the list returns at once. It must be at least 1. Values above 100
+/// count as 100, and without the parameter it is 50.
 fn page_size(call: &Call) -> Result<usize, Fault> {
     let Some(text) = query::parameter(call, "limit")? else { return Ok(PAGE) };
     query::at_least_one("limit", &text, MOST)
 }
 
-/// Returns the parameter `before` of lists that are paged by row number. Callers treat it as opaque.
+/// Returns the parameter `before` of a list: the row number before which the page begins. Callers take it from the
+/// previous page, and need not know what it means.
 fn before(call: &Call) -> Result<Option<i64>, Fault> {
     let Some(text) = query::parameter(call, "before")? else { return Ok(None) };
     integer("before", &text, Ok).map(Some).map_err(|_| Fault::malformed("before", MADE_UP))
@@ -71,12 +75,12 @@ fn before(call: &Call) -> Result<Option<i64>, Fault> {
 
 const MADE_UP: Invalid = Invalid::expected("must be what next said");
 
-/// Parses the id of a row whose id is its row number.
+/// Parses the id of a record that is identified by its row number, such as a message.
 fn number(text: &str) -> Result<i64, Fault> {
     integer("id", text, Ok).map_err(|_| Fault::malformed(ROW_ID.name, Invalid::expected("must be an id from a list")))
 }
 
-/// Converts an error for the seller, who is told details that a buyer is not.
+/// Converts an error into a reply for the seller. The reply explains details that a reply to a buyer does not reveal.
 fn explained(error: Error) -> ApiError {
     let refused = |message: &'static str| Fault::invalid(message).into();
     match error {

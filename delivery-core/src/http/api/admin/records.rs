@@ -1,4 +1,4 @@
-//! Messages, the audit log, figures, and erasing a customer.
+//! The seller's endpoints for messages, for the audit log, for daily figures, and for erasing a customer.
 
 use super::{COMMAND, LIST, before, done, number, page_size, parsed, wire};
 use crate::delivery::Delivery;
@@ -14,7 +14,7 @@ use crate::ledger::MessageNumber;
 use crate::store::{AuditQuery, MessageQuery};
 use crate::text::Invalid;
 
-/// The default number of days of figures, and the maximum.
+/// The number of days for which figures are returned if the call does not say. `MOST_DAYS` is the maximum.
 const DAYS: u32 = 30;
 const MOST_DAYS: u32 = 365;
 
@@ -106,7 +106,8 @@ async fn retry(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Resul
     if desk.retry_message(message).await? {
         return done(true);
     }
-    // Nothing was queued: the message is not in the state failed, or does not exist. Find out which.
+    // No message was queued. Either there is no such message, which is answered 404, or it has not failed, so there is
+    // nothing to do. Look for it to find out.
     let before = message.get().checked_add(1).map(MessageNumber::new);
     let found = desk.messages(&MessageQuery { before, limit: 1, ..MessageQuery::default() }).await?.items;
     done(found.iter().any(|found| found.message == message))

@@ -1,4 +1,4 @@
-//! The JSON of the seller's endpoints: keys and their history.
+//! The types of replies to the seller that are about keys and their history. They are serialized as JSON.
 
 mod records;
 

@@ -1,4 +1,5 @@
-//! The JSON of messages, audit entries, figures and platform events.
+//! The types of replies to the seller that are about messages, audit entries, figures and platform events. They are
+//! serialized as JSON.
 
 use chrono::{NaiveDate, TimeDelta};
 use serde::Serialize;
