@@ -166,7 +166,11 @@ async fn supervise<F: Future<Output = ()> + Send + 'static>(
     run: impl Fn(watch::Receiver<bool>) -> F,
 ) {
     while let Err(error) = tokio::spawn(run(stop.clone())).await {
-        tracing::error!(error = why(&error), worker, "a worker panicked and starts again");
+        tracing::error!(
+            error = why(&error),
+            worker,
+            "a worker panicked and starts again; what it held is due again once its leases are over"
+        );
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }

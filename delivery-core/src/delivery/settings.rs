@@ -131,9 +131,9 @@ impl Options {
     ///
     /// [`SettingError`] names the first setting that is invalid.
     pub fn read(setting: impl Fn(&'static str) -> Option<String>) -> Result<Self, SettingError> {
-        let mut options = Self { platforms: PlatformSettings::read(&setting)?, ..Self::default() };
+        let mut options = Self::default();
         read_rows(OPTIONS, &mut options, &setting)?;
-        Ok(options)
+        Ok(Self { platforms: PlatformSettings::read(setting)?, ..options })
     }
 }
 

@@ -23,8 +23,8 @@ pub(super) const NO_ADDRESS: &str = "it has no e-mail address that a key can be 
 /// The maximum number of characters that the seller sees of a platform's name for a product.
 const SHOWN: usize = 80;
 
-/// What was bought, according to an event of a platform. The event is either a charge, or a statement about a
-/// subscription, for subscriptions whose charges name no product.
+/// What was bought, according to an event of a platform. The event is a charge or a statement about a subscription.
+/// Statements are needed because the charges of some subscriptions name no product.
 pub(super) struct Buying<'e> {
     pub(super) lines: &'e [Line],
     pub(super) buyer: &'e Buyer,

@@ -52,7 +52,11 @@ impl<'de> Deserialize<'de> for Value {
         };
         match Json::deserialize(deserializer)? {
             Json::String(text) => Ok(Self::Text(text)),
-            Json::Number(number) => Ok(Self::Bare(number.to_string())),
+            // A whole number may be written as 7.0.
+            Json::Number(number) => Ok(Self::Bare(match number.as_f64().filter(|_| number.is_f64()) {
+                Some(float) => float.to_string(),
+                None => number.to_string(),
+            })),
             Json::Bool(flag) => Ok(Self::Bare(flag.to_string())),
             Json::Array(list) => list.into_iter().map(text).collect::<Result<_, _>>().map(Self::List),
             Json::Null | Json::Object(_) => {
@@ -89,7 +93,7 @@ mod tests {
         let read = settings(json!({
             "trusted_proxies": ["10.0.0.0/8", "192.0.2.1"], "limit_admin": 3, "limit_product": "7", "key_uses": -1,
             "key_days": 30, "base_url": "https://shop.example/api", "mail_from": "",
-            "language": "de-AT", "expiry_notice_days": 0, "limit_resend": 2, "limit_desk": 9,
+            "language": "de-AT", "expiry_notice_days": 0, "limit_resend": 2.0, "limit_desk": 9,
         }))
         .unwrap();
         let Options { sender, base_url, language, expiry_notice, trusted_proxies, quotas, terms, .. } = read.options;
