@@ -1,6 +1,6 @@
 //! The look of the pages: the shop's name and colour, the templates, the stylesheet and the buyer's script.
 //!
-//! This module only renders values as text; [`http`](crate::http) decides what is shown to whom.
+//! This module only renders values as text. The module [`http`](crate::http) decides what is shown to whom.
 
 mod bounds;
 mod colour;
@@ -70,20 +70,21 @@ impl Look {
         Self { support: Some(email), ..self }
     }
 
-    /// Enables or disables the seller's desk at `/desk`; enabled by default.
+    /// Enables or disables the seller's pages at `/desk`. They are enabled by default.
     #[must_use]
     pub fn desk(self, desk: bool) -> Self {
         Self { desk, ..self }
     }
 
-    /// Enables or disables the buyer's page at `/key`; enabled by default. E-mails have a button that opens it.
+    /// Enables or disables the buyer's page at `/key`. It is enabled by default. E-mails to buyers then have a button
+    /// that opens the page.
     #[must_use]
     pub fn buyer(self, buyer: bool) -> Self {
         Self { buyer, ..self }
     }
 
-    /// Sets the path or URL of the host application's own sign-in page, to which the desk links for sellers who are
-    /// not signed in. Used only with [`Builder::seller`](crate::delivery::Builder::seller).
+    /// Sets the path or URL of the host application's own sign-in page. The desk shows a link to this page if the
+    /// seller is not signed in. The link is shown only with [`Builder::seller`](crate::delivery::Builder::seller).
     #[must_use]
     pub fn sign_in_at(self, address: impl Into<String>) -> Self {
         Self { sign_in: Some(address.into()), ..self }
@@ -127,10 +128,12 @@ impl Look {
         self.replacing(templates)
     }
 
-    /// Adds templates in the language of [minijinja](https://docs.rs/minijinja). A template with the name of a
-    /// built-in one replaces it. The built-in templates are in the folder `src/look/templates` of this crate; all
-    /// pages extend `_layout.html`. This method parses the templates, but does not render them: a page whose template
-    /// uses an undefined variable answers 500.
+    /// Adds templates in the language of [minijinja](https://docs.rs/minijinja). A template with the name of a built-in
+    /// one replaces the built-in one. The built-in templates are in the folder `src/look/templates` of this crate. All
+    /// pages extend `_layout.html`.
+    ///
+    /// This method parses the templates, but does not render them. So it does not notice a template that uses an
+    /// undefined variable: the page then answers 500.
     ///
     /// # Errors
     ///
@@ -160,13 +163,13 @@ impl Look {
         self.environment.get_template(template)?.render(context! { shop, base, style, script, ..values })
     }
 
-    /// Returns the stylesheet with the shop's colour.
+    /// Returns the stylesheet, which begins with the shop's colour.
     pub(crate) fn style(&self) -> Bytes {
         Bytes::from(format!("{}{STYLE}", self.colour.as_css()))
     }
 
-    /// Returns the path of the stylesheet, with a hash of its content in the query, so that browsers can cache it for
-    /// ever.
+    /// Returns the path of the stylesheet, with a hash of its content in the query. A changed stylesheet has another
+    /// path, so browsers can cache it for ever.
     fn style_path(&self) -> String {
         let digest = Sha256::digest(self.style());
         let version: String = data_encoding::HEXLOWER.encode(&digest).chars().take(12).collect();
@@ -174,24 +177,25 @@ impl Look {
     }
 }
 
-/// Returns the script for templates, which insert it without escaping.
+/// Returns the buyer's script as a value that templates insert without escaping.
 fn script_source() -> Value {
     Value::from_safe_string(SCRIPT.to_owned())
 }
 
-/// Returns the hash by which the content security policy allows the script, and no other.
+/// Returns the hash of the buyer's script for the content security policy, so that browsers run this script and no
+/// other.
 pub(crate) fn script_hash() -> String {
     format!("'sha256-{}'", data_encoding::BASE64.encode(&Sha256::digest(SCRIPT)))
 }
 
 impl Default for Look {
     fn default() -> Self {
-        // Compiled once, because a program may build many services.
+        // The built-in templates are parsed only once, because a program may build many services.
         static BUILT_IN: LazyLock<Arc<Environment<'static>>> = LazyLock::new(|| {
             let mut environment = Environment::new();
             environment.set_undefined_behavior(UndefinedBehavior::Strict);
             for (name, source) in ours::ALL {
-                // Cannot fail: a test compiles each of these templates.
+                // This cannot fail, because a test parses each of these templates.
                 let _ = environment.add_template(name, source);
             }
             Arc::new(environment)

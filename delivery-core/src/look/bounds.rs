@@ -2,19 +2,21 @@
 
 use pulldown_cmark::{CowStr, Event};
 
-/// The maximum nesting depth of elements such as quotes and lists. Text of deeper elements is shown at this depth. The
-/// time to clean and to display HTML grows with its size times its depth.
+/// The maximum nesting depth of elements such as quotes and lists. The text of deeper elements is shown at this depth.
+/// There is a maximum, because the time to clean and to display HTML grows with its size times its depth.
 const DEEPEST: usize = 24;
 
-/// The maximum number of elements of one content. The rest of the content is shown without formatting. A book of 1 MiB
-/// has about twenty thousand elements; a table of that size has half a million, and cleaning it takes 130 MB.
+/// The maximum number of elements in the content of one product or post. The content after them is shown without
+/// formatting. A book of 1 MiB has about twenty thousand elements. A table of that size has half a million, and
+/// cleaning it would take 130 MB of memory.
 const MOST: usize = 50_000;
 
-/// Removes elements beyond the limits on number and depth, but keeps the text in them.
+/// A filter for Markdown events that removes elements beyond the maximum number and depth, but keeps the text in them.
 #[derive(Default)]
 pub(super) struct Bounds {
     begun: usize,
-    /// The number of open elements that were admitted, and of open elements that were removed.
+    /// The number of open elements that were kept. An element is open between its start and its end. `left_out` is the
+    /// number of open elements that were removed.
     inside: usize,
     left_out: usize,
 }
@@ -31,10 +33,12 @@ impl Bounds {
                 self.begun += 1;
                 self.inside += 1;
             }
-            // Removed elements are inside the admitted ones, so this is the end of a removed one.
+            // This is the end of a removed element. While a removed element is open, all elements that start inside it
+            // are removed too, so no other element can end.
             Event::End(_) if self.left_out > 0 => {
                 self.left_out -= 1;
-                // Keep the words of adjacent cells or paragraphs apart.
+                // A space, so that the last word of this cell or paragraph does not run into the first word of the
+                // next.
                 return Some(Event::Text(CowStr::Borrowed(" ")));
             }
             Event::End(_) => self.inside = self.inside.saturating_sub(1),
@@ -47,11 +51,11 @@ impl Bounds {
     }
 }
 
-/// The maximum length of text without an element in it, and of the URL and the title of a link, in bytes. html5ever
-/// 0.40 takes time quadratic in this length: minutes for 1 MiB of `&`.
+/// The maximum length, in bytes, of a text that no element interrupts. It is also the maximum length of a link's URL
+/// and of its title. The time that html5ever 0.40 takes is quadratic in this length: minutes for 1 MiB of `&`.
 pub(super) const RUN: usize = 8 << 10;
 
-/// Breaks text that is longer than [`RUN`] into lines.
+/// A filter for Markdown events that breaks a text into lines if it is longer than [`RUN`].
 #[derive(Default)]
 pub(super) struct Runs {
     /// The length of the text since the last element, in bytes.
@@ -62,7 +66,8 @@ impl Runs {
     pub(super) fn cut<'m>(&mut self, event: Event<'m>) -> Vec<Event<'m>> {
         match event {
             Event::Text(text) => self.lines(text, Event::Text),
-            // Inline code is an element, and each of its lines becomes one too, so its length is counted separately.
+            // Inline code is an element of its own, so the length of the text before it does not matter. If it is too
+            // long, it is also broken into lines, each of which becomes an element.
             Event::Code(text) => {
                 self.length = 0;
                 Self::default().lines(text, Event::Code)

@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use crate::text::Invalid;
 
-/// The minimum contrast ratio of text, by WCAG 2.2, success criterion 1.4.3.
+/// The minimum contrast ratio between text and its background, by WCAG 2.2, success criterion 1.4.3.
 const READABLE: f64 = 4.5;
-/// The darker background of light pages, and the lighter background of dark pages, as in the stylesheet.
+/// The backgrounds on which a link has the least contrast: on light pages, the darker of their two backgrounds, and on
+/// dark pages, the lighter. They must be the same as in the stylesheet.
 const LIGHT: [u8; 3] = [0xf5, 0xf6, 0xf8];
 const DARK: [u8; 3] = [0x1f, 0x24, 0x2c];
 
@@ -16,8 +17,8 @@ const DARK: [u8; 3] = [0x1f, 0x24, 0x2c];
 pub struct Colour([u8; 3]);
 
 impl Colour {
-    /// Returns the variables of the stylesheet: the colours of links and buttons, and of the text on a button, for
-    /// light and for dark pages.
+    /// Returns the CSS that defines the variables of the stylesheet. These are the colour of links and buttons and the
+    /// colour of the text on a button, each for light and for dark pages.
     pub(super) fn as_css(self) -> String {
         let (light, dark) = (self.readable(LIGHT, [0; 3]), self.readable(DARK, [0xff; 3]));
         format!(
@@ -27,7 +28,8 @@ impl Colour {
         )
     }
 
-    /// Returns the colour, mixed with as little of `towards` as makes it readable on `background`.
+    /// Returns a shade of this colour that is readable on `background`. The colour is mixed with `towards`, but only as
+    /// much as necessary.
     fn readable(self, background: [u8; 3], towards: [u8; 3]) -> Self {
         let shade = |step: u16| {
             let mix = |from: u8, to: u8| {

@@ -6,9 +6,11 @@ use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, Optio
 
 use super::bounds::{Bounds, RUN, Runs};
 
-/// Renders the content of a product or a post as HTML. Raw HTML, including scripts, is shown as text. Images become
-/// links, because pages load nothing from other sites. Headings start at the second level, below the page's own
-/// heading, and skip no level.
+/// Renders the content of a product or a post as HTML that is safe to show.
+///
+/// - Raw HTML in the content, such as a script, is shown as text.
+/// - Images become links, because pages load nothing from other sites.
+/// - Headings start at the second level, below the page's own heading, and skip no level.
 pub(crate) fn rendered(markdown: &str) -> String {
     let tags: HashSet<&str> = [
         "a",
@@ -49,8 +51,8 @@ pub(crate) fn rendered(markdown: &str) -> String {
         .to_string()
 }
 
-/// Renders Markdown as HTML that still has to be cleaned. Its depth, the number of its elements, and the length of
-/// each text and attribute are bounded.
+/// Renders Markdown as HTML that still has to be cleaned. The HTML is quick to clean, because it has limits: on the
+/// nesting depth, on the number of elements, and on the length of each text and attribute.
 pub(super) fn written(markdown: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
     let mut written = String::with_capacity(markdown.len() * 3 / 2);
@@ -63,11 +65,12 @@ pub(super) fn written(markdown: &str) -> String {
     written
 }
 
-/// Converts Markdown events into events that a page may contain.
+/// A filter that converts the events of the Markdown parser into events that a page may contain.
 struct Tamer<'m> {
-    /// The level of the last heading; at first 1, the level of the page's own heading.
+    /// The level of the last heading. Before the first heading, this is 1, the level of the page's own heading.
     level: HeadingLevel,
-    /// The URLs of the open links and images. Only the text of an image inside a link is kept: links cannot be nested.
+    /// The URLs of the links and images that have started and not ended yet. Only the outermost becomes a link in the
+    /// HTML. Of an image inside a link, only the text is kept, because links cannot be nested.
     open: Vec<CowStr<'m>>,
     /// Whether the outermost link has any text so far.
     has_text: bool,
@@ -100,7 +103,7 @@ impl<'m> Tamer<'m> {
             Event::End(TagEnd::Link | TagEnd::Image) => {
                 let closed = self.open.pop();
                 if self.open.is_empty() {
-                    // A link without text would be invisible, so its URL is shown.
+                    // A link without text would be invisible, so its URL is shown as its text.
                     before = closed.filter(|_| !self.has_text).map(Event::Text);
                     after = Some(Event::End(TagEnd::Link));
                 }

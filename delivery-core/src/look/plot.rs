@@ -1,15 +1,17 @@
-//! A bar chart of a count for each day, as SVG without a script.
+//! A bar chart of daily counts, as SVG without a script.
 
 use std::fmt::Write;
 
 const WIDTH: usize = 600;
 const HEIGHT: usize = 120;
-/// The space above the bars, for the highest count, and below them, for the labels of the first and the last day.
+/// The heights of the space above the bars, which shows the highest count, and of the space below them, which shows the
+/// labels of the first and the last day.
 const ABOVE: usize = 30;
 const BELOW: usize = 28;
 
-/// Returns a chart with a bar for each count in `days`. The labels `first` and `last` name the first and the last day.
-/// The page shows the counts in a table too, so the bars have no text.
+/// Returns a chart with a bar for each count in `days`. `label` describes the chart to screen readers. `first` and
+/// `last` are the labels of the first and the last day. The bars have no text, because the page also shows the counts
+/// in a table.
 pub(crate) fn plot(label: &str, (first, last): (&str, &str), days: &[u64]) -> String {
     let most = days.iter().copied().max().unwrap_or(0);
     let step = WIDTH / days.len().max(1);

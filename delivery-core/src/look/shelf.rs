@@ -9,7 +9,8 @@ use tokio::sync;
 use super::rendered;
 use crate::product::Product;
 
-/// The maximum size of the cache, in bytes: HTML, escaped source and original content of all entries.
+/// The maximum size of the cache, in bytes. The HTML, the escaped source and the original content of all entries are
+/// counted.
 const KEPT: usize = 16 << 20;
 
 /// The rendered content of a product.
@@ -21,28 +22,29 @@ pub(crate) struct Shown {
     pub source: Bytes,
 }
 
-/// A cache of recently shown contents.
+/// A cache of the product contents that were shown recently.
 #[derive(Default)]
 pub(crate) struct Shelf {
-    /// Allows one rendering at a time. The rendering task holds the lock, not the request, which may be cancelled.
-    /// Rendering the longest content takes some ten megabytes and a tenth of a second. Other requests wait meanwhile,
-    /// because most of them want the same content.
+    /// The lock that allows only one rendering at a time. Rendering the longest content takes some ten megabytes and a
+    /// tenth of a second. Other requests wait meanwhile, because most of them want the same content. The rendering task
+    /// holds the lock, because the request that started it may be cancelled before the task ends.
     rendering: Arc<sync::Mutex<()>>,
     kept: Arc<Kept>,
 }
 
-/// The cached contents, the most recently used one at the end.
+/// The cached contents, ordered by their last use. The most recently used one is at the end.
 #[derive(Default)]
 struct Kept(Mutex<VecDeque<Arc<Shown>>>);
 
 impl Shelf {
-    /// Returns the content of `product`, rendering it if it is not cached; `None` if the rendering panicked.
+    /// Returns the rendered content of `product`. Renders it if it is not in the cache. Returns `None` if the rendering
+    /// panicked.
     pub(crate) async fn shown(&self, product: &Arc<Product>) -> Option<Arc<Shown>> {
         if let Some(shown) = self.kept.find(product) {
             return Some(shown);
         }
         let turn = self.rendering.clone().lock_owned().await;
-        // Another request may have rendered it meanwhile.
+        // Look again, because another request may have rendered the content while this one waited for the lock.
         if let Some(shown) = self.kept.find(product) {
             return Some(shown);
         }
@@ -58,7 +60,7 @@ impl Shelf {
         made.await.ok()
     }
 
-    /// Renders Markdown without caching it, for a preview; `None` if the rendering panicked.
+    /// Renders Markdown for a preview, without caching the result. Returns `None` if the rendering panicked.
     pub(crate) async fn preview(&self, markdown: String) -> Option<String> {
         let turn = self.rendering.clone().lock_owned().await;
         let made = tokio::task::spawn_blocking(move || {

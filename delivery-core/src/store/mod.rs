@@ -104,7 +104,7 @@ pub use self::storage::{Backend, Office, Persisted, Storage};
 pub use self::subscribed::Subscribed;
 pub use crate::ledger::StoreError;
 
-/// The longest delay until a message is attempted again. Whoever retries messages must choose shorter delays. If a
+/// The longest delay until a message is attempted again. A worker that retries messages chooses shorter delays. If a
 /// message is due later than that, a store assumes that a wrong clock has set the time, and makes the message due at
 /// once.
 pub const MAX_RETRY_DELAY: TimeDelta = TimeDelta::hours(13);

@@ -34,7 +34,8 @@ struct Data<'k> {
     host_ref: Option<&'k str>,
 }
 
-/// Returns the body of a message about `key` that was queued at `queued_at`. The status of the key is that at `now`.
+/// Returns the JSON body of a message about `key`. The message was queued at `queued_at`. The body contains the status
+/// that the key has at `now`.
 pub(super) fn body(kind: MessageKind, queued_at: DateTime<Utc>, key: &Key, now: DateTime<Utc>) -> Bytes {
     let granted = key.granted();
     let revoked = key.state().revoked.as_deref();
@@ -55,6 +56,6 @@ pub(super) fn body(kind: MessageKind, queued_at: DateTime<Utc>, key: &Key, now: 
         host_ref: granted.host_ref.as_ref().map(crate::HostRef::as_str),
     };
     let body = Body { r#type: kind.as_str(), timestamp: timestamp(queued_at), data };
-    // Writing numbers and text cannot fail.
+    // This cannot fail, because the body consists of numbers and text only.
     serde_json::to_vec(&body).map(Bytes::from).unwrap_or_default()
 }

@@ -1,24 +1,26 @@
-//! A pause after a receiver could not be reached.
+//! The pause in requests to a receiver that could not be reached.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// The length of the pause. Without it, every due message would take a connection and wait for the receiver.
+/// The time for which a receiver gets no requests after it could not be reached. Without this pause, every due message
+/// would open a connection and wait for the receiver in vain.
 const PAUSE: TimeDelta = TimeDelta::seconds(30);
 
-/// When a receiver was last not reached, if it was not reached since. Clones share this state.
+/// The time of the last failed request to a receiver. It is `None` if the receiver was reached after that, or if no
+/// request has failed yet. Clones share this state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Health(Arc<Mutex<Option<DateTime<Utc>>>>);
 
 impl Health {
-    /// Returns whether a message may be sent to the receiver now. After a pause, only one message may; the others wait
-    /// until that one reaches the receiver, or until another pause is over.
+    /// Returns whether a message may be sent to the receiver now. After a pause, only one message may be sent. The
+    /// other messages wait until the receiver answers that message, or until another pause is over.
     pub(super) fn may_try(&self, now: DateTime<Utc>) -> bool {
         let mut failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(since) = *failed else { return true };
         let pause = now.signed_duration_since(since);
-        // A clock that goes back must not make the pause longer.
+        // If the clock was set back, the pause is over too. Otherwise it could last much longer.
         let is_over = pause >= PAUSE || pause < TimeDelta::zero();
         if is_over {
             *failed = Some(now);

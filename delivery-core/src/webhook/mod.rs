@@ -1,8 +1,9 @@
 //! Webhooks: signed requests that tell the host application's other programs about keys.
 //!
-//! A [`Webhook`] is a receiver of such requests: a name, an address and a secret. It gets a message when a key is
-//! issued, revoked or restored, or when its terms change. The message is queued in the outbox in the same commit, and
-//! sent by the worker that also sends the e-mails. No crash loses the message, and it is retried for five days.
+//! A [`Webhook`] is a receiver of such requests: a name, an address and a secret. The receiver gets a message when a
+//! key is issued, revoked or restored, or when the expiry or the use limit of a key changes. The message is queued in
+//! the outbox, in the same commit as the change of the key, so no crash loses the message. The worker that sends the
+//! e-mails also sends these messages, and retries them for five days.
 //!
 //! ```
 //! use delivery_core::Delivery;
@@ -38,12 +39,18 @@
 //! }
 //! ```
 //!
-//! `type` is `key.issued`, `key.revoked`, `key.restored` or `key.changed`. `timestamp` is when the message was queued,
-//! or [queued again](crate::Delivery::retry_message) by hand. A receiver answers with any status from 200 to 299 within
-//! 20 seconds. Status 410 means that the receiver is gone: the message fails at once. After any other answer, or none,
-//! the message is sent again with the same `webhook-id`: a receiver can ignore an id that it has seen before. A
-//! receiver that cannot be reached, or takes longer, gets no requests for half a minute. Redirects are not followed.
-//! Requests may arrive in another order than that of the changes.
+//! - `type` is `key.issued`, `key.revoked`, `key.restored` or `key.changed`.
+//! - `timestamp` is the time when the message was queued, or [queued again](crate::Delivery::retry_message) by hand.
+//! - Requests may arrive in another order than that of the changes.
+//!
+//! # What a receiver answers
+//!
+//! - Any status from 200 to 299, within 20 seconds, confirms the message.
+//! - Status 410 means that the receiver is gone. The message fails at once.
+//! - After any other answer, or none, the message is sent again with the same `webhook-id`. So a receiver can ignore an
+//!   id that it has seen before. Redirects are not followed.
+//!
+//! A receiver that cannot be reached, or that takes longer than 20 seconds, gets no requests for half a minute.
 
 mod body;
 mod health;
@@ -64,8 +71,8 @@ pub(crate) use self::send::SendError;
 use crate::ledger::{MOST_WEBHOOKS, WebhookName};
 use crate::text::Invalid;
 
-/// The most concurrent requests to one receiver. All receivers together take fewer places than the outbox has, so that
-/// some are left for e-mails.
+/// The maximum number of concurrent requests to one receiver. Even the maximum number of receivers together leaves room
+/// for e-mails among the messages that the outbox sends at the same time.
 const PLACES: usize = 24;
 
 /// A receiver of webhook requests.
@@ -106,12 +113,13 @@ impl Webhook {
     /// Returns a receiver at `url`. An `http` address receives buyers' e-mail addresses unencrypted: use one only for
     /// receivers on the same machine or network.
     ///
-    /// Waiting messages are stored under `name`. They are sent to the address that the name has by then; if no receiver
-    /// has the name any more, they fail.
+    /// Waiting messages are stored under `name`. Each is sent to the address that the receiver with this name has at
+    /// the time of sending. If no receiver has this name any more, the message fails.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] unless `url` is an `http` or `https` address with a host, and without user and password.
+    /// [`Invalid`] if `url` is not an `http` or `https` address with a host, or if it contains a user name or a
+    /// password.
     pub fn new(name: WebhookName, url: &str, secret: WebhookSigningSecret) -> Result<Self, Invalid> {
         let is_plain = |url: &Url| {
             let credentials = !url.username().is_empty() || url.password().is_some();
@@ -168,7 +176,7 @@ impl Webhooks {
 
 impl fmt::Debug for Webhook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The path and the query of an address may contain a secret.
+        // Show only the host of the address, because its path and its query may contain a secret.
         f.debug_struct("Webhook").field("name", &self.name).field("host", &self.url.host_str()).finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::text::Invalid;
 
-/// The prefix of a signing secret. The specification allows omitting it.
+/// The prefix of a signing secret. The specification allows leaving the prefix out.
 const PREFIX: &str = "whsec_";
 
 /// A secret that signs the requests to one receiver: `whsec_` and the base64 of 24 to 64 random bytes, as printed by

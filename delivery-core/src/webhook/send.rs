@@ -21,14 +21,15 @@ use super::{Webhook, Webhooks};
 use crate::clock::Clock;
 use crate::ledger::{LeasedMessage, WebhookName};
 
-/// How long a receiver may take to answer; the specification recommends 15 to 30 seconds.
+/// How long a receiver may take to answer. The Standard Webhooks specification recommends 15 to 30 seconds.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// How long connecting to a receiver's host may take, over all addresses of the host. Each address gets a share of that
-/// time, and IPv4 and IPv6 are tried concurrently.
+/// How long connecting to a receiver's host may take. If the host has several addresses, they share this time. IPv4 and
+/// IPv6 addresses are tried concurrently.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long an idle connection is kept for the next request.
 const IDLE: Duration = Duration::from_secs(15);
-/// How many bytes of an answer's body are read, so that the connection can be reused. Their content is ignored.
+/// The maximum number of bytes that are read of the body of a receiver's answer. The content is ignored. The body is
+/// read only because the connection cannot be reused before its end.
 const ANSWER: usize = 16 * 1024;
 /// How long reading the body of an answer may take.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -56,17 +57,18 @@ pub(crate) enum SendError {
     /// No answer arrived in time.
     #[error("the receiver took longer than 20 seconds")]
     TooSlow,
-    /// The message was not sent, because as many requests to the receiver are under way as may be at once.
+    /// The message was not sent, because the maximum number of concurrent requests to the receiver is under way.
     #[error("the receiver is busy with other messages")]
     Busy,
-    /// The message was not sent, because another one has just failed to reach the receiver.
+    /// The message was not sent, because another message could not reach the receiver less than half a minute ago.
     #[error("the receiver was not reached a moment ago")]
     LeftAlone,
 }
 
 impl Client {
     pub(super) fn new(needs_roots: bool) -> io::Result<Self> {
-        // The provider is named: there is no default if another crate of the host application enables a second one.
+        // Name the crypto provider. rustls has no default provider if another crate of the host application enables a
+        // second one.
         let provider = aws_lc_rs::default_provider();
         let builder = HttpsConnectorBuilder::new();
         let builder = if needs_roots {
@@ -98,7 +100,7 @@ impl Webhooks {
         let now = clock.now();
         let webhook = self.all.iter().find(|webhook| webhook.name == *name);
         let webhook = webhook.ok_or_else(|| SendError::Unknown(name.clone()))?;
-        // Held until the exchange has ended.
+        // This permit is held until the end of this function, when the answer has been read.
         let _place = webhook.places.try_acquire().map_err(|_| SendError::Busy)?;
         if !webhook.health.may_try(now) {
             return Err(SendError::LeftAlone);
@@ -116,7 +118,8 @@ impl Webhooks {
         };
         webhook.health.reached();
         let status = answer.status();
-        // The status stands even if the body is cut off, too long or too slow.
+        // Read the body for the reuse of the connection only. It does not matter if the body is cut off, too long or
+        // too slow, because only the status counts.
         let _ = timeout(DRAIN, Limited::new(answer.into_body(), ANSWER).collect()).await;
         match status {
             status if status.is_success() => Ok(()),
@@ -128,7 +131,8 @@ impl Webhooks {
 
 impl Webhook {
     fn request(&self, message: &LeasedMessage, now: DateTime<Utc>) -> Result<Request<Full<Bytes>>, SendError> {
-        // The part before the `@` is random, and identifies the message.
+        // The message id has the form of an e-mail's `Message-ID`. Its part before the `@` is random, and alone
+        // identifies the message.
         let id = message.message_id.as_str().split('@').next().unwrap_or_default();
         let body = body(message.kind, message.queued_at, &message.key, now);
         let secrets = [Some(&self.secret), self.previous.as_ref()].into_iter().flatten();

@@ -60,7 +60,7 @@ impl Stop {
         self.has_begun.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for `STOP_DELAY` to end, or for a second signal: whoever asks again does not want to wait. The server takes
+    /// Waits for `STOP_DELAY` to end, or for a second signal: a second signal means that the operator does not want to wait. The server takes
     /// connections meanwhile.
     pub async fn delayed(&self) {
         if !self.delay.is_zero() {

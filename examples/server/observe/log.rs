@@ -10,7 +10,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use crate::Refusal;
 use crate::settings::watch::LogFormat;
 
-/// Lines that wait for whoever takes the log; more are dropped.
+/// The maximum number of lines that wait for the reader of the log. Further lines are dropped.
 const WAITING: usize = 8192;
 /// How often to look whether lines were dropped.
 const LOOK: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! The settings of whoever watches the server: metrics, the log, e-mails about what failed, and how long uses are on record.
+//! The settings for watching the server: metrics, the log, e-mails about failures, and how long uses are on record.
 
 use std::net::SocketAddr;
 

@@ -28,7 +28,7 @@ pub enum Term {
     Once,
 }
 
-/// A calendar period.
+/// The length of a calendar period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "what platforms say")]
 #[serde(rename_all = "snake_case")]

@@ -335,7 +335,10 @@ impl<'d> View<'d> {
         })
     }
 
-    /// Returns the calendar period that a payment is for.
+    /// Returns how long a period the payment is for, in days or months. This is the recurrence of the first of the
+    /// payment's lines that has one. If none has, it is that of the newest statement about the subscription made up to
+    /// [`SAYS_WHAT`] after the payment, or of the oldest statement if all are later or the time of the payment is
+    /// unknown. Returns `None` if no line and no statement has a recurrence.
     fn recurrence(&self, paid: &Paid<'d>) -> Option<Recurrence> {
         let of = |term| if let Term::Every(recurrence) = term { Some(recurrence) } else { None };
         let told = || self.words(paid.subscription).filter_map(|said| Some((said.at, of(said.term)?)));

@@ -16,8 +16,8 @@
 //! file. It then loads the whole dump into an empty store, or nothing. A dump of the loaded store has the same bytes as
 //! the loaded file, unless servers had already registered other signing secrets in the store.
 //!
-//! A dump does not contain the secrets that sign keys. It only contains the fingerprints of these secrets. Whoever
-//! loads a dump passes the fingerprints of their own secrets. If none of these is in the dump, the dump is refused.
+//! A dump does not contain the secrets that sign keys. It only contains the fingerprints of these secrets. The caller
+//! that loads a dump passes the fingerprints of its own secrets. If none of these is in the dump, the dump is refused.
 
 mod check;
 mod empty;

@@ -117,8 +117,9 @@ impl Session<'_> {
         if self.is_ours() { (**self).begin().await.map(Begun::Own) } else { Ok(Begun::Open(self)) }
     }
 
-    /// Commits the open transaction, but leaves it open if the caller ends it. Returns the session if it is one of the
-    /// store's own, to be used again.
+    /// Commits the open transaction. For a [`Host`](Self::Host) session, does nothing: the host application commits
+    /// that transaction itself. Returns a session of the store's own, so that it can be used again; `None` for other
+    /// sessions.
     pub(super) async fn commit(mut self) -> Result<Option<Self>, sqlx::Error> {
         if self.is_ours() {
             self.execute("COMMIT").await?;

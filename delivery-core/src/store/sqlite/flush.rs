@@ -27,7 +27,7 @@ pub(super) const PASS_THRESHOLD: usize = 1 << 17;
 /// The minimum number of keys in a chunk that is written between two batches. Commits wait for it, for some
 /// milliseconds.
 const CHUNK: usize = 1024;
-/// The number of uses after a chunk, after which the next chunk is due.
+/// The next chunk is due once this number of uses was counted since the last chunk, or since the pass began.
 const PACE: usize = CHUNK / 2;
 /// The number of keys that a chunk flushes for each use since the last chunk. With two, a pass ends long before the
 /// next one should begin.

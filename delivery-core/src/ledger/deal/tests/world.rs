@@ -102,7 +102,7 @@ impl World {
     }
 }
 
-/// All permutations of `reports`, with all reports repeated at the end.
+/// All permutations of `reports`, each followed by itself once more, so that every report arrives twice.
 pub(super) fn orders(reports: &[Report]) -> Vec<Vec<Report>> {
     fn permutations(reports: &[Report]) -> Vec<Vec<Report>> {
         if reports.len() < 2 {
