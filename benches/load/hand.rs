@@ -1,5 +1,7 @@
-//! The same service as one writes it by hand: axum and sqlx, a pool, one statement for each validation, one for each fetch,
-//! one transaction for each order; SQLite with a write-ahead log, every commit synced.
+//! The same service as a careful developer writes it by hand in an afternoon: axum and sqlx, SQLite with a write-ahead log,
+//! every commit synced. SQLite has one writer at a time, so one connection writes and requests wait for it in line; a pool
+//! reads beside it. A validation is one statement that reads. A fetch is one statement that counts and one that reads. An
+//! order is one transaction. Nothing is batched.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,8 +13,11 @@ use axum::{Json, Router};
 use rand::RngExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Executor, Row};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{Connection, Executor, Row};
+use tokio::sync::Mutex;
 
 use crate::bare::{announce, terminated};
 use support::process::SECRET;
@@ -27,17 +32,31 @@ const SCHEMA: &str = "
 /// After every key has expired.
 const EXPIRES: i64 = 2_065_000_000;
 
-async fn open(file: &Path) -> SqlitePool {
+fn options(file: &Path) -> SqliteConnectOptions {
     let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
-    let options = options.journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full);
-    SqlitePoolOptions::new().max_connections(8).connect_with(options).await.unwrap()
+    options.journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full)
+}
+
+struct Database {
+    readers: SqlitePool,
+    /// Not a pool of one, which tests a connection each time before another request gets it.
+    writer: Mutex<SqliteConnection>,
+}
+
+impl Database {
+    async fn open(file: &Path) -> Self {
+        let writer = Mutex::new(SqliteConnection::connect_with(&options(file)).await.unwrap());
+        // No connection to a file is ever lost.
+        let readers = SqlitePoolOptions::new().max_connections(8).test_before_acquire(false);
+        Self { readers: readers.connect_with(options(file)).await.unwrap(), writer }
+    }
 }
 
 /// Makes a database with these keys.
 pub async fn fill(file: &Path, keys: &[String]) {
-    let pool = open(file).await;
-    pool.execute(SCHEMA).await.unwrap();
-    let mut transaction = pool.begin().await.unwrap();
+    let mut connection = SqliteConnection::connect_with(&options(file)).await.unwrap();
+    connection.execute(SCHEMA).await.unwrap();
+    let mut transaction = connection.begin().await.unwrap();
     let content = "A line of Markdown.\n".repeat(100);
     sqlx::query("INSERT INTO product VALUES (1, 'Guide', $1)").bind(content).execute(&mut *transaction).await.unwrap();
     for key in keys {
@@ -45,8 +64,8 @@ pub async fn fill(file: &Path, keys: &[String]) {
         sqlx::query(insert).bind(key).bind(EXPIRES).execute(&mut *transaction).await.unwrap();
     }
     transaction.commit().await.unwrap();
-    pool.execute("PRAGMA wal_checkpoint(TRUNCATE)").await.unwrap();
-    pool.close().await;
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").await.unwrap();
+    connection.close().await.unwrap();
 }
 
 type Answer = (StatusCode, Json<Value>);
@@ -74,9 +93,9 @@ fn broken(error: &sqlx::Error) -> Answer {
     failed(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL")
 }
 
-async fn validate(State(pool): State<Arc<SqlitePool>>, Query(asked): Query<Asked>) -> Answer {
+async fn validate(State(database): State<Arc<Database>>, Query(asked): Query<Asked>) -> Answer {
     let select = "SELECT product, expires_at, max_uses, used FROM api_key WHERE key = $1";
-    match sqlx::query(select).bind(asked.key).fetch_optional(&*pool).await {
+    match sqlx::query(select).bind(asked.key).fetch_optional(&database.readers).await {
         Ok(Some(row)) => {
             let expires = chrono::DateTime::from_timestamp(row.get(1), 0).unwrap().to_rfc3339();
             let (product, limit, used): (i64, i64, i64) = (row.get(0), row.get(2), row.get(3));
@@ -90,17 +109,18 @@ async fn validate(State(pool): State<Arc<SqlitePool>>, Query(asked): Query<Asked
     }
 }
 
-async fn product(State(pool): State<Arc<SqlitePool>>, Query(asked): Query<Asked>) -> Answer {
+async fn product(State(database): State<Arc<Database>>, Query(asked): Query<Asked>) -> Answer {
     let update = "UPDATE api_key SET used = used + 1 WHERE key = $1 AND product = $2 AND expires_at > unixepoch() \
                   AND (max_uses < 0 OR used < max_uses) RETURNING used";
-    let counted = sqlx::query(update).bind(asked.key).bind(asked.product_id).fetch_optional(&*pool).await;
+    let update = sqlx::query(update).bind(asked.key).bind(asked.product_id);
+    let counted = update.fetch_optional(&mut *database.writer.lock().await).await;
     match counted {
         Ok(Some(_)) => {}
         Ok(None) => return failed(StatusCode::UNAUTHORIZED, "INVALID_KEY"),
         Err(error) => return broken(&error),
     }
     let select = "SELECT id, name, content FROM product WHERE id = $1";
-    match sqlx::query(select).bind(asked.product_id).fetch_one(&*pool).await {
+    match sqlx::query(select).bind(asked.product_id).fetch_one(&database.readers).await {
         Ok(row) => {
             let (id, name, content): (i64, String, String) = (row.get(0), row.get(1), row.get(2));
             let told = json!({ "product": { "id": id, "name": name, "type": "digital", "content": content } });
@@ -110,19 +130,19 @@ async fn product(State(pool): State<Arc<SqlitePool>>, Query(asked): Query<Asked>
     }
 }
 
-async fn order(State(pool): State<Arc<SqlitePool>>, Json(order): Json<Purchase>) -> Answer {
+async fn order(State(database): State<Arc<Database>>, Json(order): Json<Purchase>) -> Answer {
     if order.secret != SECRET {
         return failed(StatusCode::UNAUTHORIZED, "UNAUTHORIZED");
     }
-    match issue(&pool, &order).await {
+    let issued = issue(&mut *database.writer.lock().await, &order).await;
+    match issued {
         Ok(key) => (StatusCode::OK, Json(json!({ "success": true, "api_key": key, "message": "Sent." }))),
         Err(error) => broken(&error),
     }
 }
 
-async fn issue(pool: &SqlitePool, order: &Purchase) -> Result<String, sqlx::Error> {
-    // Or a transaction that reads first would fail when another has written.
-    let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;
+async fn issue(writer: &mut SqliteConnection, order: &Purchase) -> Result<String, sqlx::Error> {
+    let mut transaction = writer.begin().await?;
     let known = sqlx::query("SELECT key FROM purchase WHERE order_id = $1 AND product = $2");
     let known = known.bind(&order.order_id).bind(order.product_id).fetch_optional(&mut *transaction).await?;
     if let Some(row) = known {
@@ -143,12 +163,12 @@ async fn issue(pool: &SqlitePool, order: &Purchase) -> Result<String, sqlx::Erro
 
 pub fn serve(file: &Path) {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let pool = Arc::new(open(file).await);
+        let database = Arc::new(Database::open(file).await);
         let app = Router::new()
             .route("/api/validate", get(validate))
             .route("/api/product", get(product))
             .route("/api/webhook/order", post(order))
-            .with_state(pool);
+            .with_state(database);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         announce(listener.local_addr().unwrap());
         axum::serve(listener, app).with_graceful_shutdown(terminated()).await.unwrap();

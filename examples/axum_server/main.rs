@@ -1,4 +1,8 @@
-//! The complete server on axum: `cargo run --example axum_server`. `--help` lists its settings.
+//! The complete server on axum. It is for sellers, who run it without changing it, and for developers who want to change
+//! it.
+//!
+//! `cargo run --example axum_server` starts it, and `--help` lists its settings. To sell from an application of your own,
+//! copy `minimal_axum` instead: it is a page of code, and serves the API without the desk.
 
 use std::future::Future;
 use std::net::SocketAddr;

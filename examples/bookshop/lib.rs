@@ -1,5 +1,8 @@
-//! An existing application: a bookshop with its own tables of books and orders, its own staff and its own way of sending mail.
-//! Both embedding examples mount the API in it; they differ in the framework and in the database.
+//! What `embed_axum` and `embed_rocket` share: a bookshop with its own tables of books and orders, its own staff and its
+//! own way of sending mail. The two programs differ in the framework and in the database.
+//!
+//! Read it beside one of them, if you embed the API in an application that exists. If yours has no orders and no sign-in
+//! of its own yet, copy `minimal_axum` or `minimal_rocket` instead.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,8 @@
-//! The API inside an existing axum application over PostgreSQL: its own pool, its own tables with UUIDs, an order and its key in
-//! one transaction, its own sign-in, a download that asks for a key, and metrics.
+//! A bookshop on axum and PostgreSQL that embeds the API. It is for developers of an existing application, and shows what
+//! such an application often needs: its own pool, its own tables with UUIDs, an order and its key in one transaction, its
+//! own sign-in, a download that asks for a key, and metrics.
+//!
+//! If you need none of that, copy `minimal_axum` instead. What this program shares with `embed_rocket` is in `bookshop`.
 //!
 //! ```console
 //! $ DATABASE_URL=postgres://user:password@localhost/shop cargo run --example embed_axum

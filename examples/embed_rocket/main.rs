@@ -1,5 +1,8 @@
-//! The API inside an existing Rocket application over SQLite: its own tables with UUIDs in the same file, an order and its key in
-//! one transaction, its own sign-in, a download that asks for a key, and metrics.
+//! A bookshop on Rocket and SQLite that embeds the API. It is for developers of an existing application, and shows what
+//! such an application often needs: its own tables with UUIDs in the same file, an order and its key in one transaction, its
+//! own sign-in, a download that asks for a key, and metrics.
+//!
+//! If you need none of that, copy `minimal_rocket` instead. What this program shares with `embed_axum` is in `bookshop`.
 //!
 //! ```console
 //! $ cargo run --example embed_rocket

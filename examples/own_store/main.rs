@@ -1,4 +1,9 @@
-//! A store of one's own, [written](store) and proved: an append-only file.
+//! A store of one's own, an append-only file, [written](store) and proved by every conformance case for a ledger. It is for
+//! developers who must keep keys and orders in something other than SQLite or PostgreSQL.
+//!
+//! If SQLite or PostgreSQL will do, copy `minimal_axum` or `minimal_rocket` instead. To test a store with generated
+//! histories as well, copy `own_histories`. To store a few values of your own beside a sale, copy `embed_axum` or
+//! `embed_rocket`: they write both in one transaction.
 //!
 //! ```console
 //! $ cargo run --example own_store

@@ -1,4 +1,8 @@
-//! The server as a Rocket application: `cargo run --example rocket_server`. `--help` lists its settings.
+//! The complete server on Rocket, for use behind a proxy. It is for developers who want to change a whole server and
+//! prefer Rocket.
+//!
+//! `cargo run --example rocket_server` starts it, and `--help` lists its settings. To sell from an application of your own,
+//! copy `minimal_rocket` instead: it is a page of code, and serves the API without the desk.
 //!
 //! Rocket 0.5 sets no deadline on the head of a request, on an idle connection, or on a client that reads no answer, and
 //! limits no connections: the settings that say so (`MAX_CONNECTIONS`, `MAX_CONNECTIONS_PER_ADDRESS`, `HEAD_TIMEOUT`,

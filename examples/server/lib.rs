@@ -1,4 +1,8 @@
-//! What the example servers share: settings, secrets, and putting the service together. Only the framework differs.
+//! What `axum_server` and `rocket_server` share: settings, secrets, commands, logs, metrics, and putting the service
+//! together. Only the framework differs.
+//!
+//! It is for developers who change one of these servers. An application of your own needs none of it: copy `minimal_axum`
+//! or `minimal_rocket`, which read the settings of the API with `delivery_core::delivery::Settings`.
 
 mod commands;
 pub mod connections;
