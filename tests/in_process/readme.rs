@@ -6,7 +6,7 @@ use delivery_core::ErrorCode;
 use delivery_core::http::Endpoint;
 
 const README: &str = include_str!("../../README.md");
-const SERVERS: &str = include_str!("../../examples/README.md");
+const SERVERS: &str = include_str!("../../examples/server/README.md");
 const IMAGE: &str = include_str!("../../examples/deploy/Dockerfile");
 const LOCKED: &str = include_str!("../../Cargo.lock");
 
@@ -28,7 +28,7 @@ fn every_setting_has_a_line() {
     // One sentence is about the twins that name a file.
     let settings = settings.into_iter().map(|setting| setting.strip_suffix("_FILE").unwrap_or(setting));
     for setting in settings {
-        assert!(names(SERVERS, &format!("`{setting}`")), "examples/README.md says nothing of {setting}");
+        assert!(names(SERVERS, &format!("`{setting}`")), "examples/server/README.md says nothing of {setting}");
     }
 }
 
@@ -41,7 +41,7 @@ fn every_default_is_the_one_that_is_documented() {
         let default = rest.split(']').next().unwrap().trim_matches('"');
         let row = |value: &str| format!("| `{setting}` | {value} |");
         let is_documented = [row(default), row(&format!("`{default}`"))].iter().any(|row| SERVERS.contains(row));
-        assert!(is_documented, "examples/README.md has another default of {setting} than {default}");
+        assert!(is_documented, "examples/server/README.md has another default of {setting} than {default}");
         compared += 1;
     }
     assert!(compared > 15, "{help}");
@@ -70,7 +70,7 @@ fn every_code_has_a_line_with_its_status() {
         let line = SERVERS.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{code}`")));
         assert!(
             line.is_some_and(|line| line.contains(&code.status().to_string())),
-            "examples/README.md says nothing of {code}"
+            "examples/server/README.md says nothing of {code}"
         );
     }
 }
@@ -86,5 +86,47 @@ fn the_image_is_built_of_packages_and_programs_that_exist() {
     let programs = words.iter().filter_map(|word| word.strip_prefix("/delivery/target/release/examples/"));
     for program in programs {
         assert!(support::process::example(program).exists());
+    }
+}
+
+const MINIMAL: [(&str, &str); 2] = [
+    (include_str!("../../examples/minimal_axum/main.rs"), include_str!("../../examples/minimal_axum/Cargo.toml")),
+    (include_str!("../../examples/minimal_rocket/main.rs"), include_str!("../../examples/minimal_rocket/Cargo.toml")),
+];
+
+/// The code of a program, without the comment at its head and the empty lines that the README leaves out.
+fn code(program: &str) -> Vec<&str> {
+    program.lines().filter(|line| !line.starts_with("//!") && !line.is_empty()).collect()
+}
+
+#[test]
+fn the_readme_shows_the_minimal_programs() {
+    let blocks: Vec<Vec<&str>> =
+        README.split("```rust,no_run\n").skip(1).map(|rest| code(rest.split("```").next().unwrap())).collect();
+    assert_eq!(blocks, MINIMAL.map(|(program, _)| code(program)));
+}
+
+/// The version in `axum = { version = "0.8.9", … }` or `axum = "0.8.9"`.
+fn version<'a>(manifest: &'a str, name: &str) -> Option<&'a str> {
+    let rest = manifest.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "))?;
+    rest.trim_start_matches("{ version = ").split('"').nth(1)
+}
+
+#[test]
+fn a_copied_program_names_the_versions_of_the_workspace() {
+    let root = include_str!("../../Cargo.toml");
+    for (_, manifest) in MINIMAL {
+        let (_, dependencies) = manifest.split_once("[dependencies]\n").unwrap();
+        let dependencies: Vec<&str> = dependencies
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.split_once(" = "))
+            .map(|(name, _)| name)
+            .collect();
+        assert!(dependencies.len() > 1, "{manifest}");
+        for name in ["version", "edition", "rust-version"].into_iter().chain(dependencies) {
+            assert!(version(root, name).is_some(), "the workspace names no version of {name}");
+            assert_eq!(version(manifest, name), version(root, name), "{name}");
+        }
     }
 }
