@@ -163,8 +163,8 @@ impl PageRequest<'_> {
         let ours = &self.delivery.inner.outbox.base_url;
         let ours = ours.strip_suffix(base(self.delivery)).unwrap_or(ours);
         let (scheme, host) = origin.split_once("://").ok_or(ApiError::Forged)?;
-        // If the base URL is this host with https, an http origin is refused. An attacker in the network could have
-        // served the page with that origin.
+        // If the base URL has https and the same host as `Origin`, an origin with http is refused. An attacker in the
+        // network could have served a page with this http origin.
         let is_seen_so = self.is_https() && ours.split_once("://").is_some_and(|(_, ours)| ours == host);
         let is_web = scheme == "https" || scheme == "http" && !is_seen_so;
         let is_host = is_web && Some(host) == self.one(&header::HOST);

@@ -40,7 +40,8 @@ pub(crate) enum ReportOutcome {
     Issued,
     Renewed,
     Ended,
-    /// Keys are revoked, or will not be issued. If the report concerns no key, there is a reason that says why.
+    /// Keys are revoked, or will not be issued. `None` if a sale of the payment is known. Otherwise the text says why
+    /// the report concerns no key.
     Revoked(Option<&'static str>),
     Restored,
     PartlyRefunded,

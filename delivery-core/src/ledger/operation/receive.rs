@@ -151,7 +151,7 @@ impl Planner<'_> {
             Some(entry) if !receipt.is_retry || (entry.due_at.is_none() && !is_taken_back) => {
                 return Ok(Received::unchanged(is_new, entry));
             }
-            // Somebody else may have added to the event since the caller read it.
+            // The event was changed after the caller read it. Nothing is done, and the caller must read it again.
             Some(entry) if receipt.by.is_some() && entry.version != receipt.entry.version => {
                 return Ok(Received { is_outdated: true, ..Received::unchanged(is_new, entry) });
             }

@@ -50,7 +50,8 @@ pub(super) enum SendError {
     /// The server refused the message.
     #[error("the message was refused")]
     Message(SmtpError),
-    /// The address needs SMTPUTF8 (RFC 6531), which the server does not offer.
+    /// The address of the sender or of the recipient is not ASCII. Such an address needs SMTPUTF8 (RFC 6531), which the
+    /// server does not offer.
     #[error("the server does not offer SMTPUTF8")]
     NotInternational,
     /// The whole message was sent, but no reply came.

@@ -35,8 +35,8 @@ use crate::ledger::operation::{Answer, Operation, Plan, needs, plan};
 use crate::ledger::plan::{Loaded, Needs, Numbers, Row};
 use crate::store::{Attempt, Persisted, StoreError};
 
-/// The number of batches for which keys are locked before they are read, once another server has changed a key between
-/// this server's read and its write. More such conflicts are likely to follow.
+/// If another server changes a key between this server's read and its write, more such conflicts are likely to follow.
+/// The writer then locks keys before it reads them, for this number of batches.
 const LOCK_FIRST: u32 = 64;
 /// The lock timeout for operations that have met a lock before. Their batch is tried again in parts, and each part that
 /// needs the locked row waits for this time.
@@ -52,14 +52,10 @@ impl Writer {
         attempt: Attempt,
         after_lock: bool,
     ) -> Result<Vec<Option<Answer>>, StoreError> {
+        let locks_first = self.lock_first > 0;
         self.lock_first = self.lock_first.saturating_sub(1);
         let needs_transaction = operations.iter().any(|operation| operation.needs_transaction());
-        if needs_transaction
-            || after_lock
-            || self.lock_first > 0
-            || attempt == Attempt::Locking
-            || self.sessions.are_lent()
-        {
+        if needs_transaction || after_lock || locks_first || attempt == Attempt::Locking || self.sessions.are_lent() {
             self.write_locked(operations, after_lock).await
         } else {
             self.write_versions(operations, attempt).await

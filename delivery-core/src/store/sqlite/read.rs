@@ -10,7 +10,7 @@ use crate::key::{Key, KeyId};
 use crate::store::sql::search::{self, bind_candidates};
 use crate::store::{KeyQuery, Page, StoreError};
 
-/// Searches row by row, newest first.
+/// Returns a page of the keys that match `query`, newest first.
 pub(super) async fn search(
     readers: &SqlitePool,
     cache: &Cache,
