@@ -1,13 +1,15 @@
 //! A digital product.
 
+mod file;
 mod price;
 mod refs;
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+pub use self::file::{File, FileName, MOST_FILES, MediaType, ObjectName};
 pub use self::price::Price;
 pub use self::refs::{MOST_REFS, RefName, Refs};
 use crate::host_ref::HostRef;
@@ -45,6 +47,7 @@ pub struct Product {
     id: ProductId,
     facts: NewProduct,
     is_archived: bool,
+    files: Arc<[File]>,
     encoded: OnceLock<Bytes>,
 }
 
@@ -227,13 +230,25 @@ impl Product {
     /// Makes a product from its number and its facts. It is not archived.
     #[must_use]
     pub fn new(id: ProductId, facts: NewProduct) -> Self {
-        Self { id, facts, is_archived: false, encoded: OnceLock::new() }
+        Self { id, facts, is_archived: false, files: Arc::default(), encoded: OnceLock::new() }
     }
 
     /// Returns the product with `is_archived` set.
     #[must_use]
     pub fn archived(self, is_archived: bool) -> Self {
         Self { is_archived, ..self }
+    }
+
+    /// Returns the product with these files, which must be ordered by their [folded](FileName::folded) names.
+    #[must_use]
+    pub fn with_files(self, files: Vec<File>) -> Self {
+        Self { files: files.into(), ..self }
+    }
+
+    /// Returns the product's files, ordered by their [folded](FileName::folded) names.
+    #[must_use]
+    pub fn files(&self) -> &[File] {
+        &self.files
     }
 
     /// Returns whether the product is archived. An archived product is no longer listed or sold, but keys that were
@@ -243,7 +258,7 @@ impl Product {
         self.is_archived
     }
 
-    /// Returns all properties of the product except its number and whether it is archived.
+    /// Returns all properties of the product except its number, its files and whether it is archived.
     #[must_use]
     pub fn facts(&self) -> &NewProduct {
         &self.facts
@@ -318,7 +333,9 @@ impl Product {
 
 impl PartialEq for Product {
     fn eq(&self, other: &Self) -> bool {
-        (self.id, self.is_archived) == (other.id, other.is_archived) && self.facts == other.facts
+        (self.id, self.is_archived) == (other.id, other.is_archived)
+            && self.facts == other.facts
+            && self.files == other.files
     }
 }
 

@@ -33,6 +33,12 @@ pub enum Action {
     ProductUpdated,
     /// A product was archived.
     ProductArchived,
+    /// A file was added to a product.
+    FileAdded,
+    /// A file of a product was replaced.
+    FileReplaced,
+    /// A file of a product was deleted.
+    FileDeleted,
     /// A post was added.
     PostAdded,
     /// A post was changed.
@@ -87,6 +93,9 @@ crate::text::names!(Action, "must be an action of the audit log", {
     ProductAdded = "product_added",
     ProductUpdated = "product_updated",
     ProductArchived = "product_archived",
+    FileAdded = "file_added",
+    FileReplaced = "file_replaced",
+    FileDeleted = "file_deleted",
     PostAdded = "post_added",
     PostUpdated = "post_updated",
     PostDeleted = "post_deleted",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::StoreError;
+use super::{Files, StoreError};
 use crate::HostRef;
 use crate::ledger::Edit;
 use crate::order::Source;
@@ -104,6 +104,11 @@ pub trait CatalogEditor: Catalog + ProductNames {
     ///
     /// [`StoreError`] if nothing was changed.
     async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError>;
+
+    /// Returns the part of the catalog that keeps the rows of files; `None` if products have no files here.
+    fn files(&self) -> Option<&dyn Files> {
+        None
+    }
 }
 
 /// The names that commerce platforms have for products.

@@ -1,6 +1,7 @@
 //! Inspecting a database without changing it.
 
 use crate::key::Acceptance;
+use crate::product::ObjectName;
 
 /// The result of inspecting the database at an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +13,12 @@ pub struct Inspection {
     pub schema: Schema,
     /// Whether the store may be used with the given signing secrets; `None` if there is no store.
     pub acceptance: Option<Acceptance>,
+    /// The objects of all current files. Empty if there is no store, or if its schema is older.
+    pub objects: Vec<ObjectName>,
 }
+
+/// Selects the objects of all current files.
+pub(super) const OBJECTS: &str = "SELECT object FROM delivery_file WHERE ended_at IS NULL ORDER BY object";
 
 /// The state of a store's schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,11 +34,16 @@ pub enum Schema {
 
 impl Inspection {
     pub(super) fn missing(engine: String) -> Self {
-        Self { engine, schema: Schema::Missing, acceptance: None }
+        Self { engine, schema: Schema::Missing, acceptance: None, objects: Vec::new() }
     }
 
     pub(super) fn found(engine: String, is_current: bool, acceptance: Acceptance) -> Self {
         let schema = if is_current { Schema::Current } else { Schema::Older };
-        Self { engine, schema, acceptance: Some(acceptance) }
+        Self { engine, schema, acceptance: Some(acceptance), objects: Vec::new() }
+    }
+
+    /// Adds the objects of files, given by their names. A name that cannot be read is left out.
+    pub(super) fn with_objects(self, names: &[String]) -> Self {
+        Self { objects: names.iter().filter_map(|name| name.parse().ok()).collect(), ..self }
     }
 }

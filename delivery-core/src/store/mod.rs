@@ -59,6 +59,7 @@ mod catalog;
 mod clock;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod dump;
+mod files;
 mod inbox;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod inspection;
@@ -84,6 +85,7 @@ pub(crate) use self::catalog::fitting;
 pub use self::catalog::{Catalog, CatalogEditor, PostQuery, Posts, ProductNames};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::dump::{DumpError, Dumped, Progress};
+pub use self::files::{FileRow, Files};
 pub use self::inbox::{Inbox, InboxQuery};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::inspection::{Inspection, Schema};

@@ -13,6 +13,7 @@
 //! | [`RECORDS`] | a store that keeps records, products and posts | [`Records`](delivery_core::store::Records) |
 //! | [`VISITS`] | a store that keeps what the pages need | [`SignIns`](delivery_core::store::SignIns), [`LostKeys`](delivery_core::store::LostKeys) |
 //! | [`CATALOG`] | a catalog that can be edited, with posts | [`CatalogEditor`], [`Posts`] |
+//! | [`FILES`] | a catalog that keeps the rows of files | [`Files`](delivery_core::store::Files) |
 //! | [`RATE_LIMITER`] | a limiter | [`RateLimiter`] |
 //!
 //! The macro [`conformance!`](crate::conformance!) makes one `#[test]` of each case:
@@ -30,6 +31,7 @@ mod deals;
 mod erase;
 mod events;
 mod expiry;
+mod files;
 mod fixtures;
 mod inbox;
 mod ledger;
@@ -54,6 +56,7 @@ use delivery_core::limit::RateLimiter;
 use delivery_core::store::{CatalogEditor, Ledger, Posts};
 
 pub use self::catalog::{CATALOG, Shop};
+pub use self::files::FILES;
 pub use self::fixtures::Whole;
 pub use self::inbox::INBOX;
 pub use self::ledger::LEDGER;
@@ -184,7 +187,7 @@ pub fn test<P: ?Sized, F: Future<Output = ()>>(
 }
 
 /// Makes one `#[test]` of each conformance case: `conformance!(ledger, fixture)`, and likewise `inbox`, `records`,
-/// `requests`, `visits`, `reopened`, `shared` and `catalog`. The second argument is an expression that creates a
+/// `requests`, `visits`, `reopened`, `shared`, `catalog` and `files`. The second argument is an expression that creates a
 /// [`Fixture`](crate::Fixture). It is evaluated for each case.
 ///
 /// ```
@@ -204,6 +207,7 @@ macro_rules! conformance {
     (requests, $fixture:expr) => { $crate::each_request_case!($fixture); };
     (visits, $fixture:expr) => { $crate::each_visits_case!($fixture); };
     (inbox, $fixture:expr) => { $crate::each_inbox_case!($fixture); };
+    (files, $fixture:expr) => { $crate::each_files_case!($fixture); };
     (catalog, $fixture:expr) => { $crate::each_catalog_case!($fixture); };
     (@ $list:ident, $fixture:expr, $($case:ident)+) => { $(
         #[test]

@@ -1,5 +1,6 @@
 //! A store that fails on demand.
 
+mod files;
 mod visits;
 
 use std::collections::VecDeque;
@@ -23,9 +24,9 @@ use delivery_core::order::{OrderId, Source};
 use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
-    AuditEntry, AuditQuery, Backend, Backlog, Catalog, CatalogEditor, ExpiryScan, Figures, Inbox, InboxQuery, KeyQuery,
-    Ledger, MessageQuery, Office, Page, PostQuery, Posts, ProductNames, Records, Requests, StoreError, StoredMessage,
-    Use, UseId,
+    AuditEntry, AuditQuery, Backend, Backlog, Catalog, CatalogEditor, ExpiryScan, Figures, Files, Inbox, InboxQuery,
+    KeyQuery, Ledger, MessageQuery, Office, Page, PostQuery, Posts, ProductNames, Records, Requests, StoreError,
+    StoredMessage, Use, UseId,
 };
 
 /// What happens to a call of a [`Faulty`] store.
@@ -345,6 +346,10 @@ impl<S: CatalogEditor> CatalogEditor for Faulty<S> {
 
     async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
         self.call(self.inner.archive_product(id, edit)).await
+    }
+
+    fn files(&self) -> Option<&dyn Files> {
+        self.inner.files().map(|_| self as _)
     }
 }
 

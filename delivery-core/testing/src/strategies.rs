@@ -21,7 +21,7 @@ use delivery_core::ledger::MessageKind;
 use delivery_core::observer::Event;
 use delivery_core::order::{Order, OrderId, OrderRef, Source};
 use delivery_core::post::{Category, NewPost};
-use delivery_core::product::{NewProduct, ProductId};
+use delivery_core::product::{File, FileName, MediaType, NewProduct, ObjectName, ProductId};
 use delivery_core::store::KeyQuery;
 use delivery_core::terms::{MAX_DAYS, MAX_USES, OwnTerms, Terms, UseLimit, Validity};
 use delivery_core::{HostRef, Language};
@@ -35,6 +35,25 @@ pub fn instant() -> impl Strategy<Value = DateTime<Utc>> {
 /// Generates one of three products, so that keys and changes often agree.
 pub fn product() -> impl Strategy<Value = ProductId> {
     (1_i64..4).prop_map(|id| ProductId::new(id).expect("1 or more"))
+}
+
+/// Generates one of a few names of files. Some differ only in the case of letters.
+pub fn file_name() -> impl Strategy<Value = FileName> {
+    "[abAB]\\.(pdf|zip)".prop_map(|text| text.parse().expect("a name"))
+}
+
+/// Generates files with different objects, whose names often agree.
+pub fn file() -> impl Strategy<Value = File> {
+    (any::<[u8; 16]>(), file_name(), 0..=u64::MAX >> 1, any::<[u8; 32]>(), instant()).prop_map(
+        |(object, name, size, sha256, added_at)| File {
+            object: ObjectName::from_bytes(object),
+            name,
+            size,
+            sha256,
+            media_type: MediaType::default(),
+            added_at,
+        },
+    )
 }
 
 /// Generates one of six addresses.

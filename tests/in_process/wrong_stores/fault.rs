@@ -77,6 +77,13 @@ faults! {
     FindsDealsByOrdersAlone: "a_deal_is_found_by_each_of_its_references_and_merged_deals_are_one";
     ForgetsDismissals: "a_product_is_dismissed_once_until_that_is_taken_back";
     ListsAProductOften: "a_product_that_is_not_sold_here_is_listed_once";
+    // Files.
+    DropsReplacedFiles: "a_replaced_file_stays_as_a_former_row";
+    DropsDeletedFiles: "a_deleted_file_stays_as_a_former_row";
+    ForgetsCurrentFiles: "only_former_rows_are_forgotten";
+    SkipsAFile: "rows_are_listed_page_by_page";
+    FindsFilesOfAnyProduct: "a_product_has_its_files_by_name";
+    KeepsFilesOfUnknownProducts: "files_of_unknown_products_are_refused";
     // Requests that come again.
     CountsEveryRequest: "a_request_counts_once_and_is_answered_ten_times_more";
     ForgetsARequestAtItsRepeat: "a_request_counts_once_and_is_answered_ten_times_more";

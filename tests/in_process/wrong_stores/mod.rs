@@ -2,6 +2,7 @@
 //! same wrapper without a fault passes every case.
 
 mod fault;
+mod files;
 mod inbox;
 mod limiter;
 mod records;
@@ -11,7 +12,9 @@ mod visits;
 use std::sync::{Mutex, Once};
 
 use delivery_core::limit::MemoryLimiter;
-use delivery_testing::conformance::{Case, INBOX, LEDGER, RATE_LIMITER, RECORDS, REOPENED, REQUESTS, SHARED, VISITS};
+use delivery_testing::conformance::{
+    Case, FILES, INBOX, LEDGER, RATE_LIMITER, RECORDS, REOPENED, REQUESTS, SHARED, VISITS,
+};
 
 use fault::{Fault, WRONG};
 use limiter::{WrongLimit, WrongLimiter};
@@ -24,6 +27,8 @@ async fn passes(fault: Fault, name: &'static str) -> bool {
         if let Some(case) = LEDGER.iter().chain(INBOX).chain(REQUESTS).chain(VISITS).find(|case| case.name() == name) {
             case.run(Place::new(fault)).await;
         } else if let Some(case) = RECORDS.iter().find(|case| case.name() == name) {
+            case.run(Place::new(fault)).await;
+        } else if let Some(case) = FILES.iter().find(|case| case.name() == name) {
             case.run(Place::new(fault)).await;
         } else if let Some(case) = REOPENED.iter().chain(SHARED).find(|case| case.name() == name) {
             case.run(Place::new(fault)).await;
@@ -78,6 +83,7 @@ async fn each_wrong_store_fails_the_case_that_is_named_for_it() {
 async fn without_a_fault_every_case_passes() {
     let cases =
         LEDGER.iter().chain(INBOX).chain(REQUESTS).chain(VISITS).map(Case::name).chain(RECORDS.iter().map(Case::name));
+    let cases = cases.chain(FILES.iter().map(Case::name));
     for name in cases.chain(REOPENED.iter().chain(SHARED).map(Case::name)) {
         assert!(passes(Fault::None, name).await, "{name}");
     }

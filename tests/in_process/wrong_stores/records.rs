@@ -12,8 +12,8 @@ use delivery_core::order::Source;
 use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
-    AuditEntry, AuditQuery, Backlog, Catalog, CatalogEditor, ExpiryScan, Figures, MessageQuery, MessageState, Page,
-    PostQuery, Posts, ProductNames, Records, Requests, StoreError, StoredMessage,
+    AuditEntry, AuditQuery, Backlog, Catalog, CatalogEditor, ExpiryScan, Figures, Files, MessageQuery, MessageState,
+    Page, PostQuery, Posts, ProductNames, Records, Requests, StoreError, StoredMessage,
 };
 
 use super::fault::Fault::*;
@@ -122,13 +122,16 @@ impl Records for Wrong {
 
 /// Traits that a wrong store does right, but for who changes something: that argument is after the semicolon.
 macro_rules! right {
-    ($($trait:ident { $(fn $name:ident($($argument:ident: $type:ty),* $(; $edit:ident)?) -> $answer:ty;)+ })+) => { $(
+    ($($trait:ident {
+        $(fn $name:ident($($argument:ident: $type:ty),* $(; $edit:ident)?) -> $answer:ty;)+
+        $(as it is: $($own:item)+)?
+    })+) => { $(
         #[async_trait]
         impl $trait for Wrong { $(
             async fn $name(&self, $($argument: $type,)* $($edit: Edit)?) -> Result<$answer, StoreError> {
                 self.inner.$name($($argument,)* $(self.edit($edit))?).await
             }
-        )+ }
+        )+ $($($own)+)? }
     )+ };
 }
 
@@ -145,6 +148,10 @@ right! {
         fn product_called(host_ref: &HostRef) -> Option<Arc<Product>>;
         fn update_product(id: ProductId, product: NewProduct, was: Option<&NewProduct>; edit) -> Option<Arc<Product>>;
         fn archive_product(id: ProductId; edit) -> Option<Arc<Product>>;
+        as it is:
+        fn files(&self) -> Option<&dyn Files> {
+            Some(self)
+        }
     }
     Posts {
         fn posts(query: &PostQuery) -> Arc<Vec<Post>>;

@@ -46,7 +46,7 @@ pub(in crate::store) enum Kind {
 
 use Kind::{Bytes, Count, Flag, Id, Json, KeyId, Milliseconds, Number, Seconds, Text};
 
-pub(in crate::store) static TABLES: [Table; 16] = [
+pub(in crate::store) static TABLES: [Table; 17] = [
     Table {
         row: "keyring",
         what: "secrets",
@@ -75,6 +75,24 @@ pub(in crate::store) static TABLES: [Table; 16] = [
             ("language", "language", Text),
         ],
         chunk: 16,
+    },
+    Table {
+        row: "file",
+        what: "files",
+        name: "delivery_file",
+        key: &["object"],
+        columns: &[
+            ("object", "object", Text),
+            ("product_id", "product", Id),
+            ("name", "name", Text),
+            ("folded_name", "folded", Text),
+            ("size", "size", Count),
+            ("sha256", "sha256", Bytes),
+            ("type", "kind", Text),
+            ("added_at", "added_at", Milliseconds),
+            ("ended_at", "ended_at", Milliseconds),
+        ],
+        chunk: 1000,
     },
     Table {
         row: "post",

@@ -13,6 +13,7 @@ use super::schema::{PATIENCE, SchemaConfig, check, compare, newest_migration};
 use super::session::Session;
 use crate::key::Fingerprint;
 use crate::store::Inspection;
+use crate::store::inspection::OBJECTS;
 
 /// Inspects the schema `place` of the database at `hosts`.
 pub(super) async fn inspect(
@@ -38,7 +39,13 @@ async fn look(hosts: &Hosts, schema: &str, keyring: &[Fingerprint]) -> Result<In
         compared => {
             let unread = |source| PostgresError::Unreadable { schema: schema.to_owned(), source };
             let (acceptance, _) = acceptance(&mut session, keyring).await.map_err(unread)?;
-            Inspection::found(engine, compared.is_eq(), acceptance)
+            let found = Inspection::found(engine, compared.is_eq(), acceptance);
+            if compared.is_eq() {
+                let objects: Vec<String> = session.scalar(OBJECTS).fetch_all(&mut *session).await.map_err(failed)?;
+                found.with_objects(&objects)
+            } else {
+                found
+            }
         }
     };
     connection.close().await.map_err(failed)?;

@@ -21,6 +21,7 @@ const MIGRATIONS: &[Script] = &[
     (1, "delivery", include_str!("migrations/0001_delivery.sql")),
     (2, "dismissed", include_str!("migrations/0002_dismissed.sql")),
     (3, "transfer", include_str!("migrations/0003_transfer.sql")),
+    (4, "files", include_str!("migrations/0004_files.sql")),
 ];
 
 /// The name of a schema, and whether the store migrates it. The name has only letters, digits and underscores.

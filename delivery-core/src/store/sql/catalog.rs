@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::files::with_files;
 use super::rows::{self, product_columns};
 use super::session::{Database, Patience, Session, Stale, Value, log, row, values};
 use crate::HostRef;
@@ -11,7 +12,7 @@ use crate::ledger::{Action, Edit};
 use crate::order::Source;
 use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
 use crate::store::catalog::unchanged;
-use crate::store::{Catalog, CatalogEditor, ProductNames, StoreError};
+use crate::store::{Catalog, CatalogEditor, Files, ProductNames, StoreError};
 use crate::terms::{UseLimit, Validity};
 
 const PRODUCT: &str = concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE id = $1");
@@ -84,7 +85,7 @@ impl<D: Database> CatalogEditor for D {
                 let called = session.rows(PRODUCTS_NAMED, values![draft(&product)?.name()]).await?;
                 let called = called.iter().map(rows::product).collect::<Result<Vec<_>, _>>()?;
                 match called.into_iter().find(|called| *called.facts() == product) {
-                    Some(found) => Ok(Arc::new(found)),
+                    Some(found) => Ok(Arc::new(with_files(session, found).await?)),
                     None => add(session, &product, &edit).await,
                 }
             })
@@ -134,6 +135,10 @@ impl<D: Database> CatalogEditor for D {
         })
         .await
     }
+
+    fn files(&self) -> Option<&dyn Files> {
+        Some(self)
+    }
 }
 
 #[async_trait]
@@ -162,7 +167,10 @@ pub(super) async fn take_turn(session: &mut (dyn Session + '_)) -> Result<(), St
 }
 
 async fn product(session: &mut (dyn Session + '_), sql: &str, wanted: Value) -> Result<Option<Product>, StoreError> {
-    row(session, sql, vec![wanted]).await?.map(|row| rows::product(&row)).transpose()
+    match row(session, sql, vec![wanted]).await? {
+        Some(row) => with_files(session, rows::product(&row)?).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 async fn add(session: &mut (dyn Session + '_), facts: &NewProduct, edit: &Edit) -> Result<Arc<Product>, StoreError> {
@@ -180,7 +188,7 @@ async fn change(
 ) -> Result<Option<Arc<Product>>, StoreError> {
     session.changed(Stale::Products);
     let Some(row) = row(session, sql, values).await? else { return Ok(None) };
-    let product = rows::product(&row)?;
+    let product = with_files(session, rows::product(&row)?).await?;
     log(session, (None, Some(product.id().get())), action, edit).await?;
     Ok(Some(Arc::new(product)))
 }

@@ -6,6 +6,7 @@ mod erase;
 mod events;
 mod expiry;
 mod figures;
+mod files;
 pub(super) mod inbox;
 mod lost;
 pub(super) mod messages;

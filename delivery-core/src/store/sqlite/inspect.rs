@@ -10,6 +10,7 @@ use super::open::newest_script;
 use super::{SqliteError, SqliteStore, keyring};
 use crate::key::Fingerprint;
 use crate::store::Inspection;
+use crate::store::inspection::OBJECTS;
 
 impl SqliteStore {
     /// Inspects the file at `path` without changing the store, also while a server has it open: whether it contains a
@@ -36,7 +37,13 @@ async fn inspect(path: &Path, secrets: &[Fingerprint]) -> Result<Inspection, Sql
         Some(step) => {
             let other = |source| SqliteError::Other { path: path.to_owned(), source: Box::new(source) };
             let (acceptance, _) = keyring::acceptance(&mut reader, secrets).await.map_err(other)?;
-            Inspection::found(engine, step == newest_script(), acceptance)
+            let found = Inspection::found(engine, step == newest_script(), acceptance);
+            if step == newest_script() {
+                let objects: Vec<String> = sqlx::query_scalar(OBJECTS).fetch_all(&mut reader).await.map_err(failed)?;
+                found.with_objects(&objects)
+            } else {
+                found
+            }
         }
     };
     reader.close().await.map_err(failed)?;

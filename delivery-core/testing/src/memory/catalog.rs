@@ -6,12 +6,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::MemoryStore;
+use chrono::{DateTime, Utc};
 use delivery_core::HostRef;
 use delivery_core::ledger::{Action, Edit};
 use delivery_core::order::Source;
 use delivery_core::post::{NewPost, Post, PostId};
-use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
-use delivery_core::store::{Catalog, CatalogEditor, PostQuery, Posts, ProductNames, StoreError};
+use delivery_core::product::{
+    File, FileName, Listing, MOST_FILES, NewProduct, ObjectName, Product, ProductId, RefName,
+};
+use delivery_core::store::{Catalog, CatalogEditor, FileRow, Files, PostQuery, Posts, ProductNames, StoreError};
 
 /// The maximum size of the content of all posts in one list, in bytes: 1 MiB.
 const MOST_CONTENT: usize = 1 << 20;
@@ -22,6 +25,7 @@ type PostVersion = (PostId, i64);
 #[derive(Default)]
 pub(super) struct Shop {
     products: BTreeMap<ProductId, Arc<Product>>,
+    files: BTreeMap<ObjectName, StoredFile>,
     posts: BTreeMap<PostId, (Post, i64)>,
     /// The id of the last post that was added, even if it has been deleted.
     last_post: i64,
@@ -29,7 +33,35 @@ pub(super) struct Shop {
     lists: Vec<(Vec<PostVersion>, Arc<Vec<Post>>)>,
 }
 
+#[derive(Debug, Clone)]
+struct StoredFile {
+    product: ProductId,
+    file: File,
+    /// When the file was replaced or deleted; `None` if it is current.
+    ended_at: Option<DateTime<Utc>>,
+}
+
 impl Shop {
+    /// Makes the product's file with this name a former file. Returns whether there was one.
+    fn end_file(&mut self, product: ProductId, folded: &str, at: DateTime<Utc>) -> bool {
+        let mut current = self.files.values_mut().filter(|file| file.product == product && file.ended_at.is_none());
+        match current.find(|stored| stored.file.name.folded() == folded) {
+            Some(stored) => {
+                stored.ended_at = Some(at);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Gives the product its current files.
+    fn list_files(&mut self, id: ProductId) {
+        let current = self.files.values().filter(|stored| stored.product == id && stored.ended_at.is_none());
+        let mut files: Vec<File> = current.map(|stored| stored.file.clone()).collect();
+        files.sort_by_key(|file| file.name.folded());
+        self.replace(id, |product| product.clone().with_files(files));
+    }
+
     /// Returns the product to which the host application gave this name.
     fn called(&self, host_ref: &HostRef) -> Option<&Arc<Product>> {
         self.products.values().find(|product| product.host_ref() == Some(host_ref))
@@ -101,7 +133,8 @@ impl CatalogEditor for MemoryStore {
         unchanged(state.shop.products.get(&id).map(|product| product.facts()), was)?;
         let new = Product::new(id, facts);
         state.shop.check(&new)?;
-        let updated = state.shop.replace(id, |product| new.archived(product.is_archived()));
+        let updated =
+            state.shop.replace(id, |product| new.archived(product.is_archived()).with_files(product.files().to_vec()));
         if updated.is_some() {
             state.log((None, Some(id)), Action::ProductUpdated, edit);
         }
@@ -116,6 +149,57 @@ impl CatalogEditor for MemoryStore {
             state.log((None, Some(id)), Action::ProductArchived, edit);
         }
         Ok(archived)
+    }
+
+    fn files(&self) -> Option<&dyn Files> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Files for MemoryStore {
+    async fn put_file(&self, product: ProductId, file: File, edit: Edit) -> Result<Option<bool>, StoreError> {
+        let state = &mut *self.state();
+        let folded = file.name.folded();
+        let Some(found) = state.shop.products.get(&product) else { return Ok(None) };
+        if found.files().iter().filter(|other| other.name.folded() != folded).count() >= MOST_FILES {
+            return Err(StoreError::Refused { source: None });
+        }
+        let is_replaced = state.shop.end_file(product, &folded, edit.at);
+        let action = if is_replaced { Action::FileReplaced } else { Action::FileAdded };
+        state.log((None, Some(product)), action, of_file(&file.name, edit));
+        state.shop.files.insert(file.object, StoredFile { product, file, ended_at: None });
+        state.shop.list_files(product);
+        Ok(Some(is_replaced))
+    }
+
+    async fn delete_file(&self, product: ProductId, name: &FileName, edit: Edit) -> Result<bool, StoreError> {
+        let state = &mut *self.state();
+        let is_deleted = state.shop.end_file(product, &name.folded(), edit.at);
+        if is_deleted {
+            state.log((None, Some(product)), Action::FileDeleted, of_file(name, edit));
+            state.shop.list_files(product);
+        }
+        Ok(is_deleted)
+    }
+
+    async fn file(&self, product: ProductId, object: ObjectName) -> Result<Option<File>, StoreError> {
+        let state = self.state();
+        let stored = state.shop.files.get(&object).filter(|stored| stored.product == product);
+        Ok(stored.map(|stored| stored.file.clone()))
+    }
+
+    async fn file_rows(&self, after: Option<ObjectName>, limit: usize) -> Result<Vec<FileRow>, StoreError> {
+        let state = self.state();
+        let rows = state.shop.files.iter().filter(|(object, _)| after.is_none_or(|after| **object > after));
+        let rows = rows.map(|(object, stored)| FileRow { object: *object, ended_at: stored.ended_at });
+        Ok(rows.take(limit).collect())
+    }
+
+    async fn forget_files(&self, objects: &[ObjectName]) -> Result<(), StoreError> {
+        let state = &mut *self.state();
+        state.shop.files.retain(|object, stored| stored.ended_at.is_none() || !objects.contains(object));
+        Ok(())
     }
 }
 
@@ -197,6 +281,10 @@ impl Posts for MemoryStore {
 fn unchanged<T: PartialEq>(is: Option<&T>, was: Option<&T>) -> Result<(), StoreError> {
     let is_other = is.zip(was).is_some_and(|(is, was)| is != was);
     if is_other { Err(StoreError::Conflict { source: None }) } else { Ok(()) }
+}
+
+fn of_file(name: &FileName, edit: Edit) -> Edit {
+    Edit { detail: Some(name.to_string()), ..edit }
 }
 
 fn of_post(id: PostId, edit: Edit) -> Edit {

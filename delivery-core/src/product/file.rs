@@ -1,0 +1,170 @@
+//! The files of a product.
+//!
+//! A file's bytes are an object in an object store. An object is written once and never changes. If a file is replaced
+//! or deleted, its object stays for two days, so that downloads that have begun can finish.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use icu_normalizer::ComposingNormalizerBorrowed as Nfc;
+
+use crate::text::{Invalid, line};
+
+/// The maximum number of files that one product may have.
+pub const MOST_FILES: usize = 100;
+
+crate::text::line_type! {
+    /// A file's name: 1 to 200 characters without control characters, `/` or `\`, and neither `.` nor `..`. Two files
+    /// of a product may not have names that differ only in the case of letters.
+    FileName, 200, but ", / or \\, and neither . nor ..", is_path
+}
+
+/// Returns whether a name could lead to another folder.
+fn is_path(name: &str) -> bool {
+    name.contains(['/', '\\']) || name == "." || name == ".."
+}
+
+impl FileName {
+    /// Returns the name in lower case and in Unicode's normalization form C. Two names of one product must differ in
+    /// this form.
+    #[must_use]
+    pub fn folded(&self) -> String {
+        Nfc::new_nfc().normalize(&self.as_str().to_lowercase()).into_owned()
+    }
+}
+
+/// A file's media type, as `Content-Type` names it: 1 to 255 visible ASCII characters and spaces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MediaType(Arc<str>);
+
+impl MediaType {
+    /// Returns the text as it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for MediaType {
+    /// Returns `application/octet-stream`, the type of bytes about which nothing is known.
+    fn default() -> Self {
+        Self("application/octet-stream".into())
+    }
+}
+
+impl FromStr for MediaType {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let is_read = line(text, 1, 255) && text.is_ascii() && text == text.trim();
+        is_read.then(|| Self(text.into())).ok_or(Invalid::expected("must be 1 to 255 visible ASCII characters"))
+    }
+}
+
+crate::text::serde_as_text!(MediaType);
+
+/// The name of an object in the object store: 16 random bytes, written as 32 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectName(u128);
+
+impl ObjectName {
+    /// Makes a name from random bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(u128::from_be_bytes(bytes))
+    }
+
+    /// Returns the bytes of which the name was made.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for ObjectName {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        const EXPECTED: Invalid = Invalid::expected("must be 32 hexadecimal digits");
+        let is_written = text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        if is_written { u128::from_str_radix(text, 16).map(Self).map_err(|_| EXPECTED) } else { Err(EXPECTED) }
+    }
+}
+
+/// A file of a product.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it")]
+pub struct File {
+    /// The object with the file's bytes.
+    pub object: ObjectName,
+    /// The file's name.
+    pub name: FileName,
+    /// The number of bytes.
+    pub size: u64,
+    /// The SHA-256 of the bytes.
+    pub sha256: [u8; 32],
+    /// The media type.
+    pub media_type: MediaType,
+    /// When the file was added, to the millisecond.
+    pub added_at: DateTime<Utc>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files() {
+        let long = "é".repeat(200);
+        for (name, is_accepted) in [
+            ("guide.pdf", true),
+            ("Guide (2nd ed.).pdf", true),
+            ("...", true),
+            ("CON", true),
+            (&long, true),
+            (&*"😀".repeat(200), true),
+            (&*"😀".repeat(201), false),
+            ("", false),
+            (".", false),
+            ("..", false),
+            ("a/b", false),
+            ("..\\b", false),
+            ("a\0b", false),
+            ("a\r\nb", false),
+            ("a\u{85}b", false),
+        ] {
+            assert_eq!(name.parse::<FileName>().is_ok(), is_accepted, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_compared_without_regard_to_case() {
+        for (one, other, is_same) in [
+            ("Guide.PDF", "guide.pdf", true),
+            ("ÜBER", "über", true),
+            ("u\u{308}ber", "über", true),
+            ("guide.pdf", "guide.pd", false),
+        ] {
+            let [one, other] = [one, other].map(|name| name.parse::<FileName>().unwrap().folded());
+            assert_eq!(one == other, is_same, "{one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn objects_have_one_text() {
+        let name = ObjectName::from_bytes([0xab; 16]);
+        assert_eq!(name.to_string(), "ab".repeat(16));
+        assert_eq!(name.to_string().parse(), Ok(name));
+        for text in ["", "ab", &"AB".repeat(16), &"g".repeat(32), &format!("+{}", "a".repeat(31))] {
+            assert!(text.parse::<ObjectName>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The rows of products' files.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use super::StoreError;
+use crate::ledger::Edit;
+use crate::product::{File, FileName, ObjectName, ProductId};
+
+/// The rows of products' files. The bytes are elsewhere: each row names an object in an object store.
+///
+/// A row is current until its file is replaced or deleted. It then becomes a former row, which is kept until its object
+/// was deleted. A [product](crate::product::Product::files) has its current files.
+///
+/// # To ensure correctness
+///
+/// * Write a change and its audit entry in one commit, and serve it on all servers within a second.
+/// * Never keep two current files of a product whose names are the same without regard to case, even if two calls add
+///   them at once.
+/// * Keep every row until [`forget_files`](Self::forget_files) deletes it. An object without a row is deleted.
+#[async_trait]
+pub trait Files: Debug + Send + Sync + 'static {
+    /// Adds a file to a product. A file of the product that has the same name without regard to case becomes a former
+    /// file. Returns whether there was such a file; `None` if there is no such product, and then nothing was added.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Refused`] if the product already has [`MOST_FILES`](crate::product::MOST_FILES) other files.
+    /// Another [`StoreError`] if nothing was added.
+    async fn put_file(&self, product: ProductId, file: File, edit: Edit) -> Result<Option<bool>, StoreError>;
+
+    /// Makes the product's file with this name, without regard to case, a former file. Returns whether there was such
+    /// a file.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if nothing was changed.
+    async fn delete_file(&self, product: ProductId, name: &FileName, edit: Edit) -> Result<bool, StoreError>;
+
+    /// Returns the file of this product with this object, whether it is current or not; `None` if there is no such row.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the rows cannot be read.
+    async fn file(&self, product: ProductId, object: ObjectName) -> Result<Option<File>, StoreError>;
+
+    /// Returns at most `limit` rows, current and former, by the names of their objects. With `after`, the rows begin
+    /// after that object.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the rows cannot be read.
+    async fn file_rows(&self, after: Option<ObjectName>, limit: usize) -> Result<Vec<FileRow>, StoreError>;
+
+    /// Deletes the former rows of these objects. Current rows stay.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if some rows may not have been deleted.
+    async fn forget_files(&self, objects: &[ObjectName]) -> Result<(), StoreError>;
+}
+
+/// A row of a file, without the file's facts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it")]
+pub struct FileRow {
+    /// The object with the file's bytes.
+    pub object: ObjectName,
+    /// When the file was replaced or deleted, to the millisecond; `None` if it is current.
+    pub ended_at: Option<DateTime<Utc>>,
+}
