@@ -20,7 +20,8 @@ pub(crate) fn answer(
     request: Request,
 ) -> impl Future<Output = Result<Response, Infallible>> {
     let (head, body) = request.into_parts();
-    let (call, body) = (call(head), body.into_data_stream());
+    let path = endpoint.path().contains('{').then(|| head.uri.path().to_owned());
+    let (call, body) = (Call { path, ..call(head) }, body.into_data_stream());
     async move {
         let reply = endpoint.serve(&delivery, &call, body).await;
         Ok(reply.into_response_in(call.headers).map(Body::new))

@@ -20,10 +20,14 @@ pub enum ErrorCode {
     ExceededUses,
     /// The key unlocks another product.
     WrongProduct,
+    /// The key to which a link belongs was revoked.
+    RevokedKey,
     /// The resource does not exist.
     NotFound,
     /// The endpoint does not accept this HTTP method.
     MethodNotAllowed,
+    /// A link has expired.
+    ExpiredTicket,
     /// The body is larger than the endpoint accepts.
     PayloadTooLarge,
     /// The body is not `application/json` in UTF-8, or it is compressed.
@@ -38,7 +42,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::MissingParams,
         Self::InvalidParams,
         Self::InvalidKey,
@@ -46,8 +50,10 @@ impl ErrorCode {
         Self::ExpiredKey,
         Self::ExceededUses,
         Self::WrongProduct,
+        Self::RevokedKey,
         Self::NotFound,
         Self::MethodNotAllowed,
+        Self::ExpiredTicket,
         Self::PayloadTooLarge,
         Self::UnsupportedMediaType,
         Self::RateLimited,
@@ -82,8 +88,12 @@ impl ErrorCode {
             Self::ExpiredKey => ("EXPIRED_KEY", 403, "The key has expired."),
             Self::ExceededUses => ("EXCEEDED_USES", 403, "All uses of the key are spent."),
             Self::WrongProduct => ("WRONG_PRODUCT", 403, "The key is for another product."),
+            Self::RevokedKey => ("REVOKED_KEY", 403, "The key was revoked."),
             Self::NotFound => ("NOT_FOUND", 404, "There is no such thing."),
             Self::MethodNotAllowed => ("METHOD_NOT_ALLOWED", 405, "This address takes another method."),
+            Self::ExpiredTicket => {
+                ("EXPIRED_TICKET", 410, "The link has expired: open the product again for a new one.")
+            }
             Self::PayloadTooLarge => ("PAYLOAD_TOO_LARGE", 413, "The body is too large."),
             Self::UnsupportedMediaType => {
                 ("UNSUPPORTED_MEDIA_TYPE", 415, "The body must be application/json in UTF-8, not compressed.")

@@ -50,6 +50,7 @@
 //! | [`seller`] | who may call the seller's endpoints |
 //! | [`ledger`] | the rules of sales and uses: operations and the rows that they write |
 //! | [`store`] | the ports for storage, and the stores |
+//! | `files` | the bytes of files, in an object store; feature `files` |
 //! | `look` | the appearance of the pages; feature `pages` |
 //! | [`platform`] | the webhooks of commerce platforms |
 //! | [`mail`] | e-mails: templates, the outbox, mailers |
@@ -89,6 +90,8 @@ pub mod delivery;
 pub mod email;
 pub mod entropy;
 pub mod error;
+#[cfg(feature = "files")]
+pub mod files;
 mod host_ref;
 pub mod http;
 pub mod key;
@@ -116,6 +119,10 @@ mod text;
 mod throttle;
 #[cfg(feature = "webhooks")]
 pub mod webhook;
+
+/// The crate with the object stores in which [files](delivery::Builder::files) are kept.
+#[cfg(feature = "files")]
+pub use object_store;
 
 pub use self::clock::{Clock, SystemClock};
 #[doc(inline)]

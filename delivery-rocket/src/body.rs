@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use delivery_core::http::ReplyBody;
@@ -12,9 +12,12 @@ use rocket::tokio::io::{AsyncRead, AsyncSeek, ReadBuf};
 pub(crate) struct Answer(pub ReplyBody, pub Bytes);
 
 impl AsyncRead for Answer {
-    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.1.is_empty() {
-            self.1 = self.0.next_piece().unwrap_or_default();
+            match ready!(self.0.poll_piece(context)) {
+                Some(piece) => self.1 = piece?,
+                None => return Poll::Ready(Ok(())),
+            }
         }
         let fits = self.1.len().min(into.remaining());
         into.put_slice(&self.1.split_to(fits));

@@ -21,21 +21,32 @@ pub(crate) struct Mounted(pub(crate) Delivery);
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) endpoint: Endpoint,
-    pub(crate) path: String,
+    /// Where the API is mounted.
+    pub(crate) base: String,
     pub(crate) delivery: Delivery,
+}
+
+impl Api {
+    /// Whether a request is for exactly this endpoint. Rocket takes `//api/validate` and `/api/validate/` for the same
+    /// path; they are the host's.
+    fn is_at(&self, request: &Request<'_>) -> bool {
+        request.uri().path().as_str().strip_prefix(&self.base).is_some_and(|path| self.endpoint.is_at(path))
+    }
 }
 
 #[rocket::async_trait]
 impl route::Handler for Api {
     async fn handle<'r>(&self, request: &'r Request<'_>, data: Data<'r>) -> Outcome<'r> {
-        // Rocket takes `//api/validate` and `/api/validate/` for the same path; they are the host's.
-        if request.uri().path().as_str() != self.path {
+        if !self.is_at(request) {
             return Outcome::Forward((data, response(Reply::not_found()).status()));
         }
-        let call = call(request, request.method());
+        let mut call = call(request, request.method());
+        if self.endpoint.path().contains('{') {
+            call.path = Some(request.uri().path().as_str().to_owned());
+        }
         let limit = self.endpoint.body_limit();
         // Reading one byte more than the limit shows that a body is too large. An endpoint without a body needs no buffer.
-        let body = ReaderStream::with_capacity(data.open((limit + 1).bytes()), limit.min(8 << 10));
+        let body = ReaderStream::with_capacity(data.open(limit.saturating_add(1).bytes()), limit.min(8 << 10));
         Outcome::Success(response(self.endpoint.serve(&self.delivery, &call, body).await))
     }
 }
@@ -48,7 +59,7 @@ impl catcher::Handler for Api {
         if request.route().is_some() {
             return Catcher::default().handler.handle(status, request).await;
         }
-        if request.uri().path().as_str() != self.path {
+        if !self.is_at(request) {
             return Ok(response(Reply::not_found()));
         }
         // Rocket does not tell which method it was. TRACE gets the same answer, because the API does not support it
@@ -88,9 +99,9 @@ pub(crate) fn write(reply: Reply, response: &mut Response<'_>) {
     }
     // Rocket sends this size as `Content-Length`, even for HEAD, which has no body. The chunk is one byte larger than
     // the body, because Rocket would start another chunk after a full one.
-    let length = reply.length();
+    let length = usize::try_from(reply.length()).unwrap_or(usize::MAX);
     response.set_sized_body(length, Answer(reply.into_body(), Bytes::new()));
-    response.set_max_chunk_size((length + 1).min(64 << 10));
+    response.set_max_chunk_size(length.saturating_add(1).min(64 << 10));
 }
 
 /// Restores the method of a posted form, which Rocket replaces by the form's `_method` field. A form that was really

@@ -86,6 +86,11 @@ impl DeliveryFairing {
     }
 }
 
+/// Converts the parameters of a path, such as `{ticket}`, to Rocket's, such as `<ticket>`.
+fn rocket_path(path: &str) -> String {
+    path.replace('{', "<").replace('}', ">")
+}
+
 /// The paths of the endpoints that this application mounts.
 struct Paths(HashSet<String>);
 
@@ -112,12 +117,14 @@ impl Fairing for DeliveryFairing {
             if !paths.insert(path.clone()) {
                 continue;
             }
-            let api = Api { endpoint, path: path.clone(), delivery: delivery.clone() };
+            let api = Api { endpoint, base: self.base.clone(), delivery: delivery.clone() };
             // Wrong methods are answered by the API too: those Rocket knows by routes, others by a catcher.
             let routes = [Get, Put, Post, Delete, Options, Head, Trace, Connect, Patch]
-                .map(|method| Route::new(method, &path, api.clone()));
+                .map(|method| Route::new(method, &rocket_path(&path), api.clone()));
             let unreadable = Catcher::new(ErrorCode::InvalidParams.status(), api);
-            rocket = rocket.mount("/", routes).register(path, vec![unreadable]);
+            // A catcher has no parameters. One for all that follows answers 404 to a path that is not the endpoint's.
+            let fixed = path.split("/{").next().unwrap_or(&path).to_owned();
+            rocket = rocket.mount("/", routes).register(fixed, vec![unreadable]);
         }
         if rocket.state::<Delivery>().is_none() {
             rocket = rocket.manage(delivery.clone());

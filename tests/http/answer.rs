@@ -5,7 +5,7 @@
 use crate::row::{Kind, Row};
 
 /// The codes: the status line, and the sentence of a code that has only one.
-const CODES: [(&str, &str, &str); 14] = [
+const CODES: [(&str, &str, &str); 16] = [
     ("MISSING_PARAMS", "400 Bad Request", ""),
     ("INVALID_PARAMS", "400 Bad Request", ""),
     ("INVALID_KEY", "401 Unauthorized", "The key is not valid."),
@@ -13,8 +13,10 @@ const CODES: [(&str, &str, &str); 14] = [
     ("EXPIRED_KEY", "403 Forbidden", "The key has expired."),
     ("EXCEEDED_USES", "403 Forbidden", "All uses of the key are spent."),
     ("WRONG_PRODUCT", "403 Forbidden", "The key is for another product."),
+    ("REVOKED_KEY", "403 Forbidden", "The key was revoked."),
     ("NOT_FOUND", "404 Not Found", "There is no such thing."),
     ("METHOD_NOT_ALLOWED", "405 Method Not Allowed", "This address takes another method."),
+    ("EXPIRED_TICKET", "410 Gone", "The link has expired: open the product again for a new one."),
     ("PAYLOAD_TOO_LARGE", "413 Payload Too Large", "The body is too large."),
     (
         "UNSUPPORTED_MEDIA_TYPE",
@@ -27,11 +29,18 @@ const CODES: [(&str, &str, &str); 14] = [
 ];
 
 /// The limits: requests a minute.
-const LIMITS: [(&str, u32); 6] =
-    [("product", 100), ("validate", 60), ("failures", 60), ("webhook", 30), ("admin", 10), ("resend", 5)];
+const LIMITS: [(&str, u32); 7] = [
+    ("files", 300),
+    ("product", 100),
+    ("validate", 60),
+    ("failures", 60),
+    ("webhook", 30),
+    ("admin", 10),
+    ("resend", 5),
+];
 
 /// The seller's endpoints that take GET. The others take POST.
-const LISTS: [&str; 6] = ["keys", "key", "messages", "inbox", "events", "stats"];
+const LISTS: [&str; 7] = ["product/files", "keys", "key", "messages", "inbox", "events", "stats"];
 
 /// What there is before a row is played.
 const SHOP: &str = "6 keys, 2 uses, 0 e-mails";
@@ -152,6 +161,8 @@ fn class(path: &str) -> &'static str {
         "/api/webhook/gumroad" | "/api/webhook/woocommerce" | "/api/webhook/stripe" => "platform",
         "/api/resend" => "resend",
         "/guarded" | "/counted" => "guarded",
+        "{LINK}" => "files",
+        path if path.starts_with("/api/file/") && path.ends_with("/guide.pdf") => "files",
         path if path.starts_with("/api/admin/") => "admin",
         _ => "",
     }
@@ -160,10 +171,10 @@ fn class(path: &str) -> &'static str {
 /// The limit that a refusal tells of.
 fn limit(class: &'static str, code: &str) -> Option<&'static str> {
     match (class, code) {
-        (_, "METHOD_NOT_ALLOWED") | ("product", "MISSING_PARAMS" | "INVALID_PARAMS") => None,
+        (_, "METHOD_NOT_ALLOWED") | ("product", "MISSING_PARAMS" | "INVALID_PARAMS") | ("files", "NOT_FOUND") => None,
         ("product", "INVALID_KEY") | ("guarded", "INVALID_KEY" | "RATE_LIMITED") => Some("failures"),
         ("platform", "UNAUTHORIZED" | "RATE_LIMITED") => Some("webhook"),
-        ("validate" | "product" | "webhook" | "resend" | "admin", _) => Some(class),
+        ("files" | "validate" | "product" | "webhook" | "resend" | "admin", _) => Some(class),
         _ => None,
     }
 }
@@ -171,7 +182,12 @@ fn limit(class: &'static str, code: &str) -> Option<&'static str> {
 /// The methods of an endpoint.
 fn allow(class: &str, path: &str) -> &'static str {
     let list = path.strip_prefix("/api/admin/").is_some_and(|name| LISTS.contains(&name));
-    if list || matches!(class, "public" | "validate" | "product") { "GET, HEAD" } else { "POST" }
+    match class {
+        "public" | "validate" | "product" | "files" => "GET, HEAD",
+        _ if list => "GET, HEAD",
+        _ if path == "/api/admin/product/file" => "PUT",
+        _ => "POST",
+    }
 }
 
 /// The text of a snapshot, below its head. A new one has none.

@@ -10,6 +10,7 @@ type Command = (&'static str, &'static str, &'static str, Id, Option<&'static st
 enum Id {
     Text,
     Number,
+    Product,
     Address,
     /// It makes a new one.
     New,
@@ -27,7 +28,8 @@ const OPEN: [(&str, &str, &str, &str); 7] = [
 ];
 
 /// The seller's lists: the row's name, and a good request.
-const LISTS: [(&str, &str); 6] = [
+const LISTS: [(&str, &str); 7] = [
+    ("files", "GET /api/admin/product/files?product_id=1"),
     ("keys", "GET /api/admin/keys"),
     ("key", "GET /api/admin/key?id={VALID_ID}"),
     ("messages", "GET /api/admin/messages"),
@@ -37,7 +39,8 @@ const LISTS: [(&str, &str); 6] = [
 ];
 
 /// The seller's commands.
-const COMMANDS: [Command; 16] = [
+const COMMANDS: [Command; 17] = [
+    ("delete_file", "product/file/delete", FILE, Id::Product, Some(NO_FILE)),
     ("add_product", "product", r#"{"name":"x","content":"y"}"#, Id::New, None),
     ("issue_key", "issue-key", r#"{"product_id":1,"customer_email":"a@example.com"}"#, Id::New, None),
     ("add_post", "post", r#"{"title":"Hi","category":"news","content":"text"}"#, Id::New, None),
@@ -58,6 +61,8 @@ const COMMANDS: [Command; 16] = [
 
 const ORDER: &str = r#"{"order_id":"A-1","product_id":1,"customer_email":"Buyer@EXAMPLE.com","secret":"{SECRET}"}"#;
 const SALE: &str = "sale_id=S-1&resource_name=sale&short_product_id=map&email=Buyer%40EXAMPLE.com&quantity=2";
+const FILE: &str = r#"{"product_id":1,"name":"guide.pdf"}"#;
+const NO_FILE: &str = r#"{"product_id":99,"name":"guide.pdf"}"#;
 const KEY: &str = r#"{"id":"{VALID_ID}"}"#;
 const NO_KEY: &str = r#"{"id":"00000000-0000-0000-0000-000000000000"}"#;
 const NO_CHANGE: &str = r#"{"id":"00000000-0000-0000-0000-000000000000","max_uses":1}"#;
@@ -132,10 +137,11 @@ fn command((name, path, body, id, unknown): Command) -> Vec<Row> {
     let (field, kind) = match id {
         Id::Text => ("id", "a string"),
         Id::Number => ("id", "an integer"),
+        Id::Product => ("product_id", "an integer"),
         Id::Address => ("customer_email", "a string"),
         Id::New => return rows,
     };
-    let object = named("id_is_an_object").by_seller(r#"{"id":{},"customer_email":{}}"#);
+    let object = named("id_is_an_object").by_seller(r#"{"id":{},"product_id":{},"customer_email":{}}"#);
     rows.extend([
         named("missing_id").by_seller("{}").missing(field),
         object.invalid(&format!("{field} must be {kind}.")),

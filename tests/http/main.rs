@@ -10,6 +10,7 @@ mod admin;
 mod answer;
 mod desk;
 mod everywhere;
+mod files;
 mod generated;
 mod host;
 mod lists;
@@ -41,6 +42,7 @@ fn main() {
         lists::rows(),
         admin::rows(),
         desk::rows(),
+        files::rows(),
         mounted::rows(),
         pages::rows(),
         everywhere::rows(),
@@ -112,6 +114,7 @@ fn every_code_has_a_row(rows: &[Row]) {
             match endpoint {
                 // One row of the table answers for all of them.
                 Endpoint::Platform(_) => path.starts_with("/api/webhook/") && path != Endpoint::Order.path(),
+                Endpoint::File => path == "{LINK}" || path.starts_with("/api/file/"),
                 endpoint => path == endpoint.path(),
             }
         };

@@ -167,6 +167,11 @@ impl Row {
         self.after(&format!("POST /api/admin/{path}"), "application/json", body)
     }
 
+    /// After an upload of a file to the first product.
+    pub fn after_file(self, name: &str, content_type: &'static str, content: &str) -> Self {
+        self.after(&format!("PUT /api/admin/product/file?product_id=1&name={name}"), content_type, content)
+    }
+
     /// After this request, with this header.
     pub fn after_request(mut self, line: &str, name: &'static str, value: &'static str) -> Self {
         self.before.push(Before { line: line.to_owned(), headers: vec![(name, value)], body: String::new() });
@@ -226,9 +231,11 @@ impl Row {
             shop.sign_in().await;
         }
         for Before { line, headers, body } in &self.before {
+            shop.store.heal();
             shop.send(request(&shop, line, headers, body), self.peer).await;
             shop.look().await;
         }
+        shop.store.otherwise(self.fault.clone());
         let mut answer = String::new();
         let mut headers = self.headers.clone();
         for time in 1..=self.times {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delivery_core::Delivery;
-use delivery_core::delivery::Issued;
+use delivery_core::delivery::{FileLink, Issued};
 use delivery_core::http::{Call, Endpoint, Page, Reply};
 use delivery_core::key::{Actor, Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::look::Look;
+use delivery_core::object_store::memory::InMemory;
 use delivery_core::platform::{Gumroad, Secrets, Stripe, WooCommerce};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{NewProduct, ProductId, Refs};
@@ -27,7 +28,7 @@ pub struct Shop {
     pub mailer: Arc<RecordingMailer>,
     pub clock: Arc<ManualClock>,
     host: Host,
-    store: Arc<Faulty<MemoryStore>>,
+    pub store: Arc<Faulty<MemoryStore>>,
     fault: Fault,
     texts: Vec<(&'static str, String)>,
 }
@@ -54,6 +55,7 @@ impl Shop {
             events: three,
             resend: three,
             desk: three,
+            files: three,
         };
         let shop = Self::open_with(framework, Fault::None, quotas).await;
         let (address, end) = host::serve(framework, shop.delivery.clone()).await;
@@ -80,6 +82,8 @@ impl Shop {
             .entropy(Arc::new(SeededEntropy::new(1)))
             .quotas(quotas)
             .pages(Look::default())
+            .files(Arc::new(InMemory::new()))
+            .max_file_size(1000)
             .trusted_proxies(vec!["10.0.0.0/8".parse().unwrap()])
             .build();
         let texts = stock(&delivery, &clock).await;
@@ -126,6 +130,14 @@ impl Shop {
         let events = InboxQuery { limit: 1, ..InboxQuery::default() };
         let events = self.delivery.events(&events).await.unwrap().items;
         self.texts.extend(messages.first().map(|message| ("MESSAGE", message.message.get().to_string())));
+        let product = self.delivery.product(ProductId::new(1).unwrap()).await.unwrap().unwrap();
+        let key = self.delivery.validate(&self.fill("{VALID}")).await;
+        // The first link stays, also when its file is replaced.
+        if let (Ok(key), false) = (key, self.texts.iter().any(|(name, _)| *name == "LINK")) {
+            let links = self.delivery.file_links(&key, &product);
+            let path = |link: &FileLink| link.url.strip_prefix("http://localhost").unwrap().to_owned();
+            self.texts.extend(links.first().map(|link| ("LINK", path(link))));
+        }
         self.texts.extend(events.first().map(|event| ("EVENT", event.number.to_string())));
         self.store.otherwise(self.fault.clone());
     }

@@ -214,7 +214,8 @@ async fn only_the_endpoints_that_the_host_picks_are_mounted() {
     for (framework, host) in hosts {
         for endpoint in Endpoint::ALL {
             let expected = if picked.contains(endpoint) { 405 } else { 404 };
-            let status = host.ask(Method::DELETE, endpoint.path(), &[], "").await.0;
+            let path = endpoint.path().replace(['{', '}'], "");
+            let status = host.ask(Method::DELETE, &path, &[], "").await.0;
             assert_eq!(status, expected, "{framework} {}", endpoint.path());
         }
     }

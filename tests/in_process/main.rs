@@ -3,6 +3,7 @@
 mod bindings;
 mod calls;
 mod doubles;
+mod files;
 mod guards;
 mod hosts_ports;
 mod hosts_sign_in;

@@ -9,6 +9,8 @@ use tokio::sync::{Mutex, Notify, OnceCell};
 use super::encoded::EncodedLists;
 use super::platforms::Platforms;
 use super::{Builder, Delivery, Inner, Stores};
+#[cfg(feature = "files")]
+use crate::files::FileStore;
 use crate::ledger::Route;
 use crate::limit::MemoryLimiter;
 use crate::limit::bodies::BodyBudget;
@@ -58,6 +60,8 @@ impl Builder {
             catalog,
             editor,
             posts,
+            #[cfg(feature = "files")]
+            files: self.files.map(|files| FileStore::new(files, self.file_links, self.max_file_size)),
             platforms: Platforms::new(self.platforms, self.accept_test_events, names),
             subscription_grace: self.subscription_grace,
             limiter,

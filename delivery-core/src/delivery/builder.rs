@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
+#[cfg(feature = "files")]
+use object_store::ObjectStore;
 use zeroize::Zeroizing;
 
 use super::SubscriptionGrace;
@@ -12,6 +14,8 @@ use super::expiry::ExpiryNotice;
 use super::{Delivery, Options, Settings, Stores};
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Entropy, SystemEntropy};
+#[cfg(feature = "files")]
+use crate::files::Links;
 use crate::key::Keyring;
 use crate::language::Language;
 use crate::limit::bodies::BodyBudget;
@@ -82,6 +86,12 @@ pub struct Builder {
     pub(super) observers: Vec<Arc<dyn Observer>>,
     #[cfg(feature = "pages")]
     pub(super) look: Option<crate::look::Look>,
+    #[cfg(feature = "files")]
+    pub(super) files: Option<Arc<dyn ObjectStore>>,
+    #[cfg(feature = "files")]
+    pub(super) file_links: Option<Arc<dyn Links>>,
+    #[cfg(feature = "files")]
+    pub(super) max_file_size: u64,
     #[cfg(feature = "webhooks")]
     pub(super) webhooks: Option<Webhooks>,
     pub(super) platforms: Vec<Arc<dyn Platform>>,
@@ -132,6 +142,12 @@ impl Delivery {
             observers: Vec::new(),
             #[cfg(feature = "pages")]
             look: None,
+            #[cfg(feature = "files")]
+            files: None,
+            #[cfg(feature = "files")]
+            file_links: None,
+            #[cfg(feature = "files")]
+            max_file_size: crate::files::MAX_FILE_SIZE,
             #[cfg(feature = "webhooks")]
             webhooks: None,
             platforms: Vec::new(),
@@ -329,6 +345,56 @@ impl Builder {
     #[must_use]
     pub fn pages(mut self, look: crate::look::Look) -> Self {
         self.look = Some(look);
+        self
+    }
+
+    /// Keeps the files of products in this object store, such as a folder or a bucket. Without it, products have no
+    /// files.
+    ///
+    /// No other program may write to the object store under the same prefix. Objects must survive a crash once they are
+    /// written; for a folder this is
+    /// [`LocalFileSystem::with_fsync`](object_store::local::LocalFileSystem::with_fsync).
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use delivery_core::{Delivery, mail::FolderMailer, store::SqliteStore};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let (store, mail) = (folder.path().join("delivery.db"), folder.path().join("mail"));
+    /// # let store = Arc::new(SqliteStore::open(store).await?);
+    /// # let mailer = Arc::new(FolderMailer::open(mail)?);
+    /// # let path = folder.path();
+    /// use delivery_core::object_store::local::LocalFileSystem;
+    ///
+    /// let files = LocalFileSystem::new_with_prefix(path)?.with_fsync(true);
+    /// let delivery = Delivery::builder(store, mailer, "a signing secret that is kept".parse()?)
+    ///     .files(Arc::new(files))
+    ///     .build();
+    /// assert!(delivery.has_files());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "files")]
+    #[must_use]
+    pub fn files(mut self, objects: Arc<dyn ObjectStore>) -> Self {
+        self.files = Some(objects);
+        self
+    }
+
+    /// Redirects downloads to links into the object store of [`files`](Self::files), such as a bucket's presigned links.
+    /// Without this call, the service streams files.
+    #[cfg(feature = "files")]
+    #[must_use]
+    pub fn file_links(mut self, links: Arc<dyn Links>) -> Self {
+        self.file_links = Some(links);
+        self
+    }
+
+    /// Sets the maximum size of a file, in bytes. The default is 5 GiB.
+    #[cfg(feature = "files")]
+    #[must_use]
+    pub fn max_file_size(mut self, bytes: u64) -> Self {
+        self.max_file_size = bytes;
         self
     }
 

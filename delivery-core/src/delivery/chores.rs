@@ -14,6 +14,8 @@ use crate::throttle::Throttle;
 const POLL: Duration = Duration::from_mins(1);
 /// How often old requests and sessions are deleted.
 const PRUNE: Duration = Duration::from_hours(1);
+/// How often the objects of deleted files are deleted. This lists all objects.
+const PRUNE_FILES: Duration = Duration::from_hours(24);
 
 impl Delivery {
     async fn prune(&self) -> Result<(), StoreError> {
@@ -21,10 +23,30 @@ impl Delivery {
         self.maintenance().prune_sign_ins().await.map(drop)
     }
 
+    /// Deletes the objects of deleted files. Gives up when `stop` changes: the next pass deletes what is left.
+    #[cfg(feature = "files")]
+    async fn prune_files(&self, stop: &mut watch::Receiver<bool>) -> Result<(), StoreError> {
+        let maintenance = self.maintenance();
+        let pruned = tokio::select! {
+            pruned = maintenance.prune_files() => pruned.map(drop),
+            _ = stop.changed() => Ok(()),
+        };
+        pruned.inspect_err(|error| {
+            let error = error as &dyn std::error::Error;
+            tracing::warn!(error, "files that were deleted stay in the object store until the next pass");
+        })
+    }
+
+    #[cfg(not(feature = "files"))]
+    #[expect(clippy::unused_async, reason = "it is async with the feature files")]
+    async fn prune_files(&self, _: &mut watch::Receiver<bool>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Does the periodic work until `stop` is true.
     pub(super) async fn do_chores(self, mut stop: watch::Receiver<bool>) {
         static DELAYED: Throttle = Throttle::new();
-        let (mut look_at, mut prune_at) = (Duration::ZERO, Duration::ZERO);
+        let (mut look_at, mut prune_at, mut prune_files_at) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
         while !*stop.borrow() {
             let monotonic = SystemClock.monotonic();
             let answered = self.answer_lost_while(|| !*stop.borrow()).await.map(drop);
@@ -39,6 +61,10 @@ impl Delivery {
             let pruned = if monotonic >= prune_at { self.prune().await } else { Ok(()) };
             if pruned.is_ok() && monotonic >= prune_at {
                 prune_at = monotonic + PRUNE;
+            }
+            if monotonic >= prune_files_at {
+                let pruned = self.prune_files(&mut stop).await;
+                prune_files_at = monotonic + if pruned.is_ok() { PRUNE_FILES } else { PRUNE };
             }
             if let Err(error) = told.and(marked).map(drop).and(pruned).and(answered).and(reported)
                 && let Some(more) = DELAYED.admit()

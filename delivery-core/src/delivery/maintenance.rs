@@ -21,7 +21,7 @@ const EVENTS_KEPT: TimeDelta = TimeDelta::days(30);
 /// If the store has no [`Office`](crate::store::Office), there is nothing to do, and the methods return 0.
 #[derive(Debug, Clone, Copy)]
 pub struct Maintenance<'d> {
-    delivery: &'d Delivery,
+    pub(super) delivery: &'d Delivery,
 }
 
 impl Delivery {

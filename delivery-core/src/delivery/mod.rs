@@ -9,6 +9,8 @@ mod buyer;
 mod chores;
 mod encoded;
 mod expiry;
+#[cfg(feature = "files")]
+mod files;
 mod lost;
 mod maintenance;
 mod messages;
@@ -20,6 +22,7 @@ mod running;
 mod seller;
 mod settings;
 mod stores;
+mod tickets;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +36,10 @@ use tokio::sync::{Mutex, Notify, OnceCell};
 pub use self::builder::Builder;
 use self::encoded::EncodedLists;
 pub use self::expiry::{ExpiryNotice, SubscriptionGrace};
+#[cfg(feature = "files")]
+pub use self::files::FileLink;
+#[cfg(feature = "files")]
+pub(crate) use self::files::{NewFile, PutError};
 pub use self::maintenance::Maintenance;
 pub use self::orders::Issued;
 #[cfg(feature = "pages")]
@@ -96,6 +103,9 @@ pub(crate) struct Inner {
     pub(crate) catalog: Arc<dyn Catalog>,
     /// `None` if products are managed elsewhere.
     pub(crate) editor: Option<Arc<dyn CatalogEditor>>,
+    /// `None` if products have no files here.
+    #[cfg(feature = "files")]
+    pub(crate) files: Option<crate::files::FileStore>,
     /// `None` if the service has no store for posts.
     pub(crate) posts: Option<Arc<dyn Posts>>,
     pub(crate) platforms: platforms::Platforms,
@@ -180,6 +190,15 @@ pub enum Error {
     /// There is no such product.
     #[error("there is no such product")]
     UnknownProduct,
+    /// The [ticket](Delivery::ticket) was not made by this service, or is for something else.
+    #[error("the ticket is not valid")]
+    UnknownTicket,
+    /// The ticket has ended, or its key has expired.
+    #[error("the ticket has ended")]
+    ExpiredTicket,
+    /// The key of the ticket was revoked.
+    #[error("the key was revoked")]
+    RevokedKey,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -244,7 +263,9 @@ impl Error {
                     ErrorCode::InvalidParams
                 }
             },
-            Self::UnknownProduct | Self::Store(StoreError::Unsupported) => ErrorCode::NotFound,
+            Self::ExpiredTicket => ErrorCode::ExpiredTicket,
+            Self::RevokedKey => ErrorCode::RevokedKey,
+            Self::UnknownTicket | Self::UnknownProduct | Self::Store(StoreError::Unsupported) => ErrorCode::NotFound,
             Self::Store(
                 StoreError::Unavailable { .. }
                 | StoreError::Unknown { .. }

@@ -71,7 +71,7 @@ pub struct Options {
     pub expiry_notice: ExpiryNotice,
     /// `TRUSTED_PROXIES`: networks or addresses whose `X-Forwarded-For` is trusted, separated by commas.
     pub trusted_proxies: Vec<IpNet>,
-    /// `LIMIT_PRODUCT`, `LIMIT_VALIDATE`, `LIMIT_WEBHOOK`, `LIMIT_ADMIN`, `LIMIT_FAILURES`, `LIMIT_RESEND`, `LIMIT_DESK`:
+    /// `LIMIT_PRODUCT`, `LIMIT_VALIDATE`, `LIMIT_WEBHOOK`, `LIMIT_ADMIN`, `LIMIT_FAILURES`, `LIMIT_RESEND`, `LIMIT_DESK`, `LIMIT_FILES`:
     /// requests per minute. `LIMIT_EVENTS`: events per minute and platform.
     pub quotas: Quotas,
     /// The default terms of keys. `KEY_DAYS`: how many days a key is valid, 1 to 36500, or -1 for ever. `KEY_USES`: how

@@ -19,6 +19,9 @@ pub(super) enum BodyRule {
     Json { limit: usize, deadline: Duration },
     /// At most `limit` bytes of any content that must arrive within `deadline`.
     Any { limit: usize, deadline: Duration },
+    /// A body of any length, which the handler reads.
+    #[cfg(feature = "files")]
+    Streamed,
     /// A submitted HTML form of at most `limit` bytes that must arrive within `deadline`. Only POST requests have one.
     #[cfg(feature = "pages")]
     Form { limit: usize, deadline: Duration },
@@ -68,6 +71,8 @@ pub(super) async fn read<E>(
     keep: Keep<'_>,
 ) -> Body {
     let (limit, deadline) = match rule {
+        #[cfg(feature = "files")]
+        BodyRule::Streamed => return Body::Complete(Bytes::new()),
         BodyRule::None => return Body::Complete(Bytes::new()),
         BodyRule::Json { limit, deadline } => (limit, deadline),
         BodyRule::Any { limit, deadline } => (limit, deadline),

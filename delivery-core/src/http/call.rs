@@ -19,6 +19,9 @@ pub struct Call {
     pub method: Method,
     /// The query as sent, without `?`, still percent-encoded.
     pub query: Option<String>,
+    /// The path as sent, still percent-encoded. It is needed only by an endpoint whose [path](super::Endpoint::path) has
+    /// parameters in braces; a binding may leave it out for others.
+    pub path: Option<String>,
     /// The header fields, in the order sent. A binding must include fields whose values are not UTF-8. Without them, a
     /// malformed field would be taken for an absent one.
     pub headers: HeaderMap,
@@ -38,6 +41,7 @@ impl Call {
         Self {
             method,
             query: None,
+            path: None,
             headers: HeaderMap::new(),
             body: Bytes::new(),
             peer: None,
@@ -79,6 +83,12 @@ impl Call {
     #[must_use]
     pub fn from(self, peer: IpAddr) -> Self {
         Self { peer: Some(peer), ..self }
+    }
+
+    /// Returns a segment of the path, counted from the end: 0 is the last.
+    #[cfg(feature = "files")]
+    pub(super) fn path_segment(&self, from_end: usize) -> Option<&str> {
+        self.path.as_deref()?.rsplit('/').nth(from_end)
     }
 
     /// Returns the client's `X-Request-Id`, if it [may be logged](is_request_id).

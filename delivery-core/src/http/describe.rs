@@ -5,7 +5,10 @@
 
 /// A field of a JSON body.
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(not(all(test, feature = "sqlite")), expect(dead_code, reason = "a test makes the OpenAPI document of it"))]
+#[cfg_attr(
+    not(all(test, feature = "sqlite", feature = "files")),
+    expect(dead_code, reason = "a test makes the OpenAPI document of it")
+)]
 pub(super) struct Field {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
@@ -17,7 +20,10 @@ pub(super) struct Field {
 
 /// The kind of a field's value.
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(not(all(test, feature = "sqlite")), expect(dead_code, reason = "a test makes the OpenAPI document of it"))]
+#[cfg_attr(
+    not(all(test, feature = "sqlite", feature = "files")),
+    expect(dead_code, reason = "a test makes the OpenAPI document of it")
+)]
 pub(super) enum Kind {
     /// Any text that is not empty.
     Secret,
@@ -52,7 +58,10 @@ pub(super) enum Kind {
 
 /// A JSON body.
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(not(all(test, feature = "sqlite")), expect(dead_code, reason = "a test makes the OpenAPI document of it"))]
+#[cfg_attr(
+    not(all(test, feature = "sqlite", feature = "files")),
+    expect(dead_code, reason = "a test makes the OpenAPI document of it")
+)]
 pub(super) struct Body {
     /// The name of the body's schema in the OpenAPI document.
     pub(super) name: &'static str,
@@ -70,7 +79,10 @@ pub(super) struct Shape {
     /// Adds the schema of the type, and the schemas of the types that it contains, to the list. Returns the name of the
     /// type's own schema.
     #[cfg(test)]
-    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "the test that makes the document has a store"))]
+    #[cfg_attr(
+        not(all(feature = "sqlite", feature = "files")),
+        expect(dead_code, reason = "the test that makes the document has a store")
+    )]
     pub(super) add: fn(&mut Schemas) -> String,
 }
 
@@ -140,6 +152,8 @@ pub(super) const EXPIRES_AT: Field = Field::new(
     "From when on it is expired; a time of the past expires it. From 1970 to 9999.",
 );
 pub(super) const EXPIRES_DAYS: Field = Field::new("expires_days", Kind::Days, "");
+#[cfg(feature = "files")]
+pub(super) const FILE_NAME: Field = Field::new("name", Kind::Line(200), "The name of the file.").required();
 pub(super) const KEY_ID: Field = Field::new("id", Kind::KeyId, "").required();
 pub(super) const LANGUAGE: Field =
     Field::new("language", Kind::Language, "Of e-mails about it, such as en or pt-BR. Left out: the shop's.");

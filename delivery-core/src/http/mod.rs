@@ -26,6 +26,8 @@ mod address;
 mod api;
 mod body;
 mod call;
+#[cfg(feature = "files")]
+mod conditional;
 mod credential;
 mod describe;
 mod error;

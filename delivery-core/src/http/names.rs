@@ -9,21 +9,33 @@ pub(super) static CACHE_CONTROL: HeaderName = header::CACHE_CONTROL;
 pub(super) static CONTENT_LENGTH: HeaderName = header::CONTENT_LENGTH;
 pub(super) static CONTENT_TYPE: HeaderName = header::CONTENT_TYPE;
 pub(super) static REFERRER_POLICY: HeaderName = header::REFERRER_POLICY;
-#[cfg(feature = "pages")]
+#[cfg(feature = "files")]
+pub(super) static ACCEPT_RANGES: HeaderName = header::ACCEPT_RANGES;
+#[cfg(feature = "files")]
+pub(super) static CONTENT_RANGE: HeaderName = header::CONTENT_RANGE;
+#[cfg(feature = "files")]
+pub(super) static ETAG: HeaderName = header::ETAG;
+#[cfg(any(feature = "files", feature = "pages"))]
 pub(super) static CONTENT_DISPOSITION: HeaderName = header::CONTENT_DISPOSITION;
-#[cfg(feature = "pages")]
+#[cfg(any(feature = "files", feature = "pages"))]
 pub(super) static CONTENT_SECURITY_POLICY: HeaderName = header::CONTENT_SECURITY_POLICY;
-#[cfg(feature = "pages")]
+#[cfg(any(feature = "files", feature = "pages"))]
 pub(super) static CONTENT_TYPE_OPTIONS: HeaderName = header::X_CONTENT_TYPE_OPTIONS;
 #[cfg(feature = "pages")]
 pub(super) static FRAME_OPTIONS: HeaderName = header::X_FRAME_OPTIONS;
-#[cfg(feature = "pages")]
+#[cfg(any(feature = "files", feature = "pages"))]
 pub(super) static LOCATION: HeaderName = header::LOCATION;
 #[cfg(feature = "pages")]
 pub(super) static SET_COOKIE: HeaderName = header::SET_COOKIE;
 pub(super) static RETRY_AFTER: HeaderName = header::RETRY_AFTER;
 pub(super) static WWW_AUTHENTICATE: HeaderName = header::WWW_AUTHENTICATE;
 
+/// The SHA-256 of a body, in hexadecimal digits.
+#[cfg(feature = "files")]
+pub(super) static CONTENT_SHA256: HeaderName = HeaderName::from_static("content-sha256");
+/// The digest of a whole file, as defined by RFC 9530.
+#[cfg(feature = "files")]
+pub(super) static REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 /// The remaining quota of a rate limit, as defined by draft-ietf-httpapi-ratelimit-headers-10.
 pub(super) static RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 /// The whole quota of a rate limit, as defined by draft-ietf-httpapi-ratelimit-headers-10.

@@ -14,6 +14,8 @@ use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 
 use bytes::Bytes;
+#[cfg(feature = "files")]
+use futures_util::StreamExt;
 use futures_util::{FutureExt, Stream, stream};
 
 use super::api::{buyer, webhook};
@@ -46,7 +48,12 @@ impl Endpoint {
     ///
     /// A panic in the host application's store, limiter or clock is caught and answered like any other internal error.
     /// Failures are logged with the call's `X-Request-Id`, if it [may be logged](super::is_request_id).
-    pub async fn serve<E>(self, delivery: &Delivery, call: &Call, body: impl Stream<Item = Result<Bytes, E>>) -> Reply {
+    pub async fn serve<E>(
+        self,
+        delivery: &Delivery,
+        call: &Call,
+        body: impl Stream<Item = Result<Bytes, E>> + Send,
+    ) -> Reply {
         let row = self.row();
         let started = telemetry::started();
         let reply = if !self.is_served_by(delivery) {
@@ -76,7 +83,7 @@ async fn limited<E>(
     endpoint: Endpoint,
     delivery: &Delivery,
     call: &Call,
-    body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
+    body: Pin<&mut (impl Stream<Item = Result<Bytes, E>> + Send)>,
 ) -> Reply {
     let row = endpoint.row();
     let admitted = match row.limit {
@@ -97,7 +104,7 @@ async fn answer<E>(
     endpoint: Endpoint,
     delivery: &Delivery,
     call: &Call,
-    body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
+    body: Pin<&mut (impl Stream<Item = Result<Bytes, E>> + Send)>,
 ) -> Result<Reply, ApiError> {
     let row = endpoint.row();
     let strangers = Keep::Within(&delivery.inner.bodies);
@@ -157,6 +164,14 @@ async fn answer<E>(
             let text = Fields::text(call, &body)?;
             handler(delivery, seller.ok_or_else(signed_out)?, Fields::parse(text, row.fields())?).await
         }
+        #[cfg(feature = "files")]
+        Handler::Upload(handler) => {
+            let seller = Seller::of(delivery, call).await.ok_or_else(signed_out)?;
+            let pieces = pin!(body.map(|piece| piece.map_err(|_| crate::files::Broken)));
+            handler(delivery, seller, call, pieces).await
+        }
+        #[cfg(feature = "files")]
+        Handler::File(handler) => handler(delivery, call).await,
         Handler::SellerQuery(handler) => {
             handler(delivery, Seller::of(delivery, call).await.ok_or_else(signed_out)?, call).await
         }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::api::wire;
 use super::names;
-use super::pieces::ReplyBody;
+use super::pieces::{ReplyBody, Sent};
 use crate::error::ErrorCode;
 use crate::throttle::Throttle;
 
@@ -30,8 +30,10 @@ pub struct Reply {
     body: Bytes,
     /// The parts of the response body that follow `body`, in order. Other replies may share their memory.
     rest: Vec<Bytes>,
+    /// The bytes of a file, which are the whole body.
+    file: Option<Sent>,
     /// The length of the whole body in bytes. In a reply to HEAD, this is the length of the body that GET would send.
-    length: usize,
+    length: u64,
     /// The cause of a 500 or a 503. It is removed when it is logged.
     fault: Option<Arc<dyn Cause + Send + Sync>>,
 }
@@ -74,7 +76,7 @@ impl Reply {
         &self.headers
     }
 
-    /// Returns the whole body. Copies it if it consists of several pieces.
+    /// Returns the whole body. Copies it if it consists of several pieces. The bytes of a file are left out.
     #[must_use]
     pub fn body(&self) -> Cow<'_, [u8]> {
         match &*self.rest {
@@ -85,14 +87,17 @@ impl Reply {
 
     /// Returns the value for `Content-Length`, in bytes. For HEAD this is the length of the body that GET would send.
     #[must_use]
-    pub fn length(&self) -> usize {
+    pub fn length(&self) -> u64 {
         self.length
     }
 
     /// Converts the reply into its body, for a server that sends status and headers itself.
     #[must_use]
     pub fn into_body(self) -> ReplyBody {
-        ReplyBody::new(std::iter::once(self.body).chain(self.rest))
+        match &self.file {
+            Some(file) => ReplyBody::of_file(file, self.length),
+            None => ReplyBody::new(std::iter::once(self.body).chain(self.rest)),
+        }
     }
 
     /// Converts the reply into a response of the `http` crate.
@@ -111,11 +116,12 @@ impl Reply {
         }
         // Leave room for the fields that the server adds.
         headers.reserve(self.headers.len() + 4);
-        for (name, value) in self.headers {
-            headers.insert(name, value);
+        for (name, value) in &self.headers {
+            headers.insert(*name, value.clone());
         }
-        let mut response = Response::new(ReplyBody::new(std::iter::once(self.body).chain(self.rest)));
-        *response.status_mut() = self.status;
+        let status = self.status;
+        let mut response = Response::new(self.into_body());
+        *response.status_mut() = status;
         *response.headers_mut() = headers;
         response
     }
@@ -127,30 +133,48 @@ impl Reply {
     pub(super) fn encoded(body: Bytes) -> Self {
         let mut headers = Vec::with_capacity(HEADERS);
         headers.push((&names::CONTENT_TYPE, HeaderValue::from_static("application/json")));
-        let length = body.len();
-        Self { status: StatusCode::OK, headers, body, rest: Vec::new(), length, fault: None }
+        let length = body.len() as u64;
+        Self { status: StatusCode::OK, headers, body, rest: Vec::new(), file: None, length, fault: None }
+    }
+
+    /// Returns a reply without a body.
+    #[cfg(feature = "files")]
+    pub(super) fn empty(status: StatusCode) -> Self {
+        Self { status, headers: Vec::new(), body: Bytes::new(), rest: Vec::new(), file: None, length: 0, fault: None }
+    }
+
+    /// Returns the reply with `length` bytes of a file as its body.
+    #[cfg(feature = "files")]
+    pub(super) fn streaming(self, contents: crate::files::Contents, length: u64) -> Self {
+        Self { file: Some(Sent::new(contents)), length, ..self }
+    }
+
+    /// Returns the reply to HEAD for a body of this length.
+    #[cfg(feature = "files")]
+    pub(super) fn of_length(self, length: u64) -> Self {
+        Self { length, ..self }
     }
 
     /// Returns a 200 reply whose body has the `Content-Type` `kind`.
     #[cfg(feature = "pages")]
     pub(super) fn text(kind: &'static str, body: Bytes) -> Self {
-        let length = body.len();
+        let length = body.len() as u64;
         let headers = vec![(&names::CONTENT_TYPE, HeaderValue::from_static(kind))];
-        Self { status: StatusCode::OK, headers, body, rest: Vec::new(), length, fault: None }
+        Self { status: StatusCode::OK, headers, body, rest: Vec::new(), file: None, length, fault: None }
     }
 
     /// Replaces the body with an HTML page.
     #[cfg(feature = "pages")]
     pub(super) fn with_html(self, html: String) -> Self {
-        let (length, body) = (html.len(), Bytes::from(html));
+        let (length, body) = (html.len() as u64, Bytes::from(html));
         let kind = HeaderValue::from_static("text/html; charset=utf-8");
         Self { body, rest: Vec::new(), length, ..self.header(&names::CONTENT_TYPE, kind) }
     }
 
     /// Appends `rest` to the body, which must be in one piece so far.
-    #[cfg(feature = "pages")]
+    #[cfg(any(feature = "files", feature = "pages"))]
     pub(super) fn followed_by(mut self, rest: Vec<Bytes>) -> Self {
-        self.length += rest.iter().map(Bytes::len).sum::<usize>();
+        self.length += rest.iter().map(|piece| piece.len() as u64).sum::<u64>();
         Self { rest, ..self }
     }
 
@@ -173,7 +197,7 @@ impl Reply {
         Self { status, ..self }
     }
 
-    #[cfg(feature = "pages")]
+    #[cfg(any(feature = "files", feature = "pages"))]
     pub(super) fn with_header(self, name: &'static HeaderName, value: HeaderValue) -> Self {
         self.header(name, value)
     }
@@ -240,16 +264,18 @@ impl Reply {
     }
 
     /// Protects a reply with private content: it must not be cached, and browsers must not send its URL as `Referer`
-    /// when the reader follows a link in it.
+    /// when the reader follows a link in it. A reply that has a `Cache-Control` of its own keeps it.
     pub(super) fn confidential(self) -> Self {
-        self.header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"))
-            .header(&names::REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
+        let has_own = self.headers.iter().any(|(name, _)| **name == names::CACHE_CONTROL);
+        let reply =
+            if has_own { self } else { self.header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store")) };
+        reply.header(&names::REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
     }
 
     /// Converts the reply to GET into the reply to HEAD. It has no body, but has its length in `Content-Length`.
     pub(super) fn without_body(self) -> Self {
         let length = HeaderValue::from(self.length);
-        Self { body: Bytes::new(), rest: Vec::new(), ..self.header(&names::CONTENT_LENGTH, length) }
+        Self { body: Bytes::new(), rest: Vec::new(), file: None, ..self.header(&names::CONTENT_LENGTH, length) }
     }
 
     /// Sets a header field. Callers pass only values of visible ASCII. With any other value, the field is not set.

@@ -35,6 +35,8 @@ pub(super) enum Verb {
     /// GET and HEAD. HEAD is answered like GET, but without the body.
     Get,
     Post,
+    #[cfg(feature = "files")]
+    Put,
     /// GET, HEAD and POST, for an HTML page. GET shows the page, and POST submits the form on it.
     #[cfg(feature = "pages")]
     GetOrPost,
@@ -62,12 +64,26 @@ pub(super) enum Handler {
     SignedWebhook(fn(&Delivery, super::proof::Event) -> Answering<'_>),
     /// The seller may call, with a JSON body.
     Seller(for<'c> fn(&'c Delivery, Seller, Fields<'c>) -> Answering<'c>),
+    /// The seller may call, with a body that the handler reads while it arrives.
+    #[cfg(feature = "files")]
+    Upload(for<'c> fn(&'c Delivery, Seller, &'c Call, Pieces<'c>) -> Answering<'c>),
+    /// Anybody with a ticket may call. The ticket is in the path, and the handler checks it.
+    #[cfg(feature = "files")]
+    File(for<'c> fn(&'c Delivery, &'c Call) -> Answering<'c>),
     /// The seller may call, with parameters in the query.
     SellerQuery(for<'c> fn(&'c Delivery, Seller, &'c Call) -> Answering<'c>),
 }
 
+/// The body of an upload, in the pieces in which it arrives.
+#[cfg(feature = "files")]
+pub(super) type Pieces<'c> =
+    std::pin::Pin<&'c mut (dyn futures_util::Stream<Item = Result<bytes::Bytes, crate::files::Broken>> + Send + 'c)>;
+
 /// What the OpenAPI document says about an endpoint.
-#[cfg_attr(not(all(test, feature = "sqlite")), expect(dead_code, reason = "a test makes the OpenAPI document of it"))]
+#[cfg_attr(
+    not(all(test, feature = "sqlite", feature = "files")),
+    expect(dead_code, reason = "a test makes the OpenAPI document of it")
+)]
 pub(super) struct Docs {
     /// `buyer`, `platform`, `public` or `seller`.
     pub(super) tag: &'static str,
@@ -102,6 +118,17 @@ pub(super) enum Parameter {
     OfKey,
     Days,
     Outcome,
+    #[cfg(feature = "files")]
+    RequiredProduct,
+    /// The name of a file, in the query.
+    #[cfg(feature = "files")]
+    Name,
+    /// The ticket, in the path.
+    #[cfg(feature = "files")]
+    Ticket,
+    /// The name of a file, in the path.
+    #[cfg(feature = "files")]
+    FileName,
 }
 
 impl Row {
@@ -127,6 +154,8 @@ impl Verb {
         match self {
             Self::Get => *method == Method::GET || *method == Method::HEAD,
             Self::Post => *method == Method::POST,
+            #[cfg(feature = "files")]
+            Self::Put => *method == Method::PUT,
             #[cfg(feature = "pages")]
             Self::GetOrPost => Self::Get.takes(method) || Self::Post.takes(method),
         }
@@ -137,6 +166,8 @@ impl Verb {
         match self {
             Self::Get => "GET, HEAD",
             Self::Post => "POST",
+            #[cfg(feature = "files")]
+            Self::Put => "PUT",
             #[cfg(feature = "pages")]
             Self::GetOrPost => "GET, HEAD, POST",
         }

@@ -10,6 +10,8 @@
 
 use ::http::Method;
 
+#[cfg(feature = "files")]
+use super::api::file;
 use super::api::webhook::{self, PlatformPath};
 use super::api::{admin, buyer, lists, lost, order};
 use super::body::BodyRule;
@@ -21,12 +23,16 @@ use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 
 macro_rules! endpoints {
-    ($($(#[$doc:meta])* $endpoint:ident => $row:path;)+) => {
+    (
+        always { $($(#[$doc:meta])* $endpoint:ident => $row:path;)+ }
+        with_files { $($(#[$file_doc:meta])* $file:ident => $file_row:path;)+ }
+    ) => {
         /// An endpoint of the API.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Endpoint {
             $($(#[$doc])* $endpoint,)+
+            $($(#[$file_doc])* #[cfg(feature = "files")] $file,)+
             /// Receives the signed webhooks of a commerce platform.
             Platform(PlatformPath),
             /// Serves an HTML page.
@@ -34,12 +40,16 @@ macro_rules! endpoints {
             Page(Page),
         }
 
-        const NAMED: &[Endpoint] = &[$(Endpoint::$endpoint),+];
+        const NAMED: &[Endpoint] = &[
+            $(Endpoint::$endpoint,)+
+            $(#[cfg(feature = "files")] Endpoint::$file,)+
+        ];
 
         impl Endpoint {
             pub(super) fn row(self) -> &'static Row {
                 match self {
                     $(Self::$endpoint => &$row,)+
+                    $(#[cfg(feature = "files")] Self::$file => &$file_row,)+
                     Self::Platform(_) => &webhook::EVENT,
                     #[cfg(feature = "pages")]
                     Self::Page(page) => page.row(),
@@ -50,64 +60,76 @@ macro_rules! endpoints {
 }
 
 endpoints! {
-    /// Checks whether a key is valid, without counting a use.
-    Validate => buyer::VALIDATE;
-    /// Returns a product to the holder of a key, and counts a use.
-    Product => buyer::PRODUCT;
-    /// Receives a paid order, authenticated by the shared webhook secret.
-    Order => order::ORDER;
-    /// Sends a buyer who lost their keys all unrevoked keys of their address.
-    SendKeys => lost::SEND_KEYS;
-    /// Lists the products.
-    Products => lists::PRODUCTS;
-    /// Lists the published posts.
-    Posts => lists::POSTS;
-    /// Adds a product.
-    AddProduct => admin::add::ADD_PRODUCT;
-    /// Issues a key by hand, without an order.
-    IssueKey => admin::add::ISSUE_KEY;
-    /// Adds a post.
-    AddPost => admin::add::ADD_POST;
-    /// Lists keys page by page, with filters.
-    Keys => admin::keys::KEYS;
-    /// Returns a key with its history.
-    Key => admin::keys::KEY;
-    /// Revokes a key.
-    RevokeKey => admin::keys::REVOKE;
-    /// Lifts the revocation of a key.
-    RestoreKey => admin::keys::RESTORE;
-    /// Changes the expiry or the use limit of a key.
-    ChangeKey => admin::keys::CHANGE;
-    /// Sends a key to its buyer again, or to a corrected address.
-    ResendKey => admin::keys::RESEND;
-    /// Replaces a key whose text leaked.
-    RotateKey => admin::keys::ROTATE;
-    /// Lists the messages of the outbox.
-    Messages => admin::records::MESSAGES;
-    /// Queues a failed message for sending again.
-    RetryMessage => admin::records::RETRY_MESSAGE;
-    /// Lists the events that commerce platforms have reported.
-    Inbox => admin::inbox::INBOX;
-    /// Applies an event of a platform again.
-    ApplyEvent => admin::inbox::APPLY_EVENT;
-    /// Dismisses an event of a platform, or all events about one product of the platform.
-    DismissEvent => admin::inbox::DISMISS_EVENT;
-    /// Lists the entries of the audit log.
-    Events => admin::records::EVENTS;
-    /// Changes a product.
-    UpdateProduct => admin::catalog::UPDATE_PRODUCT;
-    /// Stops selling a product.
-    ArchiveProduct => admin::catalog::ARCHIVE_PRODUCT;
-    /// Changes a post.
-    UpdatePost => admin::catalog::UPDATE_POST;
-    /// Deletes a post.
-    DeletePost => admin::catalog::DELETE_POST;
-    /// Erases a customer's e-mail address from keys, messages and the audit log.
-    EraseCustomer => admin::records::ERASE;
-    /// Returns daily figures, and the number of keys by product and by status.
-    Stats => admin::records::STATS;
-    /// Returns the OpenAPI document.
-    OpenApi => openapi::DESCRIBE;
+    always {
+        /// Checks whether a key is valid, without counting a use.
+        Validate => buyer::VALIDATE;
+        /// Returns a product to the holder of a key, and counts a use.
+        Product => buyer::PRODUCT;
+        /// Receives a paid order, authenticated by the shared webhook secret.
+        Order => order::ORDER;
+        /// Sends a buyer who lost their keys all unrevoked keys of their address.
+        SendKeys => lost::SEND_KEYS;
+        /// Lists the products.
+        Products => lists::PRODUCTS;
+        /// Lists the published posts.
+        Posts => lists::POSTS;
+        /// Adds a product.
+        AddProduct => admin::add::ADD_PRODUCT;
+        /// Issues a key by hand, without an order.
+        IssueKey => admin::add::ISSUE_KEY;
+        /// Adds a post.
+        AddPost => admin::add::ADD_POST;
+        /// Lists keys page by page, with filters.
+        Keys => admin::keys::KEYS;
+        /// Returns a key with its history.
+        Key => admin::keys::KEY;
+        /// Revokes a key.
+        RevokeKey => admin::keys::REVOKE;
+        /// Lifts the revocation of a key.
+        RestoreKey => admin::keys::RESTORE;
+        /// Changes the expiry or the use limit of a key.
+        ChangeKey => admin::keys::CHANGE;
+        /// Sends a key to its buyer again, or to a corrected address.
+        ResendKey => admin::keys::RESEND;
+        /// Replaces a key whose text leaked.
+        RotateKey => admin::keys::ROTATE;
+        /// Lists the messages of the outbox.
+        Messages => admin::records::MESSAGES;
+        /// Queues a failed message for sending again.
+        RetryMessage => admin::records::RETRY_MESSAGE;
+        /// Lists the events that commerce platforms have reported.
+        Inbox => admin::inbox::INBOX;
+        /// Applies an event of a platform again.
+        ApplyEvent => admin::inbox::APPLY_EVENT;
+        /// Dismisses an event of a platform, or all events about one product of the platform.
+        DismissEvent => admin::inbox::DISMISS_EVENT;
+        /// Lists the entries of the audit log.
+        Events => admin::records::EVENTS;
+        /// Changes a product.
+        UpdateProduct => admin::catalog::UPDATE_PRODUCT;
+        /// Stops selling a product.
+        ArchiveProduct => admin::catalog::ARCHIVE_PRODUCT;
+        /// Changes a post.
+        UpdatePost => admin::catalog::UPDATE_POST;
+        /// Deletes a post.
+        DeletePost => admin::catalog::DELETE_POST;
+        /// Erases a customer's e-mail address from keys, messages and the audit log.
+        EraseCustomer => admin::records::ERASE;
+        /// Returns daily figures, and the number of keys by product and by status.
+        Stats => admin::records::STATS;
+        /// Returns the OpenAPI document.
+        OpenApi => openapi::DESCRIBE;
+    }
+    with_files {
+        /// Downloads a file of a product, by a link from the answer of `Product`.
+        File => file::FILE;
+        /// Adds or replaces a file of a product.
+        PutFile => admin::files::PUT_FILE;
+        /// Lists the files of a product.
+        Files => admin::files::FILES;
+        /// Deletes a file of a product.
+        DeleteFile => admin::files::DELETE_FILE;
+    }
 }
 
 impl Endpoint {
@@ -155,18 +177,38 @@ impl Endpoint {
             Handler::SignedWebhook(_) => {
                 matches!(self, Self::Platform(path) if delivery.inner.platforms.named(path.name()).is_some())
             }
+            #[cfg(feature = "files")]
+            Handler::Upload(_) => delivery.inner.seller.is_some() && delivery.has_files(),
+            #[cfg(feature = "files")]
+            Handler::File(_) => delivery.has_files(),
+            #[cfg(feature = "files")]
+            _ if matches!(self, Self::Files | Self::DeleteFile) && !delivery.has_files() => false,
             Handler::SharedSecret(_) => delivery.inner.webhook_secret.is_some(),
             Handler::Seller(_) | Handler::SellerQuery(_) => delivery.inner.seller.is_some(),
         }
     }
 
-    /// Returns the path, relative to where the API is mounted. No two endpoints have the same path.
+    /// Returns the path, relative to where the API is mounted. No two endpoints have the same path. A segment in braces,
+    /// such as `{ticket}`, is a parameter. An endpoint with parameters reads them from [`Call::path`](super::Call::path).
     #[must_use]
     pub fn path(self) -> &'static str {
         match self {
             Self::Platform(path) => path.path(),
             endpoint => endpoint.row().path,
         }
+    }
+
+    /// Returns whether `path`, relative to where the API is mounted, is a path of this endpoint. A parameter stands for one
+    /// segment that is not empty.
+    #[must_use]
+    pub fn is_at(self, path: &str) -> bool {
+        let pattern = self.path();
+        let is_same =
+            |(expected, segment): (&str, &str)| expected == segment || expected.starts_with('{') && !segment.is_empty();
+        pattern == path
+            || pattern.contains('{')
+                && pattern.split('/').count() == path.split('/').count()
+                && pattern.split('/').zip(path.split('/')).all(is_same)
     }
 
     /// Returns the method of the endpoint. An endpoint with GET also answers HEAD. A page also accepts POST, with which
@@ -178,6 +220,8 @@ impl Endpoint {
             #[cfg(feature = "pages")]
             Verb::GetOrPost => Method::GET,
             Verb::Post => Method::POST,
+            #[cfg(feature = "files")]
+            Verb::Put => Method::PUT,
         }
     }
 
@@ -187,11 +231,14 @@ impl Endpoint {
         self.row().codes
     }
 
-    /// Returns the maximum size of a request body, in bytes. It is 0 for an endpoint without a body.
+    /// Returns the maximum size of a request body, in bytes. It is 0 for an endpoint without a body. An upload has no
+    /// maximum here, because the service checks it while the body arrives.
     #[must_use]
     pub fn body_limit(self) -> usize {
         match self.row().body {
             BodyRule::None => 0,
+            #[cfg(feature = "files")]
+            BodyRule::Streamed => usize::MAX,
             BodyRule::Json { limit, .. } => limit,
             BodyRule::Any { limit, .. } => limit,
             #[cfg(feature = "pages")]

@@ -99,7 +99,6 @@ struct Signer {
     version: SecretVersion,
     fingerprint: Fingerprint,
     pepper: [u8; 32],
-    #[cfg(feature = "pages")]
     pages: [u8; 32],
     guessable: bool,
     /// A MAC that has already processed its key, the prefix and the version. Cloning it costs less than starting a new
@@ -135,10 +134,9 @@ impl Keyring {
         self.signers().last().unwrap_or(&self.newest).pepper
     }
 
-    /// Returns a MAC for pages. The key of the MAC depends on `purpose`, so a MAC made for one purpose is not valid for
+    /// Returns a MAC for pages and tickets. The key of the MAC depends on `purpose`, so a MAC made for one purpose is not valid for
     /// another. Like the [pepper](Self::pepper), that key is derived from the oldest secret. It is not derived from the
     /// pepper itself, because host applications may read the pepper.
-    #[cfg(feature = "pages")]
     pub(crate) fn mac(&self, purpose: &str, bytes: &[u8]) -> [u8; 32] {
         let oldest = self.signers().last().unwrap_or(&self.newest);
         let key = hmac(&oldest.pages).chain_update(purpose).finalize().into_bytes();
@@ -220,7 +218,6 @@ impl Signer {
         let digest = derive("delivery: fingerprint");
         fingerprint.iter_mut().zip([high, low].into_iter().chain(digest)).for_each(|(to, from)| *to = from);
         let pepper = derive("delivery: pepper").into();
-        #[cfg(feature = "pages")]
         let pages = derive("delivery: pages").into();
         let mut signing_key = derive("delivery: key signature");
         // The length of the prefix comes first, so that the bytes show where the prefix ends.
@@ -228,15 +225,7 @@ impl Signer {
         let mac =
             hmac(&signing_key).chain_update([length]).chain_update(&prefix.0).chain_update(version.0.to_be_bytes());
         signing_key.zeroize();
-        Self {
-            version,
-            fingerprint: Fingerprint(fingerprint),
-            pepper,
-            #[cfg(feature = "pages")]
-            pages,
-            guessable: secret.is_guessable(),
-            mac,
-        }
+        Self { version, fingerprint: Fingerprint(fingerprint), pepper, pages, guessable: secret.is_guessable(), mac }
     }
 
     fn tag(&self, id: KeyId) -> [u8; TAG] {

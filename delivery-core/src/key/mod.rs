@@ -8,6 +8,7 @@ mod keyring;
 mod parts;
 mod rules;
 mod state;
+mod ticket;
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,6 +22,7 @@ pub use self::keyring::{Keyring, KeyringError, Verified};
 pub use self::parts::{Acceptance, Fingerprint, KeyText, Prefix, SecretVersion};
 pub use self::rules::{Change, LimitChange, Refusal, Status};
 pub use self::state::{Actor, KeyState, Reason, Revocation};
+pub(crate) use self::ticket::{Ticket, TicketFor};
 use crate::clock::{Clock, whole_seconds};
 use crate::email::Email;
 use crate::entropy::Entropy;

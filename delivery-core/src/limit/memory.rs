@@ -10,7 +10,7 @@ use super::window::nanoseconds;
 use super::{Decision, Identity, LimitError, Policy, Quota, RateLimiter, Subject};
 use crate::clock::Clock;
 
-const POLICIES: usize = 8;
+const POLICIES: usize = 9;
 /// The default number of identities remembered for each policy and each kind of identity.
 const DEFAULT_CAPACITY: usize = 1 << 20;
 /// Stands for [`Identity::Unknown`] in the table of IPv4 addresses. It is greater than every IPv4 address.
@@ -70,7 +70,7 @@ impl MemoryLimiter {
     }
 
     fn decide(&self, subject: &Subject, quota: Quota) -> Decision {
-        let [product, validate, webhook, admin, failures, events, resend, desk] = &self.policies;
+        let [product, validate, webhook, admin, failures, events, resend, desk, files] = &self.policies;
         let tables = match subject.policy {
             Policy::Product => product,
             Policy::Validate => validate,
@@ -80,6 +80,7 @@ impl MemoryLimiter {
             Policy::Events => events,
             Policy::Resend => resend,
             Policy::Desk => desk,
+            Policy::Files => files,
         };
         let now = || nanoseconds(self.clock.monotonic());
         match subject.identity {

@@ -90,6 +90,8 @@ pub enum Policy {
     Resend,
     /// Views of the desk, counted per session, or per client address if the host application signs sellers in.
     Desk,
+    /// Downloads of files, counted per key.
+    Files,
 }
 
 /// The client, key, platform or session whose requests are counted.
@@ -117,8 +119,8 @@ pub struct Subject {
     pub identity: Identity,
 }
 
-/// The quotas of all policies. The defaults, in the order of the fields, are 100, 60, 30, 10, 60, 600, 5 and 300
-/// requests per minute.
+/// The quotas of all policies. The defaults, in the order of the fields, are 100, 60, 30, 10, 60, 600, 5, 300 and
+/// 300 requests per minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct Quotas {
@@ -138,6 +140,8 @@ pub struct Quotas {
     pub resend: Quota,
     /// Views of the desk, counted per session, or per client address if the host application signs sellers in.
     pub desk: Quota,
+    /// Downloads of files, counted per key.
+    pub files: Quota,
 }
 
 /// What a limiter decided about a request.
@@ -204,6 +208,7 @@ impl Quotas {
             Policy::Events => self.events,
             Policy::Resend => self.resend,
             Policy::Desk => self.desk,
+            Policy::Files => self.files,
         }
     }
 }
@@ -222,6 +227,7 @@ impl Default for Quotas {
             events: a_minute(600),
             resend: a_minute(5),
             desk: a_minute(300),
+            files: a_minute(300),
         }
     }
 }
@@ -239,6 +245,7 @@ impl Policy {
             Self::Events => "events",
             Self::Resend => "resend",
             Self::Desk => "desk",
+            Self::Files => "files",
         }
     }
 }
@@ -278,6 +285,7 @@ mod tests {
             (Policy::Events, "events", 600),
             (Policy::Resend, "resend", 5),
             (Policy::Desk, "desk", 300),
+            (Policy::Files, "files", 300),
         ] {
             assert_eq!((policy.name(), quotas.of(policy)), (name, Quota::per_minute(limit).unwrap()));
         }

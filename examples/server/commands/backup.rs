@@ -1,5 +1,7 @@
 //! A copy of a SQLite store, beside a server that uses it.
 
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use delivery_core::explain;
@@ -22,6 +24,11 @@ pub(super) async fn run(settings: &Settings, folder: &Path) -> Result<(), Refusa
     let copy = folder.join(NAME);
     let made = SqliteStore::back_up(file, &copy).await.map_err(|error| explain(&error))?;
     say(&format!("{}: {} keys, {} bytes, read in whole", copy.display(), made.keys, made.bytes));
+    if let Some(files) = settings.objects.folder() {
+        let copied = copy_new(files, &folder.join("files"))
+            .map_err(|error| format!("the files in {} cannot be copied: {error}", files.display()))?;
+        say(&format!("{}: {copied} new files", folder.join("files").display()));
+    }
     let secrets = settings.data_dir.join("secrets.env");
     say(&if Found::look(settings).is_ok_and(|found| found.signs_by_file()) {
         format!("Keep {} too: without the KEY_SECRET in it every key that was sold is invalid.", secrets.display())
@@ -29,4 +36,35 @@ pub(super) async fn run(settings: &Settings, folder: &Path) -> Result<(), Refusa
         "Keep your KEY_SECRET too: without it every key that was sold is invalid.".to_owned()
     });
     Ok(())
+}
+
+/// Copies the files that the copy has not yet. They never change, so one that is there is the same. Returns how many were
+/// copied.
+fn copy_new(from: &Path, to: &Path) -> io::Result<usize> {
+    if !from.exists() {
+        return Ok(0);
+    }
+    make_folder(to)?;
+    let mut copied = 0;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let copy = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copied += copy_new(&entry.path(), &copy)?;
+        } else if !copy.exists() && !is_under_way(&entry.path()) {
+            // A copy that breaks off has another name.
+            let part = copy.with_extension("part");
+            fs::copy(entry.path(), &part)?;
+            fs::File::open(&part)?.sync_all()?;
+            fs::rename(&part, &copy)?;
+            copied += 1;
+        }
+    }
+    fs::File::open(to)?.sync_all()?;
+    Ok(copied)
+}
+
+/// Whether a file is an upload that has not ended.
+fn is_under_way(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_none_or(|name| name.contains('#'))
 }

@@ -1,13 +1,17 @@
 //! Looks at everything that a server needs, before it is started or while it runs, and changes nothing.
 
+use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 
 use delivery_core::explain;
+use delivery_core::files::path;
 use delivery_core::key::{Acceptance, Fingerprint};
 use delivery_core::limit::RedisLimiter;
+use delivery_core::product::ObjectName;
 use delivery_core::store::{Inspection, PostgresStore, Schema, SqliteStore};
+use futures_util::TryStreamExt;
 #[cfg(unix)]
 use rustix::fs::{Access, access};
 
@@ -30,7 +34,10 @@ pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
     let secrets = Found::look(settings);
     let fingerprints = secrets.as_ref().ok().and_then(Found::fingerprints).unwrap_or_default();
     tell("secrets", secrets.map(|found| found.to_string()));
-    tell("database", database(settings, &fingerprints).await);
+    let inspected = inspect(settings, &fingerprints).await;
+    let objects = inspected.as_ref().map(|found| found.objects.clone()).unwrap_or_default();
+    tell("database", inspected.and_then(|found| database(settings, found, fingerprints.is_empty())));
+    tell("files", files(settings, objects).await);
     tell("limits", limits(settings).await);
     tell("e-mails", mail(settings).await);
     match problems {
@@ -59,8 +66,8 @@ fn data(folder: &Path) -> Result<String, Refusal> {
     Ok(format!("{} {state}", folder.display()))
 }
 
-async fn database(settings: &Settings, secrets: &[Fingerprint]) -> Result<String, Refusal> {
-    let (inspection, place) = match &settings.database {
+async fn inspect(settings: &Settings, secrets: &[Fingerprint]) -> Result<Inspection, Refusal> {
+    match &settings.database {
         Database::Sqlite(path) => {
             if path.exists() {
                 OpenOptions::new()
@@ -68,19 +75,24 @@ async fn database(settings: &Settings, secrets: &[Fingerprint]) -> Result<String
                     .open(path)
                     .map_err(|error| format!("{} cannot be written to by this user: {error}", path.display()))?;
             }
-            (SqliteStore::inspect(path, secrets).await?, path.display().to_string())
+            Ok(SqliteStore::inspect(path, secrets).await?)
         }
-        Database::Postgres(url) => {
-            (PostgresStore::options().inspect(url, secrets).await?, "at DATABASE_URL".to_owned())
-        }
+        Database::Postgres(url) => Ok(PostgresStore::options().inspect(url, secrets).await?),
+    }
+}
+
+fn database(settings: &Settings, found: Inspection, has_no_secrets: bool) -> Result<String, Refusal> {
+    let place = match &settings.database {
+        Database::Sqlite(path) => path.display().to_string(),
+        Database::Postgres(_) => "at DATABASE_URL".to_owned(),
     };
-    let Inspection { engine, schema, acceptance, .. } = inspection;
+    let Inspection { engine, schema, acceptance, .. } = found;
     let fits = match acceptance {
         None => "",
         // Nothing was signed yet: the next start makes a secret.
-        Some(Acceptance::Accepted) if secrets.is_empty() => "",
+        Some(Acceptance::Accepted) if has_no_secrets => "",
         Some(Acceptance::Accepted) => "; KEY_SECRET fits",
-        Some(_) if secrets.is_empty() => {
+        Some(_) if has_no_secrets => {
             return Err("it was made with a KEY_SECRET (--key-secret), which is missing".into());
         }
         Some(Acceptance::Retired) => {
@@ -96,6 +108,26 @@ async fn database(settings: &Settings, secrets: &[Fingerprint]) -> Result<String
         _ => "a store",
     };
     Ok(format!("{engine}, {place}: {state}{fits}"))
+}
+
+/// Whether every file of a product is there.
+async fn files(settings: &Settings, objects: Vec<ObjectName>) -> Result<String, Refusal> {
+    let place = settings.objects.folder().map_or("at FILES_URL".to_owned(), |folder| folder.display().to_string());
+    if settings.objects.folder().is_some_and(|folder| !folder.exists()) {
+        return match objects.len() {
+            0 => Ok(format!("{place} is not there yet: the first start makes it")),
+            count => Err(format!("{place} is not there, and {count} files should be in it").into()),
+        };
+    }
+    let (store, _) = settings.objects.open()?;
+    let stored: HashSet<String> = store.list(None).map_ok(|meta| meta.location.to_string()).try_collect().await?;
+    let is_missing = |object: &&ObjectName| !stored.contains(path(**object).as_ref());
+    let missing: Vec<String> = objects.iter().filter(is_missing).map(ToString::to_string).collect();
+    if missing.is_empty() {
+        return Ok(format!("{} in {place}, all there", objects.len()));
+    }
+    let some = missing.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
+    Err(format!("{} of {} are missing in {place}, such as {some}", missing.len(), objects.len()).into())
 }
 
 async fn limits(settings: &Settings) -> Result<String, Refusal> {

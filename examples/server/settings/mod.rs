@@ -1,9 +1,12 @@
 //! Settings: each a flag and an environment variable, checked before anything is touched.
 
+#[cfg(feature = "cloud")]
+mod cloud;
 pub(crate) mod command;
 mod files;
 pub(crate) mod given;
 pub(crate) mod listen;
+mod objects;
 mod pages;
 pub(crate) mod refusal;
 mod table;
@@ -22,6 +25,7 @@ use delivery_core::seller::AdminTokens;
 use self::files::Files;
 use self::given::Given;
 use self::listen::Listen;
+use self::objects::Objects;
 use self::refusal::{read, refusal};
 use self::watch::Watch;
 use crate::Refusal;
@@ -31,6 +35,7 @@ pub(crate) struct Settings {
     pub listen: Listen,
     pub data_dir: PathBuf,
     pub database: Database,
+    pub objects: Objects,
     pub redis_url: Option<String>,
     pub webhook_secret: Option<String>,
     pub admin_token: Option<String>,
@@ -106,8 +111,10 @@ impl Settings {
                 "must be a language that there are templates in: en, de, or one of MAIL_TEMPLATES",
             ));
         }
+        let objects = Objects::read(&given, &data_dir)?;
         Ok(Self {
             listen,
+            objects,
             data_dir,
             database,
             redis_url: given.text("REDIS_URL"),

@@ -13,6 +13,18 @@ pub(super) const FIRST: &[Setting] = &[
         "DATABASE_URL",
         "sqlite://PATH, or postgres://… for several servers [default: sqlite://DATA_DIR/delivery.db]",
     ),
+    Setting::new(
+        "FILES_URL",
+        None,
+        "Where the files of products are kept: file://FOLDER, or s3://, gs:// or az:// with a bucket and a prefix \
+         [default: file://DATA_DIR/files]",
+    ),
+    Setting::new(
+        "FILES_PROXY",
+        Some("false"),
+        "Whether files in a bucket are sent by this server, not from the bucket: true or false",
+    ),
+    Setting::new("MAX_FILE_SIZE", Some("5 GiB"), "Largest file of a product, in bytes, or with KiB, MiB or GiB"),
     Setting::secret(
         "REDIS_URL",
         "redis://… for limits that several servers share [default: each server limits by itself]",

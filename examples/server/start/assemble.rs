@@ -82,7 +82,14 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
         .templates(settings.templates.clone())
         .mail_lease(settings.mail_lease)
         .body_budget(settings.body_budget)
-        .pages(settings.look.clone());
+        .pages(settings.look.clone())
+        .max_file_size(settings.objects.max_size);
+    settings.objects.prepare()?;
+    let (objects, links) = settings.objects.open()?;
+    builder = builder.files(objects);
+    if let Some(links) = links {
+        builder = builder.file_links(links);
+    }
     builder = builder.mail_route(settings.smtp_url.clone().unwrap_or_default());
     if let Some(observer) = observer {
         builder = builder.observer(Arc::new(observer));

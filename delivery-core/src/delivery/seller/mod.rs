@@ -24,13 +24,13 @@ use crate::store::{KeyQuery, Page, PostQuery, StoreError, Subscribed, Use, UseId
 /// Every change is committed together with its entry in the audit log.
 #[derive(Debug, Clone, Copy)]
 pub struct Desk<'d> {
-    delivery: &'d Delivery,
+    pub(super) delivery: &'d Delivery,
     actor: &'d Actor,
 }
 
 impl Desk<'_> {
     /// Returns the actor and the time of a change that is made now, for its entry in the audit log.
-    fn edit(&self) -> Edit {
+    pub(super) fn edit(&self) -> Edit {
         Edit::new(self.actor.clone(), self.delivery.inner.clock.now())
     }
 }

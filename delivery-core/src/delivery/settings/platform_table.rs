@@ -71,7 +71,7 @@ pub(crate) struct PlatformRow {
     /// The header fields by which the platform authenticates its requests: the name and the content of each field. A
     /// name that begins with `?` stands for a query parameter instead of a header field.
     #[cfg_attr(
-        not(all(test, feature = "sqlite")),
+        not(all(test, feature = "sqlite", feature = "files")),
         expect(dead_code, reason = "a test makes the OpenAPI document of it")
     )]
     pub(crate) signed_by: &'static [(&'static str, &'static str)],

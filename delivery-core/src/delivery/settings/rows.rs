@@ -92,6 +92,9 @@ pub(super) static OPTIONS: &[Row<Options>] = &[
     row("LIMIT_RESEND", Some("5"), "Requests for lost keys per minute and address", |options, text| {
         set(&mut options.quotas.resend, quota(text))
     }),
+    row("LIMIT_FILES", Some("300"), "Downloads of files per minute and key", |options, text| {
+        set(&mut options.quotas.files, quota(text))
+    }),
     row("LIMIT_DESK", Some("300"), "Views of the desk per minute and session", |options, text| {
         set(&mut options.quotas.desk, quota(text))
     }),

@@ -92,7 +92,15 @@ async fn product(delivery: &Delivery, call: &Call, key: VerifiedKey, asked: Fetc
         None => delivery.fetch(key, product).await,
     };
     match found {
-        Ok(product) => Ok(Reply::encoded(product.encoded(|product| wire::encode(&wire::Fetched::of(product))))),
+        Ok(product) => {
+            let encoded = product.encoded(|product| wire::encode(&wire::Fetched::of(product)));
+            #[cfg(feature = "files")]
+            if let links @ [_, ..] = &*delivery.links(key, &product).await? {
+                let start = encoded.slice(..encoded.len().saturating_sub(2));
+                return Ok(Reply::encoded(start).followed_by(vec![wire::files::end_of_fetched(links)]));
+            }
+            Ok(Reply::encoded(encoded))
+        }
         Err(Error::Refused { refusal: Refusal::OtherRequest, .. }) => {
             Err(Fault::invalid("Idempotency-Key names a request for another product.").into())
         }

@@ -1,5 +1,8 @@
 //! The types of the API's replies, which are serialized as JSON.
 
+#[cfg(feature = "files")]
+pub(in crate::http) mod files;
+
 use bytes::Bytes;
 use serde::{Serialize, Serializer};
 
@@ -100,6 +103,11 @@ struct Unlocked<'a> {
     name: &'a str,
     r#type: &'a str,
     content: &'a str,
+    /// The product's files. A product without files has no such field.
+    #[cfg(feature = "files")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(nullable = false))]
+    files: Option<Vec<files::Download>>,
 }
 
 /// The key of a purchase.
@@ -252,7 +260,16 @@ impl Valid {
 impl<'a> Fetched<'a> {
     pub(in crate::http) fn of(product: &'a Product) -> Self {
         let (id, name, r#type, content) = (product.id().get(), product.name(), product.kind(), product.content());
-        Self { product: Unlocked { id, name, r#type, content } }
+        Self {
+            product: Unlocked {
+                id,
+                name,
+                r#type,
+                content,
+                #[cfg(feature = "files")]
+                files: None,
+            },
+        }
     }
 }
 

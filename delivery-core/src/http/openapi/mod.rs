@@ -2,22 +2,22 @@
 //!
 //! The tests of this module generate the document from the types of the replies, the endpoints and the error codes. The
 //! generated document is committed, so that serving it costs nothing. A test fails if the API has changed but the
-//! document has not. In this case, regenerate the document with `UPDATE_OPENAPI=1 cargo test -p delivery-core openapi`.
+//! document has not. In this case, regenerate the document with `UPDATE_OPENAPI=1 cargo test -p delivery-core --all-features openapi`.
 
 #[cfg(test)]
-#[cfg(feature = "sqlite")]
+#[cfg(all(feature = "sqlite", feature = "files"))]
 mod bodies;
 #[cfg(test)]
-#[cfg(feature = "sqlite")]
+#[cfg(all(feature = "sqlite", feature = "files"))]
 mod document;
 #[cfg(test)]
-#[cfg(feature = "sqlite")]
+#[cfg(all(feature = "sqlite", feature = "files"))]
 mod operations;
 #[cfg(test)]
-#[cfg(feature = "sqlite")]
+#[cfg(all(feature = "sqlite", feature = "files"))]
 mod responses;
 #[cfg(test)]
-#[cfg(feature = "sqlite")]
+#[cfg(all(feature = "sqlite", feature = "files"))]
 mod sample;
 #[cfg(feature = "utoipa")]
 mod value;

@@ -21,7 +21,11 @@ pub(super) const KEY_AS_TOKEN: &str = "key";
 pub(super) const KEY_AS_HEADER: &str = "keyHeader";
 
 pub(super) fn method(endpoint: Endpoint) -> HttpMethod {
-    if endpoint.method() == http::Method::GET { HttpMethod::Get } else { HttpMethod::Post }
+    match endpoint.method() {
+        http::Method::GET => HttpMethod::Get,
+        http::Method::PUT => HttpMethod::Put,
+        _ => HttpMethod::Post,
+    }
 }
 
 /// Returns the operation of an endpoint, without its responses.
@@ -39,6 +43,10 @@ pub(super) fn of(endpoint: Endpoint) -> OperationBuilder {
     let with = |scheme| SecurityRequirement::new(scheme, [""; 0]);
     match endpoint.row().handler {
         Handler::Seller(_) | Handler::SellerQuery(_) => operation.security(with(ADMIN)),
+        #[cfg(feature = "files")]
+        Handler::Upload(_) => operation.request_body(Some(file())).security(with(ADMIN)),
+        #[cfg(feature = "files")]
+        Handler::File(_) => operation,
         // The empty requirement allows a call without either header, because the key can also be in the query. The key
         // in the query is described as a parameter.
         Handler::Key(_) | Handler::Product(_) => {
@@ -145,12 +153,34 @@ fn described(parameter: Parameter) -> path::Parameter {
             let outcomes = EventOutcome::ALL.iter().map(|outcome| outcome.as_str());
             query("outcome", Required::False, "That came to this.", text().enum_values(Some(outcomes)))
         }
+        Parameter::RequiredProduct => {
+            query("product_id", Required::True, "Which product.", number().maximum(Some(i64::MAX)))
+        }
+        Parameter::Name => query("name", Required::True, "The name of the file.", text().max_length(Some(200))),
+        Parameter::Ticket => in_path("ticket", "What the address in the answer says.", text()),
+        Parameter::FileName => in_path("name", "The name under which a client saves the file.", text()),
     }
+}
+
+/// A body of any bytes.
+#[cfg(feature = "files")]
+fn file() -> RequestBody {
+    RequestBodyBuilder::new().required(Some(Required::True)).content("*/*", ContentBuilder::new().build()).build()
 }
 
 fn uuid() -> ObjectBuilder {
     let uuid = SchemaFormat::Custom("uuid".to_owned());
     ObjectBuilder::new().schema_type(Type::String).format(Some(uuid)).pattern(Some(UUID))
+}
+
+fn in_path(name: &str, description: &str, schema: ObjectBuilder) -> path::Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some(description))
+        .schema(Some(schema))
+        .build()
 }
 
 fn query(name: &str, required: Required, description: &str, schema: ObjectBuilder) -> path::Parameter {

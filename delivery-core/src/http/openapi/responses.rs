@@ -21,6 +21,11 @@ pub(super) fn of(endpoint: Endpoint, success: Value, refusals: &[(ErrorCode, Val
     for refusal in refusals {
         by_status.entry(refusal.0.status()).or_default().push(refusal);
     }
+    let refused =
+        by_status.into_iter().map(|(status, refusals)| (status.to_string(), refused(endpoint, status, &refusals)));
+    if endpoint == Endpoint::File {
+        return ResponsesBuilder::new().responses_from_iter(downloads(endpoint)).responses_from_iter(refused).build();
+    }
     let content = match endpoint.row().openapi.success {
         Some(shape) => ContentBuilder::new()
             .schema(Some(Ref::from_schema_name((shape.add)(&mut Vec::new()))))
@@ -34,9 +39,28 @@ pub(super) fn of(endpoint: Endpoint, success: Value, refusals: &[(ErrorCode, Val
     let good = ResponseBuilder::new().description("Success.");
     let good = if matches!(endpoint, Endpoint::Platform(_)) { good } else { limited(endpoint, good) };
     let good = good.content("application/json", content);
-    let refused =
-        by_status.into_iter().map(|(status, refusals)| (status.to_string(), refused(endpoint, status, &refusals)));
     ResponsesBuilder::new().response("200", good).responses_from_iter(refused).build()
+}
+
+/// The statuses of a download, and what each means. None of them has a JSON body.
+pub(super) const DOWNLOADS: [(u16, &str); 6] = [
+    (200, "The file."),
+    (206, "The part of the file for which `Range` asks."),
+    (302, "The file is at another address, which is valid for five minutes."),
+    (304, "The client has the file already: `If-None-Match` names it."),
+    (412, "The file is not the one that `If-Match` names."),
+    (416, "The file has no such part."),
+];
+
+fn downloads(endpoint: Endpoint) -> impl Iterator<Item = (String, Response)> {
+    DOWNLOADS.into_iter().map(move |(status, means)| {
+        let response = limited(endpoint, ResponseBuilder::new().description(means));
+        let response = match status {
+            200 | 206 => response.content("*/*", ContentBuilder::new().build()),
+            _ => response,
+        };
+        (status.to_string(), response.build())
+    })
 }
 
 fn refused(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) -> Response {

@@ -1,12 +1,13 @@
 //! A sample service. Its replies become the examples in the OpenAPI document.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use http::Method;
+use object_store::memory::InMemory;
 use serde_json::Value;
 
 use super::{bodies, responses};
@@ -18,6 +19,9 @@ use crate::mail::{MailError, Mailer, Message};
 use crate::platform::{Gumroad, Secrets};
 use crate::store::SqliteStore;
 use crate::{Clock, Delivery, Entropy};
+
+/// The bytes of the example's file.
+static OBJECTS: LazyLock<Arc<InMemory>> = LazyLock::new(Arc::default);
 
 const SECRET: &str = "the-platforms-secret";
 const TOKEN: &str = "the-sellers-own-token";
@@ -73,6 +77,7 @@ fn shop(store: &Arc<SqliteStore>, days: i64) -> Delivery {
         .platform(Gumroad::new(&Secrets::new([SECRET]).unwrap()).unwrap())
         .clock(Arc::new(Moment(now)))
         .entropy(Arc::new(Counted::default()))
+        .files(OBJECTS.clone())
         .build()
 }
 
@@ -95,10 +100,16 @@ async fn ask(delivery: &Delivery, endpoint: Endpoint, key: &str) -> Value {
             }
             Call::new(Method::POST).json(example.to_string())
         }
+        None if endpoint == Endpoint::PutFile => {
+            let pdf = "application/pdf".parse().unwrap();
+            let call =
+                Call::new(Method::PUT).query("product_id=1&name=guide.pdf").header(http::header::CONTENT_TYPE, pdf);
+            Call { body: "%PDF".into(), ..call }
+        }
         None => {
             let query = docs.parameters.iter().filter_map(|parameter| match parameter {
                 Parameter::Key => Some(format!("key={key}")),
-                Parameter::Product => Some("product_id=1".to_owned()),
+                Parameter::Product | Parameter::RequiredProduct => Some("product_id=1".to_owned()),
                 Parameter::Id => Some(format!("id={}", id_of(delivery, key))),
                 Parameter::Days => Some("days=1".to_owned()),
                 _ => None,
@@ -131,6 +142,7 @@ async fn sold(store: &Arc<SqliteStore>) -> (Delivery, String) {
     let shop = shop(store, 0);
     ask(&shop, Endpoint::AddProduct, "").await;
     ask(&shop, Endpoint::AddPost, "").await;
+    ask(&shop, Endpoint::PutFile, "").await;
     let issued = ask(&shop, Endpoint::IssueKey, "").await;
     ask(&shop, Endpoint::Platform(PlatformPath::BUILT_IN[0]), "").await;
     (shop, issued["api_key"].as_str().unwrap().to_owned())
@@ -139,6 +151,9 @@ async fn sold(store: &Arc<SqliteStore>) -> (Delivery, String) {
 /// Returns an endpoint's reply to a successful call.
 pub(super) async fn success(endpoint: Endpoint) -> Value {
     let (_folder, store) = store().await;
+    if endpoint == Endpoint::File {
+        return Value::Null;
+    }
     let shop = match endpoint {
         Endpoint::AddProduct | Endpoint::AddPost => (shop(&store, 0), String::new()),
         _ => sold(&store).await,

@@ -2,6 +2,8 @@
 
 pub(in crate::http) mod add;
 pub(in crate::http) mod catalog;
+#[cfg(feature = "files")]
+pub(in crate::http) mod files;
 pub(in crate::http) mod inbox;
 pub(in crate::http) mod keys;
 pub(in crate::http) mod records;

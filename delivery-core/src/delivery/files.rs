@@ -1,0 +1,276 @@
+//! The files of products: uploads, downloads, and the daily pass that deletes objects.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use bytes::Bytes;
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::{Stream, TryStreamExt};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::seller::Desk;
+use super::{Delivery, Error};
+use crate::files::{Broken, Contents, FileStore, UploadError};
+use crate::key::{Key, KeyId, Ticket, TicketFor};
+use crate::product::{File, FileName, MOST_FILES, MediaType, ObjectName, Product, ProductId};
+use crate::store::{Files, StoreError};
+
+/// How long an object without a current row stays, so that downloads that have begun can finish. A ticket is valid for
+/// half of this time.
+const KEPT: TimeDelta = TimeDelta::hours(48);
+/// The number of rows that are read at a time.
+const PAGE: usize = 1000;
+
+/// The characters of a name that are encoded in an address: all but the unreserved ones of RFC 3986.
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A file that a seller uploads.
+pub(crate) struct NewFile {
+    pub(crate) product: ProductId,
+    pub(crate) name: FileName,
+    pub(crate) media_type: MediaType,
+    /// The SHA-256 that the bytes must have; `None` if any bytes are accepted.
+    pub(crate) sha256: Option<[u8; 32]>,
+}
+
+/// Why a file was not added.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PutError {
+    #[error("there is no such product")]
+    UnknownProduct,
+    #[error("the product has too many files")]
+    TooMany,
+    #[error(transparent)]
+    Upload(#[from] UploadError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A file that a buyer may download, and the address of the download.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "it is only read")]
+pub struct FileLink {
+    /// The file.
+    pub file: File,
+    /// Where to download it, below the [base URL](super::Builder::base_url). Whoever has the address can download the
+    /// file.
+    pub url: String,
+    /// When the address ends.
+    pub expires_at: DateTime<Utc>,
+}
+
+impl Delivery {
+    /// Returns whether products can have files: the host application has set an object store, and the catalog keeps the
+    /// rows of files.
+    #[must_use]
+    pub fn has_files(&self) -> bool {
+        self.file_parts().is_some()
+    }
+
+    fn file_parts(&self) -> Option<(&dyn Files, &FileStore)> {
+        let rows = self.inner.editor.as_deref()?.files()?;
+        Some((rows, self.inner.files.as_ref()?))
+    }
+
+    fn file_parts_or_unsupported(&self) -> Result<(&dyn Files, &FileStore), StoreError> {
+        self.file_parts().ok_or(StoreError::Unsupported)
+    }
+
+    /// Returns links to the files of a product, for the buyer who has opened it with this key. Counts no use, so count
+    /// one before. A link is valid for 24 hours, or until the key expires if that is sooner.
+    #[must_use]
+    pub fn file_links(&self, key: &Key, product: &Product) -> Vec<FileLink> {
+        let files = if self.has_files() { product.files() } else { &[] };
+        let link = |file: &File| {
+            let ticket = self.ticket_for(key, file.object);
+            let text = ticket.text(&self.inner.keyring, TicketFor::File);
+            let name = utf8_percent_encode(file.name.as_str(), IN_PATH);
+            let url = format!("{}/api/file/{text}/{name}", self.inner.outbox.base_url);
+            FileLink { file: file.clone(), url, expires_at: ticket.ends_at }
+        };
+        files.iter().map(link).collect()
+    }
+
+    /// Like [`file_links`](Self::file_links), for the key with this id. Reads the key only if there are files.
+    pub(crate) async fn links(&self, key: KeyId, product: &Product) -> Result<Vec<FileLink>, Error> {
+        if product.files().is_empty() || !self.has_files() {
+            return Ok(Vec::new());
+        }
+        let key = self.inner.ledger.find(key).await?.ok_or(Error::UnknownKey)?;
+        Ok(self.file_links(&key, product))
+    }
+
+    /// Returns the file of a verified ticket, if the ticket is valid now.
+    pub(crate) async fn file_of(&self, ticket: &Ticket) -> Result<File, Error> {
+        let (rows, _) = self.file_parts().ok_or(Error::UnknownTicket)?;
+        self.holder_of(ticket).await?;
+        let product = self.inner.catalog.product(ticket.product).await?;
+        let current =
+            product.and_then(|product| product.files().iter().find(|file| file.object == ticket.object).cloned());
+        match current {
+            Some(file) => Ok(file),
+            // The file was replaced or deleted since the ticket was made.
+            None => rows.file(ticket.product, ticket.object).await?.ok_or(Error::UnknownTicket),
+        }
+    }
+
+    /// Returns the maximum size of a file, in bytes.
+    pub(crate) fn max_file_size(&self) -> u64 {
+        self.inner.files.as_ref().map_or(0, FileStore::max_size)
+    }
+
+    /// Returns a new random name. It ends with a mark of this service.
+    fn new_object(&self) -> ObjectName {
+        let mut bytes = [0; 16];
+        self.inner.entropy.fill(&mut bytes);
+        let (random, mark) = bytes.split_at_mut(12);
+        mark.copy_from_slice(&self.mark(random));
+        ObjectName::from_bytes(bytes)
+    }
+
+    /// Returns whether this service, or another server with the same signing secret, has made this name.
+    fn is_ours(&self, object: ObjectName) -> bool {
+        let bytes = object.to_bytes();
+        let (random, mark) = bytes.split_at(12);
+        self.mark(random) == mark
+    }
+
+    fn mark(&self, random: &[u8]) -> [u8; 4] {
+        let [a, b, c, d, ..] = self.inner.keyring.mac("object", random);
+        [a, b, c, d]
+    }
+
+    /// Opens these bytes of a file.
+    pub(crate) async fn open_file(&self, file: &File, range: Range<u64>) -> Result<Contents, StoreError> {
+        let (_, objects) = self.file_parts_or_unsupported()?;
+        objects.open(file.object, range).await.map_err(objects_error)
+    }
+
+    /// Returns the address of the file in the object store, if clients fetch it there.
+    pub(crate) async fn file_link(&self, file: &File, disposition: &str) -> Result<Option<String>, StoreError> {
+        let (_, objects) = self.file_parts_or_unsupported()?;
+        objects.link(file.object, disposition, file.media_type.as_str()).await
+    }
+}
+
+impl Desk<'_> {
+    /// Adds a file to a product while its bytes arrive, or replaces the file with the same name. Returns the file. If
+    /// this fails, nothing is kept.
+    pub(crate) async fn put_file(
+        &self,
+        new: NewFile,
+        pieces: impl Stream<Item = Result<Bytes, Broken>> + Unpin,
+    ) -> Result<File, PutError> {
+        let (rows, objects) = self.delivery.file_parts_or_unsupported()?;
+        let product = self.delivery.product(new.product).await?.ok_or(PutError::UnknownProduct)?;
+        let folded = new.name.folded();
+        let others = product.files().iter().filter(|file| file.name.folded() != folded).count();
+        if others >= MOST_FILES {
+            return Err(PutError::TooMany);
+        }
+        let object = self.delivery.new_object();
+        let uploaded = objects.upload(object, new.sha256, pieces).await?;
+        let edit = self.edit();
+        let file = File {
+            object,
+            name: new.name,
+            size: uploaded.size,
+            sha256: uploaded.sha256,
+            media_type: new.media_type,
+            added_at: edit.at,
+        };
+        let put = rows.put_file(new.product, file.clone(), edit).await;
+        let refused = match put {
+            Ok(Some(_)) => return Ok(file),
+            Ok(None) => PutError::UnknownProduct,
+            Err(StoreError::Refused { .. }) => PutError::TooMany,
+            // The row may have been written. If it was not, the daily pass deletes the object.
+            Err(error) => return Err(error.into()),
+        };
+        // If this fails, the daily pass deletes the object.
+        let _ = objects.delete(object).await;
+        Err(refused)
+    }
+
+    /// Deletes a file of a product. Its object stays for 48 hours, so that downloads that have begun can finish.
+    /// Returns whether there was such a file.
+    pub(crate) async fn delete_file(&self, product: ProductId, name: &FileName) -> Result<bool, StoreError> {
+        let (rows, _) = self.delivery.file_parts_or_unsupported()?;
+        rows.delete_file(product, name, self.edit()).await
+    }
+}
+
+impl super::Maintenance<'_> {
+    /// Deletes the objects of files that were replaced or deleted more than 48 hours ago, and objects of this age that
+    /// are no file at all, because an upload was broken off. Returns the number of objects. A
+    /// [started](Delivery::start) service does this once a day.
+    ///
+    /// Objects that were not made with this service's signing secret stay: another shop may keep its files in the same
+    /// object store.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store or the object store does not respond. Objects that were deleted before the error
+    /// stay deleted.
+    pub async fn prune_files(&self) -> Result<usize, StoreError> {
+        let Some((rows, objects)) = self.delivery.file_parts() else { return Ok(0) };
+        let before = self.delivery.inner.clock.now() - KEPT;
+        let known = known(rows).await?;
+        let mut deleted = 0;
+        let former = known.iter().filter(|(_, ended_at)| ended_at.is_some_and(|ended_at| ended_at < before));
+        for (object, _) in former {
+            // Delete the object first: without its row, an object that stays would not be found by this loop.
+            objects.delete(*object).await.map_err(objects_error)?;
+            rows.forget_files(&[*object]).await?;
+            deleted += 1;
+        }
+        let mut stored = objects.list();
+        while let Some(stored) = stored.try_next().await.map_err(objects_error)? {
+            if stored.modified_at < before
+                && !known.contains_key(&stored.object)
+                && self.delivery.is_ours(stored.object)
+            {
+                objects.delete(stored.object).await.map_err(objects_error)?;
+                deleted += 1;
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// Returns the objects that have a row, but are not in the object store: files that cannot be downloaded.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store or the object store does not respond.
+    pub async fn missing_files(&self) -> Result<Vec<ObjectName>, StoreError> {
+        let Some((rows, objects)) = self.delivery.file_parts() else { return Ok(Vec::new()) };
+        let mut missing = known(rows).await?;
+        missing.retain(|_, ended_at| ended_at.is_none());
+        let mut stored = objects.list();
+        while let Some(stored) = stored.try_next().await.map_err(objects_error)? {
+            missing.remove(&stored.object);
+        }
+        let mut missing: Vec<ObjectName> = missing.into_keys().collect();
+        missing.sort_unstable();
+        Ok(missing)
+    }
+}
+
+/// Returns every object that has a row, with the time at which its file was replaced or deleted.
+async fn known(rows: &dyn Files) -> Result<HashMap<ObjectName, Option<DateTime<Utc>>>, StoreError> {
+    let (mut known, mut after) = (HashMap::new(), None);
+    loop {
+        let page = rows.file_rows(after, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(known) };
+        after = Some(last.object);
+        known.extend(page.iter().map(|row| (row.object, row.ended_at)));
+    }
+}
+
+fn objects_error(error: object_store::Error) -> StoreError {
+    match error {
+        // Nothing that the caller does again helps.
+        object_store::Error::NotFound { .. } => StoreError::corrupt_because("a file without its object", error),
+        error => StoreError::unavailable_because("the object store of files", error),
+    }
+}

@@ -1,0 +1,90 @@
+//! Tickets: links to what a product unlocks, valid for a day after one counted use.
+
+use chrono::TimeDelta;
+use sha2::{Digest, Sha256};
+
+use super::{Delivery, Error};
+use crate::key::{Key, Ticket, TicketFor};
+use crate::product::ObjectName;
+
+/// How long a ticket is valid, unless its key expires before.
+pub(crate) const TICKET: TimeDelta = TimeDelta::hours(24);
+
+impl Delivery {
+    /// Makes a ticket for something of the host application's that it calls `name`, such as a file in a storage of its
+    /// own. The ticket is valid for 24 hours, or until the key expires if that is sooner. Whoever has the ticket may
+    /// fetch what it is for as often as they like, so count a use before you make one.
+    ///
+    /// The ticket is 86 characters of `A-Z`, `a-z`, `0-9`, `-` and `_`. It contains no text of a key, and nothing is
+    /// stored.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use delivery_core::{mail::FolderMailer, product::NewProduct, store::SqliteStore};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let (store, mail) = (folder.path().join("delivery.db"), folder.path().join("mail"));
+    /// # use delivery_core::{Delivery, order::{Order, OrderRef, Source}};
+    /// # let store = Arc::new(SqliteStore::open(store).await?);
+    /// # let mailer = Arc::new(FolderMailer::open(mail)?);
+    /// # let delivery = Delivery::builder(store, mailer, "a signing secret that is kept".parse()?).build();
+    /// # let guide = delivery.add_product(NewProduct::new("Guide")?).await?;
+    /// # let reference = OrderRef { source: Source::webhook(), id: "2026-1001".parse()? };
+    /// # let order = Order { reference, product: guide.id(), email: "ada@example.com".parse()? };
+    /// # let key = delivery.order(order).await?.key.id();
+    /// let key = delivery.count_use(key, guide.id()).await?;
+    /// let link = format!("https://shop.example/download/{}/guide.pdf", delivery.ticket(&key, "guide.pdf"));
+    ///
+    /// // The route for `/download/{ticket}/{name}` checks the ticket each time:
+    /// let ticket = link.split('/').nth(4).unwrap();
+    /// assert_eq!(delivery.check_ticket(ticket, "guide.pdf").await?.id(), key.id());
+    /// assert!(delivery.check_ticket(ticket, "other.pdf").await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn ticket(&self, key: &Key, name: &str) -> String {
+        self.ticket_for(key, object_of(name)).text(&self.inner.keyring, TicketFor::Host)
+    }
+
+    /// Returns the key of a [ticket](Self::ticket) that is valid for `name` now. Counts no use.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownTicket`] if the ticket was not made by this service for `name`. [`Error::ExpiredTicket`] if the
+    /// ticket has ended, or if the key has expired since. [`Error::RevokedKey`] if the key was revoked since.
+    /// [`Error::Store`] if the key cannot be read.
+    pub async fn check_ticket(&self, ticket: &str, name: &str) -> Result<Key, Error> {
+        let ticket = Ticket::verify(&self.inner.keyring, TicketFor::Host, ticket).ok_or(Error::UnknownTicket)?;
+        if ticket.object != object_of(name) {
+            return Err(Error::UnknownTicket);
+        }
+        self.holder_of(&ticket).await
+    }
+
+    /// Returns a ticket of this key for an object.
+    pub(crate) fn ticket_for(&self, key: &Key, object: ObjectName) -> Ticket {
+        let ends_at = key.expires_at().min(self.inner.clock.now() + TICKET);
+        Ticket { key: key.id(), product: key.product(), object, ends_at }
+    }
+
+    /// Returns the key of a verified ticket, if the ticket is valid now.
+    pub(crate) async fn holder_of(&self, ticket: &Ticket) -> Result<Key, Error> {
+        let now = self.inner.clock.now();
+        if ticket.ends_at <= now {
+            return Err(Error::ExpiredTicket);
+        }
+        let key = self.inner.ledger.find(ticket.key).await?.ok_or(Error::UnknownTicket)?;
+        if key.revoked_at().is_some() {
+            return Err(Error::RevokedKey);
+        }
+        if key.expires_at() <= now { Err(Error::ExpiredTicket) } else { Ok(key) }
+    }
+}
+
+/// Returns what stands for a name of the host application's in a ticket: the first half of its SHA-256.
+fn object_of(name: &str) -> ObjectName {
+    let mut bytes = [0; 16];
+    bytes.iter_mut().zip(Sha256::digest(name)).for_each(|(to, from)| *to = from);
+    ObjectName::from_bytes(bytes)
+}

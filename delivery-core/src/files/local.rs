@@ -1,0 +1,74 @@
+//! Reading an object that is a file of this machine.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+
+/// The number of bytes that are read at a time. A client that stops reading keeps about twice as many in memory.
+const CHUNK: u64 = 32 << 10;
+
+struct Reader {
+    file: File,
+    left: Range<u64>,
+    is_positioned: bool,
+}
+
+/// Reads a range of a file. A file that ends before the range is an error.
+pub(super) fn read(file: File, range: Range<u64>) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    stream::try_unfold(Reader { file, left: range, is_positioned: false }, |reader| async {
+        if reader.left.is_empty() {
+            return Ok(None);
+        }
+        tokio::task::spawn_blocking(|| reader.chunk()).await.map_err(io::Error::other)?.map(Some)
+    })
+}
+
+impl Reader {
+    fn chunk(mut self) -> io::Result<(Bytes, Self)> {
+        if !self.is_positioned {
+            self.file.seek(SeekFrom::Start(self.left.start))?;
+            self.is_positioned = true;
+        }
+        let wanted = (self.left.end - self.left.start).min(CHUNK);
+        let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or_default());
+        let read = self.file.by_ref().take(wanted).read_to_end(&mut bytes)?;
+        if read as u64 != wanted {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.left.start += wanted;
+        Ok((bytes.into(), self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use futures_util::TryStreamExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_range_is_read_in_chunks_and_a_short_file_is_an_error() {
+        let whole: Vec<u8> = (0..200_000_u32).flat_map(u32::to_be_bytes).collect();
+        for (range, is_there) in [
+            (0..800_000, true),
+            (0..1, true),
+            (32_768..65_536, true),
+            (799_999..800_000, true),
+            (123_456..700_001, true),
+            (0..800_001, false),
+            (900_000..900_001, false),
+        ] {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(&whole).unwrap();
+            let chunks = read(file, range.clone()).try_collect::<Vec<_>>().await;
+            let [start, end] = [range.start, range.end].map(|at| usize::try_from(at).unwrap());
+            let expected = is_there.then(|| whole[start..end].to_vec());
+            assert_eq!(chunks.map(|chunks| chunks.concat()).ok(), expected, "{range:?}");
+        }
+    }
+}

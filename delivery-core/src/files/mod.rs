@@ -1,0 +1,151 @@
+//! The bytes of files, in an object store of the host application's choice.
+//!
+//! An object is written once, under a random name, and never changed. The [rows](crate::store::Files) of a catalog say
+//! which objects are files. An object without a row is left over from an upload that was broken off.
+//!
+//! The host application passes an [`ObjectStore`] to [`Builder::files`](crate::delivery::Builder::files). If clients are to
+//! fetch files from a storage provider without this service in between, it also implements [`Links`].
+
+mod local;
+mod upload;
+
+use std::fmt::{self, Debug};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, GetResultPayload, ObjectStore, ObjectStoreExt};
+use tokio::sync::Semaphore;
+
+pub(crate) use self::upload::{Broken, UploadError};
+use crate::product::ObjectName;
+use crate::store::StoreError;
+
+/// The default of [`Builder::max_file_size`](crate::delivery::Builder::max_file_size): 5 GiB.
+pub(crate) const MAX_FILE_SIZE: u64 = 5 << 30;
+/// How long a link to an object store lasts. A client that is redirected follows the link at once.
+const LINK: Duration = Duration::from_mins(5);
+/// The number of uploads at the same time. Each holds up to two parts of 5 MiB in memory.
+const UPLOADS: usize = 16;
+
+/// Makes links from which clients fetch objects of an object store themselves, such as the presigned links of a bucket.
+///
+/// # To ensure correctness
+///
+/// * A link leads to this object only, and to nothing after its lifetime.
+#[async_trait]
+pub trait Links: Debug + Send + Sync + 'static {
+    /// Returns an address from which anybody can fetch an object with GET.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unavailable`] if no link can be made now.
+    async fn link(&self, to: LinkTo<'_>) -> Result<String, StoreError>;
+}
+
+/// What a link leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LinkTo<'a> {
+    /// The path of the object.
+    pub path: &'a Path,
+    /// How long the link lasts.
+    pub lifetime: Duration,
+    /// The `Content-Disposition` that the answer should have, so that a client saves the file under its name.
+    pub disposition: &'a str,
+    /// The `Content-Type` that the answer should have.
+    pub media_type: &'a str,
+}
+
+/// The bytes of a file, as they are read.
+pub(crate) type Contents = BoxStream<'static, io::Result<Bytes>>;
+
+/// The objects of all files.
+pub(crate) struct FileStore {
+    objects: Arc<dyn ObjectStore>,
+    /// Makes links from which clients fetch objects. Without it, this service streams objects.
+    links: Option<Arc<dyn Links>>,
+    max_size: u64,
+    uploads: Semaphore,
+}
+
+/// An object that exists in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) object: ObjectName,
+    pub(crate) modified_at: DateTime<Utc>,
+}
+
+impl FileStore {
+    pub(crate) fn new(objects: Arc<dyn ObjectStore>, links: Option<Arc<dyn Links>>, max_size: u64) -> Self {
+        Self { objects, links, max_size, uploads: Semaphore::new(UPLOADS) }
+    }
+
+    pub(crate) fn max_size(&self) -> u64 {
+        self.max_size
+    }
+
+    /// Opens an object for reading these of its bytes.
+    pub(crate) async fn open(&self, object: ObjectName, range: Range<u64>) -> object_store::Result<Contents> {
+        let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), ..GetOptions::default() };
+        // An object store refuses an empty range.
+        if range.is_empty() {
+            return Ok(futures_util::stream::empty().boxed());
+        }
+        let opened = self.objects.get_opts(&path(object), options).await?;
+        Ok(match opened.payload {
+            GetResultPayload::File(file, _) => local::read(file, range).boxed(),
+            GetResultPayload::Stream(stream) => stream.map_err(io::Error::other).boxed(),
+        })
+    }
+
+    /// Returns a link from which a client fetches the object; `None` if this service streams objects. The link is
+    /// a secret: whoever has it can fetch the object.
+    pub(crate) async fn link(
+        &self,
+        object: ObjectName,
+        disposition: &str,
+        media_type: &str,
+    ) -> Result<Option<String>, StoreError> {
+        let Some(links) = &self.links else { return Ok(None) };
+        links.link(LinkTo { path: &path(object), lifetime: LINK, disposition, media_type }).await.map(Some)
+    }
+
+    /// Deletes an object. An object that does not exist counts as deleted.
+    pub(crate) async fn delete(&self, object: ObjectName) -> object_store::Result<()> {
+        match self.objects.delete(&path(object)).await {
+            Err(object_store::Error::NotFound { .. }) => Ok(()),
+            deleted => deleted,
+        }
+    }
+
+    /// Lists the objects that this service could have written, in no particular order.
+    pub(crate) fn list(&self) -> BoxStream<'static, object_store::Result<Stored>> {
+        let known = |meta: object_store::ObjectMeta| async move {
+            let object = meta.location.filename().and_then(|name| name.parse().ok());
+            let object = object.filter(|object| path(*object) == meta.location);
+            Ok(object.map(|object| Stored { object, modified_at: meta.last_modified }))
+        };
+        self.objects.list(None).try_filter_map(known).boxed()
+    }
+}
+
+/// Returns the path of an object in the object store. A folder for each value of the first byte keeps folders small.
+#[must_use]
+pub fn path(object: ObjectName) -> Path {
+    let [first, ..] = object.to_bytes();
+    Path::from(format!("{first:02x}/{object}"))
+}
+
+impl fmt::Debug for FileStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileStore").field("max_size", &self.max_size).finish_non_exhaustive()
+    }
+}

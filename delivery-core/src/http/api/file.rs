@@ -1,0 +1,153 @@
+//! `GET /api/file/TICKET/NAME`: downloads.
+
+use ::http::{HeaderValue, Method, StatusCode};
+use data_encoding::{BASE64, HEXLOWER};
+use headers::ETag;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::delivery::Delivery;
+use crate::error::ErrorCode;
+use crate::http::body::BodyRule;
+use crate::http::conditional::{Portion, portion};
+use crate::http::error::ApiError;
+use crate::http::limits::admit;
+use crate::http::row::{Docs, Handler, Parameter, Row, Verb};
+use crate::http::{Call, Reply, names};
+use crate::key::{Ticket, TicketFor};
+use crate::limit::{Identity, Policy};
+use crate::product::{File, FileName};
+use crate::text::is_invisible;
+
+/// The characters that may stand in `filename*` as they are: `attr-char` of RFC 8187.
+const ATTRIBUTE: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
+
+pub(in crate::http) static FILE: Row = Row {
+    path: "/api/file/{ticket}/{name}",
+    verb: Verb::Get,
+    body: BodyRule::None,
+    // There is no limit per client address, because the handler counts the call against the limit of the ticket's key.
+    limit: None,
+    handler: Handler::File(|delivery, call| Box::pin(answer(delivery, call))),
+    codes: &[
+        ErrorCode::NotFound,
+        ErrorCode::MethodNotAllowed,
+        ErrorCode::RevokedKey,
+        ErrorCode::ExpiredTicket,
+        ErrorCode::RateLimited,
+        ErrorCode::Internal,
+        ErrorCode::Unavailable,
+    ],
+    openapi: Docs {
+        tag: "buyer",
+        id: "downloadFile",
+        summary: "Download a file of a product",
+        description: "The address is in the answer to `GET /api/product`, and is valid for 24 hours. A download counts no use, however \
+            often it is repeated. `Range` with one range, `If-Range`, `If-Match` and `If-None-Match` are understood. If files are kept \
+            with a storage provider, the answer is a redirect to an address there, which is valid for five minutes.",
+        parameters: &[Parameter::Ticket, Parameter::FileName],
+        body: None,
+        success: None,
+    },
+};
+
+async fn answer(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
+    let ticket = call.path_segment(1).and_then(|text| delivery.verify_file_ticket(text)).ok_or(ApiError::NOT_FOUND)?;
+    let admitted = admit(delivery, Policy::Files, Identity::Key(ticket.key.as_u128())).await?;
+    let reply = serve(delivery, call, &ticket).await.unwrap_or_else(Reply::from);
+    Ok(admitted.apply(reply))
+}
+
+async fn serve(delivery: &Delivery, call: &Call, ticket: &Ticket) -> Result<Reply, ApiError> {
+    let file = delivery.file_of(ticket).await?;
+    if let Some(link) = delivery.file_link(&file, &disposition(&file.name)).await? {
+        let reply = Reply::empty(StatusCode::FOUND).text_header(&names::LOCATION, &link);
+        return Ok(reply);
+    }
+    let digest = HEXLOWER.encode(&file.sha256);
+    let Ok(tag) = format!("\"{digest}\"").parse::<ETag>() else { return Err(ErrorCode::Internal.into()) };
+    let (range, is_part) = match portion(&call.headers, &tag, file.size) {
+        Portion::Whole => (0..file.size, false),
+        Portion::Part(range) => (range, true),
+        Portion::NotModified => return Ok(described(Reply::empty(StatusCode::NOT_MODIFIED), &file, &digest)),
+        Portion::PreconditionFailed => return Ok(Reply::empty(StatusCode::PRECONDITION_FAILED)),
+        Portion::NotSatisfiable => {
+            let reply = Reply::empty(StatusCode::RANGE_NOT_SATISFIABLE);
+            return Ok(reply.text_header(&names::CONTENT_RANGE, &format!("bytes */{}", file.size)));
+        }
+    };
+    let length = range.end - range.start;
+    let reply = if is_part {
+        let shown = format!("bytes {}-{}/{}", range.start, range.end - 1, file.size);
+        Reply::empty(StatusCode::PARTIAL_CONTENT).text_header(&names::CONTENT_RANGE, &shown)
+    } else {
+        Reply::empty(StatusCode::OK)
+    };
+    let reply = described(reply, &file, &digest);
+    if call.method == Method::HEAD {
+        return Ok(reply.of_length(length));
+    }
+    let contents = delivery.open_file(&file, range).await?;
+    Ok(reply.streaming(contents, length))
+}
+
+/// Adds the header fields that describe a file. A browser saves it, and never shows or runs it.
+fn described(reply: Reply, file: &File, digest: &str) -> Reply {
+    reply
+        .text_header(&names::CONTENT_TYPE, file.media_type.as_str())
+        .text_header(&names::ETAG, &format!("\"{digest}\""))
+        .text_header(&names::ACCEPT_RANGES, "bytes")
+        .text_header(&names::REPR_DIGEST, &format!("sha-256=:{}:", BASE64.encode(&file.sha256)))
+        .text_header(&names::CONTENT_DISPOSITION, &disposition(&file.name))
+        .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
+        .text_header(&names::CONTENT_SECURITY_POLICY, "sandbox; default-src 'none'")
+        .text_header(&names::CACHE_CONTROL, "private, no-transform")
+        .text_header(&names::REFERRER_POLICY, "no-referrer")
+}
+
+/// Returns the value of `Content-Disposition`, as RFC 6266 says: the name in ASCII for old clients, and the whole name.
+/// Invisible characters, such as those that set the direction of writing, become `_`: they could make a program look
+/// like a document.
+fn disposition(name: &FileName) -> String {
+    let visible: String = name.as_str().chars().map(|c| if is_invisible(c) { '_' } else { c }).collect();
+    let plain: String =
+        visible.chars().map(|c| if matches!(c, ' '..='~') && !matches!(c, '"' | '%') { c } else { '_' }).collect();
+    let encoded = utf8_percent_encode(&visible, ATTRIBUTE);
+    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}")
+}
+
+impl Delivery {
+    /// Reads the ticket of a file. Returns `None` if the ticket is not authentic.
+    fn verify_file_ticket(&self, text: &str) -> Option<Ticket> {
+        Ticket::verify(&self.inner.keyring, TicketFor::File, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_content_disposition() {
+        for (name, expected) in [
+            ("guide.pdf", "attachment; filename=\"guide.pdf\"; filename*=UTF-8''guide.pdf"),
+            ("My book.pdf", "attachment; filename=\"My book.pdf\"; filename*=UTF-8''My%20book.pdf"),
+            ("a\"b%2f.zip", "attachment; filename=\"a_b_2f.zip\"; filename*=UTF-8''a%22b%252f.zip"),
+            ("Äpfel 😀.pdf", "attachment; filename=\"_pfel _.pdf\"; filename*=UTF-8''%C3%84pfel%20%F0%9F%98%80.pdf"),
+            ("a\u{202e}fdp.exe", "attachment; filename=\"a_fdp.exe\"; filename*=UTF-8''a_fdp.exe"),
+        ] {
+            assert_eq!(disposition(&name.parse().unwrap()), expected);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Files at a storage provider: S3 and what speaks its protocol, Google Cloud Storage, and Azure.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use delivery_core::files::{LinkTo, Links};
+use delivery_core::object_store::aws::AmazonS3Builder;
+use delivery_core::object_store::azure::MicrosoftAzureBuilder;
+use delivery_core::object_store::gcp::GoogleCloudStorageBuilder;
+use delivery_core::object_store::path::Path;
+use delivery_core::object_store::prefix::PrefixStore;
+use delivery_core::object_store::signer::{SignedUrlOptions, Signer};
+use delivery_core::object_store::{self, ObjectStore};
+use delivery_core::store::StoreError;
+use hyper::Method;
+
+/// A bucket as an object store, and what makes links to it, unless its files pass through this server.
+type Bucket = (Arc<dyn ObjectStore>, Option<Arc<dyn Links>>);
+
+/// Makes links that a provider has signed beforehand.
+#[derive(Debug)]
+struct Presigned<S> {
+    bucket: Arc<S>,
+    prefix: Path,
+}
+
+/// Opens `s3://bucket/prefix` and the like. Credentials come from the environment, as the provider names them.
+pub(super) fn read(url: &str, streams: bool) -> Result<Bucket, String> {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let (_, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    let prefix = Path::parse(prefix.trim_end_matches('/')).map_err(cannot)?;
+    match scheme {
+        "s3" => AmazonS3Builder::from_env().with_url(url).build().map(|bucket| open(bucket, prefix, streams)),
+        "gs" => GoogleCloudStorageBuilder::from_env().with_url(url).build().map(|bucket| open(bucket, prefix, streams)),
+        "az" => MicrosoftAzureBuilder::from_env().with_url(url).build().map(|bucket| open(bucket, prefix, streams)),
+        _ => {
+            return Err(
+                "must be file://FOLDER, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX".to_owned()
+            );
+        }
+    }
+    .map_err(cannot)
+}
+
+fn open<S: ObjectStore + Signer>(bucket: S, prefix: Path, streams: bool) -> Bucket {
+    let bucket = Arc::new(bucket);
+    let objects = Arc::new(PrefixStore::new(bucket.clone(), prefix.clone()));
+    let links = (!streams).then(|| Arc::new(Presigned { bucket, prefix }) as Arc<dyn Links>);
+    (objects, links)
+}
+
+fn cannot(error: impl Display) -> String {
+    format!("cannot be used: {error}")
+}
+
+#[async_trait]
+impl<S: Signer> Links for Presigned<S> {
+    async fn link(&self, to: LinkTo<'_>) -> Result<String, StoreError> {
+        let path: Path = self.prefix.parts().chain(to.path.parts()).collect();
+        let named = SignedUrlOptions::new()
+            .with_query([("response-content-disposition", to.disposition), ("response-content-type", to.media_type)]);
+        let signed = match self.bucket.signed_url_opts(Method::GET, &path, to.lifetime, &named).await {
+            // A provider whose links cannot name the file.
+            Err(object_store::Error::NotSupported { .. }) => {
+                self.bucket.signed_url(Method::GET, &path, to.lifetime).await
+            }
+            signed => signed,
+        };
+        let unavailable = |error| StoreError::unavailable_because("no link to a file can be made", error);
+        signed.map(String::from).map_err(unavailable)
+    }
+}

@@ -1,0 +1,149 @@
+//! Where the files of products are kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use delivery_core::files::Links;
+use delivery_core::object_store::ObjectStore;
+use delivery_core::object_store::local::LocalFileSystem;
+
+use super::given::Given;
+use super::refusal::refusal;
+use crate::Refusal;
+use crate::start::private::make_folder;
+
+/// How old what an upload left behind must be to be deleted. No upload takes so long.
+const ABANDONED: Duration = Duration::from_hours(48);
+
+/// The settings of files.
+pub(crate) struct Objects {
+    place: Place,
+    pub max_size: u64,
+}
+
+enum Place {
+    Folder(PathBuf),
+    #[cfg_attr(not(feature = "cloud"), expect(dead_code, reason = "needs the feature cloud"))]
+    Bucket(Opened),
+}
+
+/// The object store, and what makes links to it.
+pub(crate) type Opened = (Arc<dyn ObjectStore>, Option<Arc<dyn Links>>);
+
+impl Objects {
+    pub(super) fn read(given: &Given, data_dir: &Path) -> Result<Self, Refusal> {
+        let max_size = given.value("MAX_FILE_SIZE", size)?;
+        let streams = given.value("FILES_PROXY", |text| match text {
+            "true" | "on" => Ok(true),
+            "false" | "off" => Ok(false),
+            _ => Err("must be true or false"),
+        })?;
+        let place = match given.text("FILES_URL") {
+            None => Place::Folder(data_dir.join("files")),
+            Some(url) => place(&url, streams).map_err(|expected| refusal("FILES_URL", expected))?,
+        };
+        Ok(Self { place, max_size })
+    }
+
+    /// The folder with the files, if they are in one.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Folder(folder) => Some(folder),
+            Place::Bucket(_) => None,
+        }
+    }
+
+    /// Makes the folder, and deletes what broken uploads left in it.
+    pub(crate) fn prepare(&self) -> Result<(), Refusal> {
+        let Some(folder) = self.folder() else { return Ok(()) };
+        make_folder(folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+        delete_abandoned(folder);
+        Ok(())
+    }
+
+    /// Opens the object store. A folder must be there.
+    pub(crate) fn open(&self) -> Result<Opened, Refusal> {
+        match &self.place {
+            Place::Folder(folder) => {
+                let objects = LocalFileSystem::new_with_prefix(folder)
+                    .map_err(|error| format!("{} cannot be used: {error}", folder.display()))?;
+                Ok((Arc::new(objects.with_fsync(true)), None))
+            }
+            Place::Bucket(opened) => Ok(opened.clone()),
+        }
+    }
+}
+
+fn place(url: &str, streams: bool) -> Result<Place, String> {
+    if let Some(path) = url.strip_prefix("file://") {
+        return match path {
+            "" => Err("must name a folder after file://".to_owned()),
+            path => Ok(Place::Folder(path.into())),
+        };
+    }
+    #[cfg(feature = "cloud")]
+    return super::cloud::read(url, streams).map(Place::Bucket);
+    #[cfg(not(feature = "cloud"))]
+    {
+        let _ = streams;
+        Err("must be file://FOLDER: s3://, gs:// and az:// need a program that was built with --features cloud"
+            .to_owned())
+    }
+}
+
+/// Reads a size in bytes: a number, or a number of KiB, MiB or GiB.
+fn size(text: &str) -> Result<u64, &'static str> {
+    const EXPECTED: &str = "must be a number of bytes, or of KiB, MiB or GiB, such as 500 MiB; at most 5 GiB";
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let shift = match unit.trim() {
+        "" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return Err(EXPECTED),
+    };
+    let size = digits.parse().ok().and_then(|size: u64| size.checked_mul(1 << shift));
+    size.filter(|size| (1..=5 << 30).contains(size)).ok_or(EXPECTED)
+}
+
+/// Deletes what uploads left behind that a crash broke off: the object store does not list these files. Their names end
+/// with `#` and a number.
+fn delete_abandoned(folder: &Path) {
+    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let files = entries(folder).flat_map(|entry| entries(&entry.path()));
+    for file in files.filter(|file| file.file_name().to_str().is_some_and(|name| name.contains('#'))) {
+        let age = file.metadata().and_then(|metadata| metadata.modified()).ok();
+        #[expect(clippy::disallowed_methods, reason = "the times of files are the system's")]
+        let age = age.and_then(|modified| SystemTime::now().duration_since(modified).ok());
+        if age.is_some_and(|age| age > ABANDONED) {
+            // Tried again at the next start.
+            let _ = fs::remove_file(file.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes() {
+        for (text, expected) in [
+            ("1", Some(1)),
+            ("1048576", Some(1 << 20)),
+            ("500 MiB", Some(500 << 20)),
+            ("5GiB", Some(5 << 30)),
+            ("6 GiB", None),
+            ("0", None),
+            ("", None),
+            ("-1", None),
+            ("5 GB", None),
+            ("99999999999999999999", None),
+            ("18446744073709551615 GiB", None),
+        ] {
+            assert_eq!(size(text).ok(), expected, "{text}");
+        }
+    }
+}
