@@ -28,6 +28,8 @@ use crate::text::{Invalid, line};
 
 /// The script of the buyer's page. It takes the key from the URL, clears the address bar, and copies text on request.
 const SCRIPT: &str = include_str!("look/key.js");
+/// The script of the desk's form for files. It shows how much was sent.
+const UPLOAD: &str = include_str!("look/upload.js");
 const STYLE: &str = include_str!("look/style.css");
 
 /// What the pages look like. The default is a shop called "Digital Delivery" in blue.
@@ -159,8 +161,9 @@ impl Look {
     pub(crate) fn render(&self, template: &str, base: &str, values: Value) -> Result<String, minijinja::Error> {
         let shop = context! { name => self.name.clone(), support => self.support.as_ref().map(Email::as_str) };
         let style = format!("{base}{}", self.style_path());
-        let script = script_source();
-        self.environment.get_template(template)?.render(context! { shop, base, style, script, ..values })
+        let script = Value::from_safe_string(SCRIPT.to_owned());
+        let upload = Value::from_safe_string(UPLOAD.to_owned());
+        self.environment.get_template(template)?.render(context! { shop, base, style, script, upload, ..values })
     }
 
     /// Returns the stylesheet, which begins with the shop's colour.
@@ -177,15 +180,20 @@ impl Look {
     }
 }
 
-/// Returns the buyer's script as a value that templates insert without escaping.
-fn script_source() -> Value {
-    Value::from_safe_string(SCRIPT.to_owned())
-}
-
 /// Returns the hash of the buyer's script for the content security policy, so that browsers run this script and no
 /// other.
 pub(crate) fn script_hash() -> String {
-    format!("'sha256-{}'", data_encoding::BASE64.encode(&Sha256::digest(SCRIPT)))
+    hash(SCRIPT)
+}
+
+/// Returns the hash of the script for uploads, as [`script_hash`] does for the buyer's.
+#[cfg(feature = "files")]
+pub(crate) fn upload_hash() -> String {
+    hash(UPLOAD)
+}
+
+fn hash(script: &str) -> String {
+    format!("'sha256-{}'", data_encoding::BASE64.encode(&Sha256::digest(script)))
 }
 
 impl Default for Look {

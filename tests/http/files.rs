@@ -12,7 +12,58 @@ const TAG: &str = "\"b2ad19c6fb422cab8a6031653174613dbca7fd7a6a4df9f7f8e620ff5a0
 const BASE64: &str = "sha-256=:sq0ZxvtCLKuKYDFlMXRhPbyn/XpqTfn3+OYg/1oKJLo=:";
 
 pub fn rows() -> Vec<Row> {
-    [uploads(), lists(), downloads()].concat()
+    [uploads(), lists(), downloads(), pages()].concat()
+}
+
+/// The desk's forms, and the page of the buyer.
+fn pages() -> Vec<Row> {
+    let part = |name: &str| {
+        format!("--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n{PDF}\r\n")
+    };
+    let token = |token: &str| format!("--x\r\nContent-Disposition: form-data; name=\"csrf\"\r\n\r\n{token}\r\n");
+    let upload = |name: &str, parts: &[String]| {
+        row(format!("desk_files::{name}"), "POST /desk/product/files?id=1")
+            .at_desk()
+            .header("origin", "http://localhost")
+            .typed("multipart/form-data; boundary=x", format!("{}--x--\r\n", parts.concat()))
+    };
+    let ours = || token("{CSRF}");
+    let saved = "/desk/product?id=1&done=files";
+    let delete =
+        |name: &str, body: &str| row(format!("desk_files::{name}"), "POST /desk/product/file/delete").sends(body);
+    vec![
+        upload("uploads_several", &[ours(), part("a.pdf"), part("b.pdf")]).leads_to(saved),
+        upload("shows_what_was_uploaded", &[ours(), part("C:\\\\x\\\\b <i>.pdf"), part("a.pdf")])
+            .then("GET /desk/product?id=1"),
+        upload("a_token_that_is_wrong", &[token("wrong"), part("a.pdf")]).then("GET /desk/product?id=1"),
+        upload("a_file_before_the_token", &[part("a.pdf"), ours()]).like("a_token_that_is_wrong_is_refused"),
+        upload("a_token_that_is_wrong_is_refused", &[token("wrong"), part("a.pdf")]),
+        upload("no_file", &[ours(), part("")]),
+        upload("a_name_that_is_none", &[ours(), part("..")]),
+        upload("too_large", &[ours(), part("a.pdf").replace(PDF, &"x".repeat(1001))]),
+        upload("cut_off", &[ours(), part("a.pdf").replace("\r\n\r\n%PDF", "")]),
+        row("desk_files::no_session", "POST /desk/product/files?id=1")
+            .header("origin", "http://localhost")
+            .typed("multipart/form-data; boundary=x", "--x--\r\n")
+            .leads_to("/desk/sign-in"),
+        row("desk_files::another_origin", "POST /desk/product/files?id=1")
+            .at_desk()
+            .header("origin", "http://evil.example")
+            .typed("multipart/form-data; boundary=x", "--x--\r\n")
+            .like("a_token_that_is_wrong_is_refused"),
+        row("desk_files::looked_at", "GET /desk/product/files?id=1").at_desk().leads_to("/desk/product?id=1"),
+        row("desk_files::asks_before_it_deletes", "GET /desk/product/file/delete?id=1&name=guide.pdf")
+            .at_desk()
+            .after_file("guide.pdf", "application/pdf", PDF),
+        delete("deletes", "id=1&name=guide.pdf")
+            .after_file("guide.pdf", "application/pdf", PDF)
+            .leads_to("/desk/product?id=1&done=file_deleted"),
+        row("buyer_files::opened", "POST /key").form("key={VALID}&request=a&do=open").after_file(
+            "guide.pdf",
+            "application/pdf",
+            PDF,
+        ),
+    ]
 }
 
 fn uploads() -> Vec<Row> {

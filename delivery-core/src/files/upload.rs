@@ -21,7 +21,8 @@ const PART: usize = 5 << 20;
 const PARTS: usize = 1;
 
 /// The connection ended before the whole body had arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the connection ended before the whole body had arrived")]
 pub(crate) struct Broken;
 
 /// What was uploaded.

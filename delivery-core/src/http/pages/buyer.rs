@@ -100,8 +100,12 @@ async fn opened(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError>
         Ok(product) if form.text("do") == "download" => Ok(file(product)),
         Ok(product) => {
             let shown = delivery.inner.shelf.shown(&product).await.ok_or_else(|| ApiError::from(Reply::panicked()))?;
+            #[cfg(feature = "files")]
+            let files = super::files::downloads(visit, &delivery.links(id, &product).await?);
+            #[cfg(not(feature = "files"))]
+            let files = Vec::<Value>::new();
             let values = context! {
-                key => text, request,
+                key => text, request, files,
                 content => Value::from_safe_string(CONTENT.to_owned()),
                 markdown => Value::from_safe_string(SOURCE.to_owned()),
                 product => context! { name => product.name() },

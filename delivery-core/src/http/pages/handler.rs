@@ -2,6 +2,8 @@
 
 use super::session::{PageRequest, SignedIn};
 use crate::http::error::Answering;
+#[cfg(feature = "files")]
+use crate::http::row::Pieces;
 
 /// Who may see a page, and the function that renders it.
 #[derive(Clone, Copy)]
@@ -10,4 +12,7 @@ pub(in crate::http) enum PageHandler {
     Public(for<'c> fn(PageRequest<'c>) -> Answering<'c>),
     /// Only a signed-in seller may see the page.
     Seller(for<'c> fn(PageRequest<'c>, SignedIn) -> Answering<'c>),
+    /// Only a signed-in seller may see the page. The handler reads the form while it arrives, and checks its CSRF token.
+    #[cfg(feature = "files")]
+    Upload(for<'c> fn(PageRequest<'c>, SignedIn, Pieces<'c>) -> Answering<'c>),
 }

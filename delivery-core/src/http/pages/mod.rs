@@ -7,6 +7,8 @@ mod audit;
 mod buyer;
 mod change;
 mod events;
+#[cfg(feature = "files")]
+mod files;
 mod form;
 pub(super) mod handler;
 mod key;
@@ -21,11 +23,15 @@ mod shown;
 mod sign_in;
 
 use std::pin::Pin;
+#[cfg(feature = "files")]
+use std::pin::pin;
 use std::time::Duration;
 
 use ::http::{HeaderValue, Method, header};
 use bytes::Bytes;
 use futures_util::Stream;
+#[cfg(feature = "files")]
+use futures_util::StreamExt;
 use minijinja::Value;
 
 use self::form::Form;
@@ -37,6 +43,8 @@ use super::query::check_text;
 use super::row::{Docs, Handler, Row, Verb};
 use super::{Call, Reply, names};
 use crate::delivery::Delivery;
+#[cfg(feature = "files")]
+use crate::look::upload_hash;
 use crate::look::{Shown, script_hash};
 
 /// A page of the seller's desk, or a page for buyers.
@@ -61,6 +69,12 @@ pub enum Page {
     Product,
     /// The confirmation form that stops selling a product.
     ArchiveProduct,
+    /// Receives the files of a form for a product.
+    #[cfg(feature = "files")]
+    PutFiles,
+    /// The confirmation form that deletes a file of a product.
+    #[cfg(feature = "files")]
+    DeleteFile,
     /// The list of posts.
     Posts,
     /// The form that adds or edits a post.
@@ -92,6 +106,10 @@ const FIELDS: BodyRule = BodyRule::Form { limit: 16 << 10, deadline: Duration::f
 /// The limits on the body of a form with the content of a product or a post: at most 4 MiB, within 30 seconds. The
 /// content has at most 1 MiB, but browsers percent-encode it, and this can triple its size.
 const CONTENT: BodyRule = BodyRule::Form { limit: 4 << 20, deadline: Duration::from_secs(30) };
+
+/// The body of a form with files, which the page reads while it arrives.
+#[cfg(feature = "files")]
+const STREAMED: BodyRule = BodyRule::Streamed;
 
 /// The values that are the same in the table rows of all pages. [`Page::row`] replaces the path, the body rule and the
 /// handler.
@@ -133,6 +151,8 @@ pages! {
     Products, "/desk/products", FIELDS, PageHandler::Seller(product::list);
     Product, "/desk/product", CONTENT, PageHandler::Seller(product::show);
     ArchiveProduct, "/desk/product/archive", FIELDS, PageHandler::Seller(product::archive);
+    #[cfg(feature = "files")] PutFiles, "/desk/product/files", STREAMED, PageHandler::Upload(files::upload);
+    #[cfg(feature = "files")] DeleteFile, "/desk/product/file/delete", FIELDS, PageHandler::Seller(files::delete);
     Posts, "/desk/posts", FIELDS, PageHandler::Seller(post::list);
     Post, "/desk/post", CONTENT, PageHandler::Seller(post::show);
     DeletePost, "/desk/post/delete", FIELDS, PageHandler::Seller(post::delete);
@@ -155,6 +175,8 @@ impl Page {
         let inner = &delivery.inner;
         let can_sign_in = inner.tokens.is_none() || inner.ledger.office().is_some();
         inner.look.as_ref().is_some_and(|look| match self {
+            #[cfg(feature = "files")]
+            Self::PutFiles | Self::DeleteFile if !delivery.has_files() => false,
             Self::Style => true,
             Self::Buyer => look.has_buyer(),
             Self::Lost => look.has_buyer() && inner.ledger.office().is_some(),
@@ -171,7 +193,7 @@ pub(super) async fn answer<E>(
     delivery: &Delivery,
     call: &Call,
     rule: BodyRule,
-    body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
+    body: Pin<&mut (impl Stream<Item = Result<Bytes, E>> + Send)>,
 ) -> Result<Reply, ApiError> {
     let look = delivery.inner.look.as_deref().ok_or(ApiError::NOT_FOUND)?;
     // `Cookie` is not checked: cookies of other applications may contain any bytes.
@@ -180,7 +202,15 @@ pub(super) async fn answer<E>(
     let seller = match shows {
         PageHandler::Public(_) => Ok(None),
         PageHandler::Seller(_) => SignedIn::of(&visit).await.map(Some),
+        #[cfg(feature = "files")]
+        PageHandler::Upload(_) => SignedIn::of(&visit).await.map(Some),
     };
+    #[cfg(feature = "files")]
+    if let PageHandler::Upload(show) = shows {
+        let seller = seller?.ok_or(ApiError::NOT_FOUND)?;
+        let pieces = pin!(body.map(|piece| piece.map_err(|_| crate::files::Broken)));
+        return show(visit, seller, pieces).await;
+    }
     if visit.is_form() {
         // Read the body even if it is not kept in memory, because browsers show no response before they have sent the
         // whole form.
@@ -202,6 +232,8 @@ pub(super) async fn answer<E>(
             show(visit, seller).await
         }
         (PageHandler::Seller(_), None) => Err(ApiError::NOT_FOUND),
+        #[cfg(feature = "files")]
+        (PageHandler::Upload(_), _) => Err(ApiError::NOT_FOUND),
     }
 }
 
@@ -267,6 +299,12 @@ impl PageRequest<'_> {
     /// Renders a page with the script of the buyer's page.
     fn page_with_script(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
         self.page_with(template, values, &format!("; script-src {}", script_hash()))
+    }
+
+    /// Renders a page with the script that shows the progress of an upload.
+    #[cfg(feature = "files")]
+    fn page_with_upload(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
+        self.page_with(template, values, &format!("; script-src {}; connect-src 'self'", upload_hash()))
     }
 
     fn page_with(&self, template: &str, values: Value, policy: &str) -> Result<Reply, ApiError> {

@@ -241,8 +241,31 @@ async fn page(
     fault: Option<&Fault>,
 ) -> Result<Reply, ApiError> {
     let preview = if typed.preview { Some(preview(visit.delivery, &typed.content).await?) } else { None };
-    let product = typed.value();
-    visit.page("product.html", context! { product, preview, ..said(fault, desk(visit, seller, "/desk/products")) })
+    let values = context! {
+        product => typed.value(), preview, files => Value::from(()), ..said(fault, desk(visit, seller, "/desk/products"))
+    };
+    #[cfg(feature = "files")]
+    if let Ok(id) = typed.id.parse().map_err(drop).and_then(|id| ProductId::new(id).map_err(drop))
+        && visit.delivery.has_files()
+        && let Some(product) = visit.delivery.product(id).await?
+    {
+        let files = super::files::listed(product.files());
+        return visit.page_with_upload("product.html", context! { files, ..values });
+    }
+    visit.page("product.html", values)
+}
+
+/// Shows the form of a product as it is stored, with an error.
+#[cfg(feature = "files")]
+pub(super) async fn page_of(
+    visit: &PageRequest<'_>,
+    seller: &SignedIn,
+    id: ProductId,
+    sentence: &str,
+) -> Result<Reply, ApiError> {
+    let product = visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
+    let seen = shown(visit, &product);
+    page(visit, seller, &Typed { seen, ..Typed::of(Some(&product)) }, Some(&Fault::new("files", sentence))).await
 }
 
 pub(super) fn archive(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {

@@ -54,6 +54,8 @@ const DONE: &[(&str, &str)] = &[
     ("changed", "The key has its new terms."),
     ("resent", "The e-mail is on its way."),
     ("saved", "Saved."),
+    ("files", "The files are there. Buyers who open the product get them."),
+    ("file_deleted", "The file is deleted."),
     ("archived", "The product is no longer sold."),
     ("deleted", "The post is deleted."),
     ("retried", "The message is sent again."),

@@ -1,0 +1,191 @@
+//! The desk's forms for the files of a product: uploads, and the confirmation that deletes a file.
+
+use std::time::Duration;
+
+use ::http::header;
+use futures_util::StreamExt;
+use minijinja::{Value, context};
+use multer::{Constraints, Field, Multipart, SizeLimit};
+use subtle::ConstantTimeEq;
+use tokio::time::timeout;
+
+use super::product::page_of;
+use super::shown::{desk, product_id, time};
+use super::{Answering, ApiError, PageRequest, SignedIn};
+use crate::delivery::{FileLink, NewFile};
+use crate::error::ErrorCode;
+use crate::files::Broken;
+use crate::http::query;
+use crate::http::row::Pieces;
+use crate::product::{File, FileName, ProductId};
+
+/// How long the head of each part of the form may take. The bytes of a file have deadlines of their own.
+const HEAD: Duration = Duration::from_mins(1);
+/// The maximum length of the field with the CSRF token, in bytes.
+const TOKEN: u64 = 1 << 10;
+
+/// Adds the files of a submitted form to a product, one after the other while they arrive. Files before one that is
+/// refused stay.
+pub(super) fn upload<'c>(visit: PageRequest<'c>, seller: SignedIn, pieces: Pieces<'c>) -> Answering<'c> {
+    Box::pin(async move {
+        let id = product_id(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
+        visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
+        if !visit.is_form() {
+            return Ok(visit.go_to(&format!("/desk/product?id={id}")));
+        }
+        let kind = visit.call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let boundary = multer::parse_boundary(kind).map_err(|_| ErrorCode::UnsupportedMediaType)?;
+        let limits = Constraints::new().size_limit(SizeLimit::new().for_field("csrf", TOKEN));
+        let mut form = Multipart::with_constraints(pieces, boundary, limits);
+        // The token comes first, so that nothing is kept of a form that did not come from one of our pages.
+        let token = match next(&mut form).await? {
+            Some(field) if field.name() == Some("csrf") => timeout(HEAD, field.text()).await.ok().and_then(Result::ok),
+            _ => None,
+        };
+        let is_ours = token.is_some_and(|token| bool::from(token.as_bytes().ct_eq(seller.csrf.as_bytes())));
+        if !is_ours {
+            return Err(ApiError::Forged);
+        }
+        let mut count = 0;
+        while let Some(field) = next(&mut form).await? {
+            // A form without a chosen file has a part without a name.
+            let Some(name) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) else { continue };
+            if let Err(sentence) = put(&visit, &seller, id, &name, field).await? {
+                return page_of(&visit, &seller, id, &format!("{name}: {sentence}")).await;
+            }
+            count += 1;
+        }
+        match count {
+            0 => page_of(&visit, &seller, id, "Choose a file first.").await,
+            _ => Ok(visit.go_to(&format!("/desk/product?id={id}&done=files"))),
+        }
+    })
+}
+
+async fn next<'f>(form: &mut Multipart<'f>) -> Result<Option<Field<'f>>, ApiError> {
+    let field = timeout(HEAD, form.next_field()).await.map_err(|_| ApiError::MALFORMED)?;
+    field.map_err(|_| ApiError::MALFORMED)
+}
+
+/// Adds one file. The inner error is a sentence for the seller.
+async fn put(
+    visit: &PageRequest<'_>,
+    seller: &SignedIn,
+    product: ProductId,
+    name: &str,
+    field: Field<'_>,
+) -> Result<Result<(), String>, ApiError> {
+    // Some browsers send the path of the file.
+    let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let name: FileName = match name.parse() {
+        Ok(name) => name,
+        Err(expected) => return Ok(Err(format!("the name {expected}."))),
+    };
+    let media_type = field.content_type().and_then(|kind| kind.as_ref().parse().ok()).unwrap_or_default();
+    let pieces = field.map(|piece| piece.map_err(|_| Broken));
+    let seller_desk = visit.delivery.desk(&seller.actor);
+    let added = seller_desk.put_file(NewFile { product, name, media_type, sha256: None }, pieces).await;
+    match added.map_err(crate::http::api::admin::files::refused) {
+        Ok(_) => Ok(Ok(())),
+        Err(ApiError::Fault(fault)) => Ok(Err(fault.message().to_owned())),
+        Err(ApiError::Code(ErrorCode::PayloadTooLarge)) => {
+            Ok(Err("the file is larger than this shop takes.".to_owned()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn delete(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
+    Box::pin(async move {
+        if let Some(form) = &visit.form {
+            let id = form.text("id").parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
+            let name = form.text("name").parse().map_err(|_| ApiError::NOT_FOUND)?;
+            if !visit.delivery.desk(&seller.actor).delete_file(id, &name).await? {
+                return Err(ApiError::NOT_FOUND);
+            }
+            return Ok(visit.go_to(&format!("/desk/product?id={id}&done=file_deleted")));
+        }
+        let id = product_id(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
+        let product = visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
+        let name = query::parameter(visit.call, "name").map_err(|_| ApiError::MALFORMED)?.unwrap_or_default();
+        let file = product.files().iter().find(|file| file.name.as_str() == name).ok_or(ApiError::NOT_FOUND)?;
+        let values = context! {
+            title => "Delete this file",
+            sentence => "Buyers who open the product from now on do not get it. Downloads that have begun can finish.",
+            button => "Delete it",
+            fields => Vec::<Value>::new(),
+            about => [("Product", product.name().to_owned()), ("File", name.to_string()), ("Size", size(file.size))],
+            action => "/desk/product/file/delete",
+            hidden => [("id", id.to_string()), ("name", name.to_string())],
+            back => format!("/desk/product?id={id}"),
+            is_dangerous => true,
+            ..desk(&visit, &seller, "/desk/products")
+        };
+        visit.page("confirm.html", values)
+    })
+}
+
+/// Returns the template values of the files of a product, for the desk.
+pub(super) fn listed(files: &[File]) -> Vec<Value> {
+    let file = |file: &File| {
+        let query: String =
+            url::form_urlencoded::Serializer::new(String::new()).append_pair("name", file.name.as_str()).finish();
+        context! { name => file.name.as_str(), size => size(file.size), added_at => time(file.added_at), query }
+    };
+    files.iter().map(file).collect()
+}
+
+/// Returns the template values of the files that a buyer may download. The addresses have no host, because the pages and
+/// the API have the same.
+pub(super) fn downloads(visit: &PageRequest<'_>, links: &[FileLink]) -> Vec<Value> {
+    let url = &visit.delivery.inner.outbox.base_url;
+    let link = |link: &FileLink| {
+        let path = link.url.strip_prefix(url.as_str()).unwrap_or(&link.url);
+        context! {
+            name => link.file.name.as_str(),
+            size => size(link.file.size),
+            href => format!("{}{path}", super::base(visit.delivery)),
+        }
+    };
+    links.iter().map(link).collect()
+}
+
+/// Formats a size for people, such as `1.4 MB`.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["bytes", "kB", "MB", "GB"];
+    let mut unit = 0;
+    let mut tenths = bytes.saturating_mul(10);
+    while tenths >= 10_000 && unit + 1 < UNITS.len() {
+        tenths = tenths.div_ceil(1000);
+        unit += 1;
+    }
+    let name = UNITS.get(unit).copied().unwrap_or_default();
+    match (unit, bytes) {
+        (0, 1) => "1 byte".to_owned(),
+        (0, _) => format!("{bytes} {name}"),
+        _ if tenths < 100 => format!("{}.{} {name}", tenths / 10, tenths % 10),
+        _ => format!("{} {name}", tenths / 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_for_people() {
+        for (bytes, expected) in [
+            (0, "0 bytes"),
+            (1, "1 byte"),
+            (999, "999 bytes"),
+            (1000, "1.0 kB"),
+            (1234, "1.3 kB"),
+            (12_345, "12 kB"),
+            (1_400_000, "1.4 MB"),
+            (5_368_709_120, "5.4 GB"),
+            (u64::MAX, "1844674407 GB"),
+        ] {
+            assert_eq!(size(bytes), expected);
+        }
+    }
+}

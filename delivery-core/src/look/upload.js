@@ -1,0 +1,32 @@
+(() => {
+  for (const form of document.querySelectorAll("form[data-upload]")) {
+    const bar = form.querySelector("progress");
+    const said = form.querySelector("[role=status]");
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const request = new XMLHttpRequest();
+      request.open("POST", form.action);
+      request.upload.addEventListener("progress", (sent) => {
+        bar.hidden = false;
+        bar.max = sent.total;
+        bar.value = sent.loaded;
+        said.textContent = `${Math.floor((100 * sent.loaded) / sent.total)} %`;
+      });
+      request.addEventListener("load", () => {
+        const page = new DOMParser().parseFromString(request.responseText, "text/html");
+        const fault = page.querySelector("[role=alert]") ?? (request.status < 400 ? null : page.querySelector("main p"));
+        if (fault || request.status >= 400) {
+          bar.hidden = true;
+          said.textContent = fault ? fault.textContent : "The server refused the file.";
+        } else {
+          location.assign(request.responseURL);
+        }
+      });
+      request.addEventListener("error", () => {
+        bar.hidden = true;
+        said.textContent = "The connection was lost. Nothing of the file was kept: send it again.";
+      });
+      request.send(new FormData(form));
+    });
+  }
+})();
