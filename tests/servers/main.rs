@@ -8,6 +8,7 @@ mod clients;
 mod commands;
 mod crash;
 mod disk;
+mod files;
 mod grow;
 mod kept;
 mod mail;
@@ -62,6 +63,9 @@ on_both! {
     #[cfg_attr(without = "mount", ignore = "needs mount")]
     disk::a_server_starts_on_a_full_disk,
     run::a_log_that_nobody_takes_stops_nothing,
+    files::a_thousand_parts_some_broken_off_are_one_use_and_the_whole_file,
+    files::an_upload_that_breaks_off_leaves_nothing,
+    files::a_replaced_and_a_deleted_file_are_read_to_their_end,
     kept::a_file_of_secrets_is_only_ever_added_to,
     kept::a_secret_that_a_crash_left_behind_is_found_again,
     kept::files_are_for_their_owner_alone,

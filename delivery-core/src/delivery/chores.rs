@@ -23,13 +23,13 @@ impl Delivery {
         self.maintenance().prune_sign_ins().await.map(drop)
     }
 
-    /// Deletes the objects of deleted files. Gives up when `stop` changes: the next pass deletes what is left.
+    /// Deletes the objects of deleted files. Gives up when `stop` is true: the next pass deletes what is left.
     #[cfg(feature = "files")]
     async fn prune_files(&self, stop: &mut watch::Receiver<bool>) -> Result<(), StoreError> {
         let maintenance = self.maintenance();
         let pruned = tokio::select! {
             pruned = maintenance.prune_files() => pruned.map(drop),
-            _ = stop.changed() => Ok(()),
+            _ = stop.wait_for(|stop| *stop) => Ok(()),
         };
         pruned.inspect_err(|error| {
             let error = error as &dyn std::error::Error;
@@ -80,7 +80,7 @@ impl Delivery {
                 () = tokio::time::sleep(POLL) => {}
                 () = self.inner.asked.notified() => {}
                 // `Err` means that the sending half of the `stop` channel was dropped without a stop signal.
-                changed = stop.changed() => if changed.is_err() { break },
+                stopped = stop.wait_for(|stop| *stop) => if stopped.is_err() { break },
             }
         }
         // Report the wrong sign-ins of the last minute. If the store fails, they are at least in the log.

@@ -61,6 +61,7 @@ impl Shop {
             events: plenty,
             resend: plenty,
             desk: plenty,
+            files: plenty,
         };
         let (webhook, admin) = (SECRET.parse().unwrap(), TOKEN.parse().unwrap());
         let secrets = Secrets::new([SECRET]).unwrap();
