@@ -110,6 +110,29 @@ pub async fn book(delivery: &Delivery, id: &str) -> Result<Option<ProductId>, Fa
     Ok(delivery.product_called(&host_ref).await?.map(|product| product.id()))
 }
 
+/// The folder with the books as files. The application keeps them itself, so the service knows nothing of them.
+pub const FOLDER: &str = "books";
+
+/// Writes the books as files.
+///
+/// # Errors
+///
+/// The folder cannot be written to.
+pub fn shelve() -> std::io::Result<()> {
+    std::fs::create_dir_all(FOLDER)?;
+    BOOKS.iter().try_for_each(|(id, _, text)| std::fs::write(format!("{FOLDER}/{id}.md"), text))
+}
+
+/// The name of the file of a book, given by the number under which its keys are sold; `None` if there is no such book.
+///
+/// # Errors
+///
+/// The store cannot be read.
+pub async fn file(delivery: &Delivery, product: ProductId) -> Result<Option<String>, Failure> {
+    let product = delivery.product(product).await?;
+    Ok(product.and_then(|product| product.host_ref().map(|id| format!("{id}.md"))))
+}
+
 /// An order of the application's, as the service knows orders.
 ///
 /// # Errors

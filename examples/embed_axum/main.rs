@@ -1,6 +1,6 @@
 //! A bookshop on axum and PostgreSQL that embeds the API. It is for developers of an existing application, and shows what
 //! such an application often needs: its own pool, its own tables with UUIDs, an order and its key in one transaction, its
-//! own sign-in, a download that asks for a key, and metrics.
+//! own sign-in, files of its own that a key opens, and metrics.
 //!
 //! If you need none of that, copy `minimal_axum` instead. What this program shares with `embed_rocket` is in `bookshop`.
 //!
@@ -14,17 +14,21 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
+use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use bookshop::Failure;
-use delivery_axum::{Grant, RequireKeyLayer};
+use delivery_axum::{Grant, GrantRejection, RequireKeyLayer};
 use delivery_core::Delivery;
 use delivery_core::store::PostgresStore;
 use serde::Deserialize;
 use sqlx::{Executor, PgPool};
 use tokio::net::TcpListener;
+use tower::ServiceExt;
+use tower_http::services::ServeFile;
 
 /// The application's state.
 #[derive(Clone)]
@@ -71,9 +75,24 @@ async fn buy(State(app): State<App>, Json(new): Json<NewOrder>) -> Result<String
     Ok(format!("{}\n", issued.text.expose()))
 }
 
-/// Behind a layer that asks for a key and counts each download as a use.
-async fn download(grant: Extension<Grant>) -> String {
-    format!("Here is your book. You have fetched it {} times.\n", grant.key().used())
+/// Behind a layer that asks for a key and counts a use. The answer is a link to the book, valid for a day.
+async fn download(State(app): State<App>, grant: Extension<Grant>) -> Result<String, StatusCode> {
+    let key = grant.key();
+    let name = bookshop::file(&app.delivery, key.product()).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    let name = name.ok_or(StatusCode::NOT_FOUND)?;
+    let ticket = app.delivery.ticket(key, &name);
+    Ok(format!("You have opened it {} times. Download it: /books/{ticket}/{name}\n", key.used()))
+}
+
+/// A book as a file, as often and in as many parts as its buyer likes. The ticket is for this name alone.
+async fn book(
+    State(app): State<App>,
+    Path((ticket, name)): Path<(String, String)>,
+    request: Request,
+) -> Result<Response, GrantRejection> {
+    app.delivery.check_ticket(&ticket, &name).await?;
+    let Ok(file) = ServeFile::new(format!("{}/{name}", bookshop::FOLDER)).oneshot(request).await;
+    Ok(file.map(Body::new))
 }
 
 fn app(app: App, metrics: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {
@@ -83,6 +102,7 @@ fn app(app: App, metrics: impl Fn() -> String + Clone + Send + Sync + 'static) -
         .route("/", get(async || "A bookshop\n"))
         .route("/orders", post(buy))
         .route("/download", get(download).route_layer(guard))
+        .route("/books/{ticket}/{name}", get(book))
         .route("/metrics", get(async move || metrics()))
         .with_state(app)
         .merge(delivery_axum::router_of(delivery, bookshop::endpoints()))
@@ -93,6 +113,7 @@ async fn main() -> Result<(), Failure> {
     let url = std::env::var("DATABASE_URL")
         .map_err(|_| "set DATABASE_URL to a PostgreSQL database: postgres://user:password@localhost/shop")?;
     let metrics = bookshop::metrics()?;
+    bookshop::shelve()?;
     let pool = PgPool::connect(&url).await?;
     for table in bookshop::TABLES {
         pool.execute(table).await?;

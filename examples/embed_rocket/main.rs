@@ -1,6 +1,6 @@
 //! A bookshop on Rocket and SQLite that embeds the API. It is for developers of an existing application, and shows what
 //! such an application often needs: its own tables with UUIDs in the same file, an order and its key in one transaction, its
-//! own sign-in, a download that asks for a key, and metrics.
+//! own sign-in, files of its own that a key opens, and metrics.
 //!
 //! If you need none of that, copy `minimal_rocket` instead. What this program shares with `embed_axum` is in `bookshop`.
 //!
@@ -16,9 +16,10 @@ use std::sync::Arc;
 use bookshop::Failure;
 use delivery_core::Delivery;
 use delivery_core::store::SqliteStore;
-use delivery_rocket::{DeliveryFairing, Grant, RequireKey};
+use delivery_rocket::{DeliveryFairing, Grant, GrantRejection, RequireKey};
 use rocket::config::{Config, LogLevel};
 use rocket::fairing::AdHoc;
+use rocket::fs::NamedFile;
 use rocket::http::Status;
 use rocket::serde::Deserialize;
 use rocket::serde::json::Json;
@@ -74,18 +75,28 @@ async fn buy(
     Ok(format!("{}\n", issued.text.expose()))
 }
 
-/// Behind a fairing that asks for a key and counts each download as a use.
+/// Behind a fairing that asks for a key and counts a use. The answer is a link to the book, valid for a day.
 #[get("/download")]
-#[expect(clippy::needless_pass_by_value, reason = "Rocket hands the guard over")]
-fn download(grant: Grant) -> String {
-    format!("Here is your book. You have fetched it {} times.\n", grant.key().used())
+async fn download(grant: Grant, delivery: &State<Delivery>) -> Result<String, Status> {
+    let key = grant.key();
+    let name = bookshop::file(delivery, key.product()).await.map_err(|_| Status::ServiceUnavailable)?;
+    let name = name.ok_or(Status::NotFound)?;
+    let ticket = delivery.ticket(key, &name);
+    Ok(format!("You have opened it {} times. Download it: /books/{ticket}/{name}\n", key.used()))
+}
+
+/// A book as a file, as often as its buyer likes. The ticket is for this name alone.
+#[get("/books/<ticket>/<name>")]
+async fn book(ticket: &str, name: &str, delivery: &State<Delivery>) -> Result<Option<NamedFile>, GrantRejection> {
+    delivery.check_ticket(ticket, name).await?;
+    Ok(NamedFile::open(format!("{}/{name}", bookshop::FOLDER)).await.ok())
 }
 
 fn app(store: Arc<SqliteStore>, delivery: Delivery, metrics: Metrics, port: u16) -> Rocket<Build> {
     // Rocket's own log would have the keys in the queries of requests.
     let config = Config { port, log_level: LogLevel::Off, ..Config::default() };
     rocket::custom(config)
-        .mount("/", routes![home, buy, download, self::metrics])
+        .mount("/", routes![home, buy, download, book, self::metrics])
         .manage(store)
         .manage(metrics)
         .attach(DeliveryFairing::new(delivery).endpoints(bookshop::endpoints()))
@@ -99,6 +110,7 @@ fn app(store: Arc<SqliteStore>, delivery: Delivery, metrics: Metrics, port: u16)
 #[rocket::main]
 async fn main() -> Result<(), Failure> {
     let metrics = bookshop::metrics()?;
+    bookshop::shelve()?;
     let store = Arc::new(SqliteStore::open("bookshop.db").await?);
     let prepared = store.transaction(|mut transaction| {
         Box::pin(async move {

@@ -35,9 +35,18 @@ fn works(app: &Server) {
     assert_eq!(ask(app, "HEAD", "/download", &bearer, "").0, 200, "which counts nothing");
     assert_eq!(ask(app, "GET", "/download", "", "").0, 400);
     assert_eq!(ask(app, "GET", "/download", "Authorization: Bearer dlv_nonsense\r\n", "").0, 401);
+    let mut link = String::new();
     for times in 1..=2 {
         let (status, body) = ask(app, "GET", "/download", &bearer, "");
         assert!(status == 200 && body.contains(&format!("{times} times")), "{status} {body}");
+        body.trim_end().rsplit(' ').next().unwrap().clone_into(&mut link);
+    }
+    for _ in 0..3 {
+        assert_eq!(ask(app, "GET", &link, "", ""), (200, "# Birds".to_owned()), "which counts nothing");
+    }
+    let other = link.replace(guide, "0197a3f0-5c1e-7c7e-9d59-3f6f0c6f1a02");
+    for path in [&other, &link.replace("/books/", "/books/A"), "/books/x/..%2Fbookshop.db"] {
+        assert_eq!(ask(app, "GET", path, "", "").0, 404, "{path}");
     }
     let (status, body) = ask(app, "GET", &format!("/api/validate?key={key}"), "", "");
     assert!(status == 200 && body.contains("\"used_count\":2"), "{body}");

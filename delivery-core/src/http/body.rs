@@ -27,6 +27,10 @@ pub(super) enum BodyRule {
     Form { limit: usize, deadline: Duration },
 }
 
+/// The body of an upload, in the pieces in which it arrives.
+#[cfg(feature = "files")]
+pub(super) type Pieces<'c> = Pin<&'c mut (dyn Stream<Item = Result<Bytes, crate::files::Broken>> + Send + 'c)>;
+
 /// The result of reading a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Body {

@@ -4,6 +4,8 @@ use ::http::Method;
 
 use super::Call;
 use super::body::BodyRule;
+#[cfg(feature = "files")]
+use super::body::Pieces;
 use super::describe::{Body, Field, Shape};
 use super::error::Answering;
 use super::fields::{Fault, Fields};
@@ -73,11 +75,6 @@ pub(super) enum Handler {
     /// The seller may call, with parameters in the query.
     SellerQuery(for<'c> fn(&'c Delivery, Seller, &'c Call) -> Answering<'c>),
 }
-
-/// The body of an upload, in the pieces in which it arrives.
-#[cfg(feature = "files")]
-pub(super) type Pieces<'c> =
-    std::pin::Pin<&'c mut (dyn futures_util::Stream<Item = Result<bytes::Bytes, crate::files::Broken>> + Send + 'c)>;
 
 /// What the OpenAPI document says about an endpoint.
 #[cfg_attr(

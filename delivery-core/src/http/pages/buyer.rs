@@ -101,7 +101,7 @@ async fn opened(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError>
         Ok(product) => {
             let shown = delivery.inner.shelf.shown(&product).await.ok_or_else(|| ApiError::from(Reply::panicked()))?;
             #[cfg(feature = "files")]
-            let files = super::files::downloads(visit, &delivery.links(id, &product).await?);
+            let files = super::file_list::downloads(visit, &delivery.links(id, &product).await?);
             #[cfg(not(feature = "files"))]
             let files = Vec::<Value>::new();
             let values = context! {

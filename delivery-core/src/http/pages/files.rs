@@ -9,15 +9,16 @@ use multer::{Constraints, Field, Multipart, SizeLimit};
 use subtle::ConstantTimeEq;
 use tokio::time::timeout;
 
+use super::file_list::size;
 use super::product::page_of;
-use super::shown::{desk, product_id, time};
+use super::shown::{desk, product_id};
 use super::{Answering, ApiError, PageRequest, SignedIn};
-use crate::delivery::{FileLink, NewFile};
+use crate::delivery::NewFile;
 use crate::error::ErrorCode;
 use crate::files::Broken;
+use crate::http::body::Pieces;
 use crate::http::query;
-use crate::http::row::Pieces;
-use crate::product::{File, FileName, ProductId};
+use crate::product::{FileName, ProductId};
 
 /// How long the head of each part of the form may take. The bytes of a file have deadlines of their own.
 const HEAD: Duration = Duration::from_mins(1);
@@ -123,69 +124,4 @@ pub(super) fn delete(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> 
         };
         visit.page("confirm.html", values)
     })
-}
-
-/// Returns the template values of the files of a product, for the desk.
-pub(super) fn listed(files: &[File]) -> Vec<Value> {
-    let file = |file: &File| {
-        let query: String =
-            url::form_urlencoded::Serializer::new(String::new()).append_pair("name", file.name.as_str()).finish();
-        context! { name => file.name.as_str(), size => size(file.size), added_at => time(file.added_at), query }
-    };
-    files.iter().map(file).collect()
-}
-
-/// Returns the template values of the files that a buyer may download. The addresses have no host, because the pages and
-/// the API have the same.
-pub(super) fn downloads(visit: &PageRequest<'_>, links: &[FileLink]) -> Vec<Value> {
-    let url = &visit.delivery.inner.outbox.base_url;
-    let link = |link: &FileLink| {
-        let path = link.url.strip_prefix(url.as_str()).unwrap_or(&link.url);
-        context! {
-            name => link.file.name.as_str(),
-            size => size(link.file.size),
-            href => format!("{}{path}", super::base(visit.delivery)),
-        }
-    };
-    links.iter().map(link).collect()
-}
-
-/// Formats a size for people, such as `1.4 MB`.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["bytes", "kB", "MB", "GB"];
-    let mut unit = 0;
-    let mut tenths = bytes.saturating_mul(10);
-    while tenths >= 10_000 && unit + 1 < UNITS.len() {
-        tenths = tenths.div_ceil(1000);
-        unit += 1;
-    }
-    let name = UNITS.get(unit).copied().unwrap_or_default();
-    match (unit, bytes) {
-        (0, 1) => "1 byte".to_owned(),
-        (0, _) => format!("{bytes} {name}"),
-        _ if tenths < 100 => format!("{}.{} {name}", tenths / 10, tenths % 10),
-        _ => format!("{} {name}", tenths / 10),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::size;
-
-    #[test]
-    fn sizes_for_people() {
-        for (bytes, expected) in [
-            (0, "0 bytes"),
-            (1, "1 byte"),
-            (999, "999 bytes"),
-            (1000, "1.0 kB"),
-            (1234, "1.3 kB"),
-            (12_345, "12 kB"),
-            (1_400_000, "1.4 MB"),
-            (5_368_709_120, "5.4 GB"),
-            (u64::MAX, "1844674407 GB"),
-        ] {
-            assert_eq!(size(bytes), expected);
-        }
-    }
 }

@@ -1,9 +1,9 @@
 //! The handler of a page.
 
 use super::session::{PageRequest, SignedIn};
-use crate::http::error::Answering;
 #[cfg(feature = "files")]
-use crate::http::row::Pieces;
+use crate::http::body::Pieces;
+use crate::http::error::Answering;
 
 /// Who may see a page, and the function that renders it.
 #[derive(Clone, Copy)]

@@ -8,6 +8,8 @@ mod buyer;
 mod change;
 mod events;
 #[cfg(feature = "files")]
+mod file_list;
+#[cfg(feature = "files")]
 mod files;
 mod form;
 pub(super) mod handler;

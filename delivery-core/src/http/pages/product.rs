@@ -249,7 +249,7 @@ async fn page(
         && visit.delivery.has_files()
         && let Some(product) = visit.delivery.product(id).await?
     {
-        let files = super::files::listed(product.files());
+        let files = super::file_list::listed(product.files());
         return visit.page_with_upload("product.html", context! { files, ..values });
     }
     visit.page("product.html", values)
