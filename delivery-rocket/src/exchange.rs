@@ -100,8 +100,10 @@ pub(crate) fn write(reply: Reply, response: &mut Response<'_>) {
     // Rocket sends this size as `Content-Length`, even for HEAD, which has no body. The chunk is one byte larger than
     // the body, because Rocket would start another chunk after a full one.
     let length = usize::try_from(reply.length()).unwrap_or(usize::MAX);
+    // Rocket's server keeps up to 16 chunks for a client that reads slowly.
+    let most = if reply.sends_file() { 4 << 10 } else { 64 << 10 };
     response.set_sized_body(length, Answer(reply.into_body(), Bytes::new()));
-    response.set_max_chunk_size(length.saturating_add(1).min(64 << 10));
+    response.set_max_chunk_size(length.saturating_add(1).min(most));
 }
 
 /// Restores the method of a posted form, which Rocket replaces by the form's `_method` field. A form that was really

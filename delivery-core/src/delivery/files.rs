@@ -29,6 +29,8 @@ pub(crate) struct NewFile {
     pub(crate) product: ProductId,
     pub(crate) name: FileName,
     pub(crate) media_type: MediaType,
+    /// The number of bytes that the request announces.
+    pub(crate) length: Option<u64>,
     /// The SHA-256 that the bytes must have; `None` if any bytes are accepted.
     pub(crate) sha256: Option<[u8; 32]>,
 }
@@ -169,7 +171,7 @@ impl Desk<'_> {
             return Err(PutError::TooMany);
         }
         let object = self.delivery.new_object();
-        let uploaded = objects.upload(object, new.sha256, pieces).await?;
+        let uploaded = objects.upload(object, (new.length, new.sha256), pieces).await?;
         let edit = self.edit();
         let file = File {
             object,

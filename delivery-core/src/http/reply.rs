@@ -91,6 +91,12 @@ impl Reply {
         self.length
     }
 
+    /// Returns whether the body is the bytes of a file, which are read while they are sent.
+    #[must_use]
+    pub fn sends_file(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Converts the reply into its body, for a server that sends status and headers itself.
     #[must_use]
     pub fn into_body(self) -> ReplyBody {

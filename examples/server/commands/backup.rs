@@ -41,7 +41,7 @@ pub(super) async fn run(settings: &Settings, folder: &Path) -> Result<(), Refusa
 /// Copies the files that the copy has not yet. They never change, so one that is there is the same. Returns how many were
 /// copied.
 fn copy_new(from: &Path, to: &Path) -> io::Result<usize> {
-    if !from.exists() {
+    if !from.exists() || fs::read_dir(from)?.next().is_none() {
         return Ok(0);
     }
     make_folder(to)?;

@@ -85,7 +85,7 @@ async fn put(
     let media_type = field.content_type().and_then(|kind| kind.as_ref().parse().ok()).unwrap_or_default();
     let pieces = field.map(|piece| piece.map_err(|_| Broken));
     let seller_desk = visit.delivery.desk(&seller.actor);
-    let added = seller_desk.put_file(NewFile { product, name, media_type, sha256: None }, pieces).await;
+    let added = seller_desk.put_file(NewFile { product, name, media_type, length: None, sha256: None }, pieces).await;
     match added.map_err(crate::http::api::admin::files::refused) {
         Ok(_) => Ok(Ok(())),
         Err(ApiError::Fault(fault)) => Ok(Err(fault.message().to_owned())),

@@ -103,11 +103,11 @@ async fn put(
     let product = product_id(call)?;
     let name = query::parameter(call, "name")?.ok_or_else(|| Fault::missing("name"))?;
     let name = name.parse::<FileName>().map_err(|expected| Fault::malformed("name", expected))?;
-    let new = NewFile { product, name, media_type: media_type(&call.headers)?, sha256: digest(&call.headers)? };
-    let announced = call.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|length: u64| length > delivery.max_file_size()) {
+    let length = call.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if length.is_some_and(|length: u64| length > delivery.max_file_size()) {
         return Err(ErrorCode::PayloadTooLarge.into());
     }
+    let new = NewFile { product, name, media_type: media_type(&call.headers)?, length, sha256: digest(&call.headers)? };
     let file = delivery.desk(seller.actor()).put_file(new, pieces).await.map_err(refused)?;
     Ok(Reply::json(&wire::files::FileAdded::of(&file)))
 }
