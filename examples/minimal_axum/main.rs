@@ -1,9 +1,9 @@
 //! The smallest axum application that sells: the code of the project's README. It is for developers who want to embed the
 //! API in an application of their own.
 //!
-//! Copy this folder out of the repository and start from it. `Cargo.toml` says which line to change. `embed_axum` adds
-//! tables of the application's own, its own sign-in and a guarded download. If you want to sell without writing code, run
-//! `axum_server`.
+//! Copy this folder out of the repository and start from it. `Cargo.toml` says which two lines to change; `cargo run`
+//! in the folder then starts the copy. `embed_axum` adds tables of the application's own, its own sign-in and a guarded
+//! download. If you want to sell without writing code, run `axum_server`.
 //!
 //! ```console
 //! $ export KEY_SECRET=a-signing-secret WEBHOOK_SECRET=a-webhook-secret ADMIN_TOKEN=the-sellers-token
@@ -22,7 +22,7 @@
 //!
 //! E-mails are retried for five days, so they go out once you put the address of your mail server into `main`. Before you
 //! sell, make secrets of your own with `openssl rand -hex 32` and keep them: without `KEY_SECRET` the keys you sold stop
-//! working.
+//! working. Also set `MAIL_FROM`, and `BASE_URL`, the address that e-mails name.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -31,7 +31,7 @@ use delivery_axum::delivery_core::{delivery::Settings, mail::SmtpMailer, store::
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let settings = Settings::read(|name| std::env::var(name).ok())?; // KEY_SECRET, MAIL_FROM, BASE_URL, …
+    let settings = Settings::read(|name| std::env::var(name).ok())?; // KEY_SECRET, WEBHOOK_SECRET, ADMIN_TOKEN, …
     let store = Arc::new(SqliteStore::open("delivery.db").await?);
     let mailer: SmtpMailer = "smtps://user:password@mail.example.com".parse()?;
     let delivery = settings.builder(store, Arc::new(mailer)).build();

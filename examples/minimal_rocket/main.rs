@@ -1,9 +1,9 @@
 //! The smallest Rocket application that sells: the code of the project's README. It is for developers who want to embed the
 //! API in an application of their own.
 //!
-//! Copy this folder out of the repository and start from it. `Cargo.toml` says which line to change. `embed_rocket` adds
-//! tables of the application's own, its own sign-in and a guarded download. If you want to sell without writing code, run
-//! `axum_server`.
+//! Copy this folder out of the repository and start from it. `Cargo.toml` says which two lines to change; `cargo run`
+//! in the folder then starts the copy. `embed_rocket` adds tables of the application's own, its own sign-in and a
+//! guarded download. If you want to sell without writing code, run `axum_server`.
 //!
 //! Rocket reads `Rocket.toml`, which has the settings, from the folder that you start the program in:
 //!

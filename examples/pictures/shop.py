@@ -1,5 +1,5 @@
 """A shop to make pictures of: shop.py sell URL DAY FOLDER, sale URL FOLDER, look URL FOLDER PICTURES."""
-import base64, email, email.policy, glob, hashlib, hmac, json, os, random, sys, time, urllib.error, urllib.request
+import base64, email, email.policy, glob, hashlib, hmac, json, os, random, sys, time, urllib.error, urllib.parse, urllib.request
 
 TOKEN = os.environ["ADMIN_TOKEN"]
 DRIVER = "http://127.0.0.1:9516"
@@ -50,6 +50,10 @@ def sale(url, folder):
     product = {"name": "Star Charts", "content": "# Star Charts\n\nFor clear nights.\n\n- January\n- February\n\n> Look up.",
                "price": 9.99, "expires_days": 365, "max_uses": 100, "description": "A chart for each month."}
     admin(url, "/api/admin/product", product)
+    for name, kind, size in [("Star Charts.pdf", "application/pdf", 4_200_000), ("All months.zip", "application/zip", 31_000_000)]:
+        put = f"{url}/api/admin/product/file?product_id=3&name={urllib.parse.quote(name)}"
+        headers = {"Content-Type": kind, "Authorization": "Bearer " + TOKEN}
+        urllib.request.urlopen(urllib.request.Request(put, bytes(size), headers, method="PUT")).read()
     key = order(url, "2001", 3, "buyer@example.com")
     while not (new := set(glob.glob(folder + "/data/mail/*.eml")) - before):
         time.sleep(0.05)
@@ -140,6 +144,12 @@ def look(url, folder, pictures):
     browser.fill("key", open(folder + "/key").read())
     browser.click("main button")
     browser.picture(pictures + "/key.png")
+    browser.size(390, 600)
+    browser.click("main button")
+    browser.picture(pictures + "/download.png")
+    browser.go(url + "/desk/product?id=3")
+    browser.size(1000, 480)
+    browser.picture(pictures + "/files.png")
     send(browser.at + "/url", {"url": "about:blank"})
     urllib.request.urlopen(urllib.request.Request(browser.at, method="DELETE")).read()
 

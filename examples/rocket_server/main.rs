@@ -9,9 +9,9 @@
 //! `ANSWER_TIMEOUT`) have no effect here. Put a proxy in front that sets them, such as those of `examples/deploy`. A
 //! seller who wants a server that stands alone runs `axum_server`.
 //!
-//! Rocket 0.5 reads the first 14 bytes of a body before it looks for a route. A request of which fewer arrive is answered
-//! only when its connection ends, and a chunked body that breaks off within them counts as empty. Proxies send whole heads
-//! and lengths, so this concerns direct clients alone.
+//! Rocket 0.5 reads the start of a body before it looks for a route. A request of which fewer than 14 bytes arrive is
+//! answered only when its connection ends. A chunked body that breaks off within its first 512 bytes counts as whole, so
+//! uploads of files should say their length or their digest.
 
 use std::collections::HashSet;
 use std::io;

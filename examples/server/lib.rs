@@ -74,7 +74,13 @@ async fn open<L>(settings: &Settings, signals: &Signals, bind: Bind<L>) -> Resul
     if let Some(metrics) = &metrics {
         tracing::info!("metrics at http://{}/metrics", metrics.address()?);
     }
-    let background = BackgroundTasks { metrics, alerts, history: settings.watch.history, places: None };
+    let background = BackgroundTasks {
+        metrics,
+        alerts,
+        history: settings.watch.history,
+        files: settings.objects.folder().map(Into::into),
+        places: None,
+    };
     let listen = settings.listen;
     Ok(Opened { listener, address, delivery, background, stop: Stop::new(signals.clone(), listen.stop_delay), listen })
 }

@@ -90,9 +90,12 @@ fn uploads() -> Vec<Row> {
             .header("repr-digest", "md5=:AAAA:")
             .invalid("Repr-Digest must have a SHA-256, as sha-256=:BASE64:."),
         guide("with_two_digests_that_differ")
-            .header("content-sha256", "00")
+            .header("content-sha256", "0000000000000000000000000000000000000000000000000000000000000000")
             .header("repr-digest", BASE64)
-            .invalid("Content-SHA256 must be 64 hexadecimal digits."),
+            .invalid("Content-SHA256 and Repr-Digest differ."),
+        guide("a_part")
+            .header("content-range", "bytes 5-9/10")
+            .invalid("Send the whole file: Content-Range is not understood."),
         put("a_name_of_emoji", &format!("?product_id=1&name={}", "%F0%9F%98%80".repeat(200))),
         put("a_name_that_turns_the_direction", "?product_id=1&name=a%E2%80%AEfdp.exe"),
         put("a_name_of_201_characters", &format!("?product_id=1&name={}", "n".repeat(201))).invalid(NAME),

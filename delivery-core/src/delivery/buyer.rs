@@ -2,10 +2,22 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 use super::{Delivery, Error};
 use crate::key::{Change, Key, KeyId};
 use crate::ledger::{Fetch, Fetched, Refused, RequestId};
 use crate::product::{Product, ProductId};
+
+/// A product that was opened with a key.
+pub(crate) struct Opened {
+    pub(crate) product: Arc<Product>,
+    #[cfg_attr(not(feature = "files"), expect(dead_code, reason = "links to files are made of it"))]
+    pub(crate) key: Key,
+    /// When the use was counted.
+    #[cfg_attr(not(feature = "files"), expect(dead_code, reason = "links to files are made of it"))]
+    pub(crate) at: DateTime<Utc>,
+}
 
 impl Delivery {
     /// Returns the id of a key that this keyring signed; `None` for any other text. Computes one MAC, without I/O.
@@ -59,15 +71,8 @@ impl Delivery {
     /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted), or
     /// [`Error::Store`]. If there is no such product, and the key is valid and has not expired, the error is
     /// [`Error::UnknownProduct`]. This holds even if the key is for another product, or is exhausted.
-    #[cfg_attr(feature = "spans", tracing::instrument(name = "fetch", skip_all, fields(%key, %product)))]
     pub async fn fetch(&self, key: KeyId, product: ProductId) -> Result<Arc<Product>, Error> {
-        // Look up the product first: no use must be counted for a product that cannot be served.
-        let Some(found) = self.inner.catalog.product(product).await? else {
-            let refused = self.without_product(key, product).await;
-            self.inner.note_refusal(Some(key), &refused);
-            return Err(refused);
-        };
-        self.count_use(key, product).await.map(|_| found)
+        self.open(key, product, None).await.map(|opened| opened.product)
     }
 
     /// Does the same as [`fetch`](Self::fetch), for a client that may repeat its request because the answer was lost.
@@ -83,29 +88,47 @@ impl Delivery {
     ///
     /// As for [`fetch`](Self::fetch), and [`Error::Refused`] if the first request with this identity was for another
     /// product.
-    #[cfg_attr(feature = "spans", tracing::instrument(name = "fetch", skip_all, fields(%key, %product)))]
     pub async fn fetch_once(&self, key: KeyId, product: ProductId, request: RequestId) -> Result<Arc<Product>, Error> {
-        if self.inner.ledger.office().is_none() {
-            return self.fetch(key, product).await;
-        }
+        self.open(key, product, Some(request)).await.map(|opened| opened.product)
+    }
+
+    /// Does what [`fetch`](Self::fetch) does, or [`fetch_once`](Self::fetch_once) if the request has an identity. Also
+    /// returns the key, and when the use was counted.
+    #[cfg_attr(feature = "spans", tracing::instrument(name = "fetch", skip_all, fields(%key, %product)))]
+    pub(crate) async fn open(
+        &self,
+        key: KeyId,
+        product: ProductId,
+        request: Option<RequestId>,
+    ) -> Result<Opened, Error> {
+        // Look up the product first: no use must be counted for a product that cannot be served.
         let Some(found) = self.inner.catalog.product(product).await? else {
             let refused = self.without_product(key, product).await;
             self.inner.note_refusal(Some(key), &refused);
             return Err(refused);
         };
-        let fetch = Fetch { product, at: self.inner.clock.now(), request };
+        let at = self.inner.clock.now();
+        let Some(request) = request.filter(|_| self.inner.ledger.office().is_some()) else {
+            let key = self.count_use(key, product).await?;
+            return Ok(Opened { product: found, key, at });
+        };
+        let fetch = Fetch { product, at, request };
         let inner = self.inner.clone();
         let work = async move {
             let fetched = match inner.ledger.fetch(key, fetch).await? {
-                Some(Ok(Fetched { is_repeat: true, .. })) => return Ok(()),
-                Some(Ok(Fetched { key, .. })) => Ok(key),
+                Some(Ok(fetched)) => Ok(fetched),
                 Some(Err(Refused { refusal, key })) => Err(Error::refused(refusal, key)),
                 None => Err(Error::UnknownKey),
             };
-            inner.note_use(key, &fetched);
-            fetched.map(drop)
+            match &fetched {
+                Ok(Fetched { is_repeat: true, .. }) => {}
+                Ok(Fetched { key: used, .. }) => inner.note_use(key, &Ok(used.clone())),
+                Err(error) => inner.note_refusal(Some(key), error),
+            }
+            fetched
         };
-        self.inner.told(work).await.map(|()| found)
+        let Fetched { key, counted_at, .. } = self.inner.told(work).await?;
+        Ok(Opened { product: found, key, at: counted_at })
     }
 
     /// Returns what [`fetch`](Self::fetch) would return, but counts no use. This is meant for HEAD requests.
@@ -114,12 +137,17 @@ impl Delivery {
     ///
     /// As for [`fetch`](Self::fetch).
     pub async fn peek(&self, key: KeyId, product: ProductId) -> Result<Arc<Product>, Error> {
+        self.look(key, product).await.map(|opened| opened.product)
+    }
+
+    /// Does what [`peek`](Self::peek) does. Also returns the key.
+    pub(crate) async fn look(&self, key: KeyId, product: ProductId) -> Result<Opened, Error> {
         let Some(found) = self.inner.catalog.product(product).await? else {
             return Err(self.without_product(key, product).await);
         };
-        let known = self.find(key).await?;
-        match known.apply(&Change::Use { product, at: self.inner.clock.now() }) {
-            Ok(_) => Ok(found),
+        let (known, at) = (self.find(key).await?, self.inner.clock.now());
+        match known.apply(&Change::Use { product, at }) {
+            Ok(_) => Ok(Opened { product: found, key: known, at }),
             Err(refusal) => Err(Error::refused(refusal, known)),
         }
     }

@@ -15,6 +15,7 @@ const POLL: Duration = Duration::from_mins(1);
 /// How often old requests and sessions are deleted.
 const PRUNE: Duration = Duration::from_hours(1);
 /// How often the objects of deleted files are deleted. This lists all objects.
+#[cfg(feature = "files")]
 const PRUNE_FILES: Duration = Duration::from_hours(24);
 
 impl Delivery {
@@ -23,30 +24,41 @@ impl Delivery {
         self.maintenance().prune_sign_ins().await.map(drop)
     }
 
-    /// Deletes the objects of deleted files. Gives up when `stop` is true: the next pass deletes what is left.
+    /// Deletes the objects of deleted files once a day, until `stop` is true. A pass that is interrupted is repeated at
+    /// the next start.
     #[cfg(feature = "files")]
-    async fn prune_files(&self, stop: &mut watch::Receiver<bool>) -> Result<(), StoreError> {
+    async fn prune_files(&self, mut stop: watch::Receiver<bool>) {
         let maintenance = self.maintenance();
-        let pruned = tokio::select! {
-            pruned = maintenance.prune_files() => pruned.map(drop),
-            _ = stop.wait_for(|stop| *stop) => Ok(()),
+        let daily = async {
+            // Not at once: a server that was started with a wrong database is stopped soon.
+            tokio::time::sleep(PRUNE).await;
+            loop {
+                let pruned = maintenance.prune_files().await.inspect_err(|error| {
+                    let error = error as &dyn std::error::Error;
+                    tracing::warn!(error, "files that were deleted stay in the object store until the next pass");
+                });
+                tokio::time::sleep(if pruned.is_ok() { PRUNE_FILES } else { PRUNE }).await;
+            }
         };
-        pruned.inspect_err(|error| {
-            let error = error as &dyn std::error::Error;
-            tracing::warn!(error, "files that were deleted stay in the object store until the next pass");
-        })
+        tokio::select! {
+            () = daily => {}
+            // An error means that the sending half of the `stop` channel was dropped.
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
     }
 
-    #[cfg(not(feature = "files"))]
-    #[expect(clippy::unused_async, reason = "it is async with the feature files")]
-    async fn prune_files(&self, _: &mut watch::Receiver<bool>) -> Result<(), StoreError> {
-        Ok(())
+    /// Does the periodic work until `stop` is true. Objects are deleted beside the rest, because an object store may be
+    /// slow.
+    pub(super) async fn do_chores(self, stop: watch::Receiver<bool>) {
+        #[cfg(feature = "files")]
+        tokio::join!(self.prune_files(stop.clone()), self.tidy(stop));
+        #[cfg(not(feature = "files"))]
+        self.tidy(stop).await;
     }
 
-    /// Does the periodic work until `stop` is true.
-    pub(super) async fn do_chores(self, mut stop: watch::Receiver<bool>) {
+    async fn tidy(&self, mut stop: watch::Receiver<bool>) {
         static DELAYED: Throttle = Throttle::new();
-        let (mut look_at, mut prune_at, mut prune_files_at) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        let (mut look_at, mut prune_at) = (Duration::ZERO, Duration::ZERO);
         while !*stop.borrow() {
             let monotonic = SystemClock.monotonic();
             let answered = self.answer_lost_while(|| !*stop.borrow()).await.map(drop);
@@ -61,10 +73,6 @@ impl Delivery {
             let pruned = if monotonic >= prune_at { self.prune().await } else { Ok(()) };
             if pruned.is_ok() && monotonic >= prune_at {
                 prune_at = monotonic + PRUNE;
-            }
-            if monotonic >= prune_files_at {
-                let pruned = self.prune_files(&mut stop).await;
-                prune_files_at = monotonic + if pruned.is_ok() { PRUNE_FILES } else { PRUNE };
             }
             if let Err(error) = told.and(marked).map(drop).and(pruned).and(answered).and(reported)
                 && let Some(more) = DELAYED.admit()

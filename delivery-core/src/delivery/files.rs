@@ -1,6 +1,7 @@
 //! The files of products: uploads, downloads, and the daily pass that deletes objects.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -10,14 +11,18 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::seller::Desk;
 use super::{Delivery, Error};
-use crate::files::{Broken, Contents, FileStore, UploadError};
-use crate::key::{Key, KeyId, Ticket, TicketFor};
+use crate::files::{Broken, Contents, FileStore, Stored, UploadError};
+use crate::key::{Key, Ticket, TicketFor};
 use crate::product::{File, FileName, MOST_FILES, MediaType, ObjectName, Product, ProductId};
 use crate::store::{Files, StoreError};
 
 /// How long an object without a current row stays, so that downloads that have begun can finish. A ticket is valid for
 /// half of this time.
 const KEPT: TimeDelta = TimeDelta::hours(48);
+/// The number of objects without a row that one pass may delete, and the share of all objects of which it may be more.
+/// There are more if the service runs with another shop's database: then nothing of them is deleted.
+const FEW_STRAYS: usize = 10;
+const STRAY_SHARE: usize = 10;
 /// The number of rows that are read at a time.
 const PAGE: usize = 1000;
 
@@ -82,24 +87,21 @@ impl Delivery {
     /// one before. A link is valid for 24 hours, or until the key expires if that is sooner.
     #[must_use]
     pub fn file_links(&self, key: &Key, product: &Product) -> Vec<FileLink> {
+        self.links(key, product, self.inner.clock.now())
+    }
+
+    /// Like [`file_links`](Self::file_links), after a use that was counted at `opened_at`. A request that is repeated
+    /// gets links that end with those of the first request.
+    pub(crate) fn links(&self, key: &Key, product: &Product, opened_at: DateTime<Utc>) -> Vec<FileLink> {
         let files = if self.has_files() { product.files() } else { &[] };
         let link = |file: &File| {
-            let ticket = self.ticket_for(key, file.object);
+            let ticket = Self::ticket_for(key, file.object, opened_at);
             let text = ticket.text(&self.inner.keyring, TicketFor::File);
             let name = utf8_percent_encode(file.name.as_str(), IN_PATH);
             let url = format!("{}/api/file/{text}/{name}", self.inner.outbox.base_url);
             FileLink { file: file.clone(), url, expires_at: ticket.ends_at }
         };
         files.iter().map(link).collect()
-    }
-
-    /// Like [`file_links`](Self::file_links), for the key with this id. Reads the key only if there are files.
-    pub(crate) async fn links(&self, key: KeyId, product: &Product) -> Result<Vec<FileLink>, Error> {
-        if product.files().is_empty() || !self.has_files() {
-            return Ok(Vec::new());
-        }
-        let key = self.inner.ledger.find(key).await?.ok_or(Error::UnknownKey)?;
-        Ok(self.file_links(&key, product))
     }
 
     /// Returns the file of a verified ticket, if the ticket is valid now.
@@ -171,7 +173,8 @@ impl Desk<'_> {
             return Err(PutError::TooMany);
         }
         let object = self.delivery.new_object();
-        let uploaded = objects.upload(object, (new.length, new.sha256), pieces).await?;
+        let described = (new.name.disposition(), new.media_type.as_str().to_owned());
+        let uploaded = objects.upload(object, (new.length, new.sha256), described, pieces).await?;
         let edit = self.edit();
         let file = File {
             object,
@@ -186,8 +189,9 @@ impl Desk<'_> {
             Ok(Some(_)) => return Ok(file),
             Ok(None) => PutError::UnknownProduct,
             Err(StoreError::Refused { .. }) => PutError::TooMany,
-            // The row may have been written. If it was not, the daily pass deletes the object.
-            Err(error) => return Err(error.into()),
+            // The row may still be written. If it is not, the daily pass deletes the object.
+            Err(error @ StoreError::Unknown { .. }) => return Err(error.into()),
+            Err(error) => error.into(),
         };
         // If this fails, the daily pass deletes the object.
         let _ = objects.delete(object).await;
@@ -208,7 +212,7 @@ impl super::Maintenance<'_> {
     /// [started](Delivery::start) service does this once a day.
     ///
     /// Objects that were not made with this service's signing secret stay: another shop may keep its files in the same
-    /// object store.
+    /// object store. If many objects are no file, nothing is deleted: the database may be a wrong one.
     ///
     /// # Errors
     ///
@@ -217,26 +221,39 @@ impl super::Maintenance<'_> {
     pub async fn prune_files(&self) -> Result<usize, StoreError> {
         let Some((rows, objects)) = self.delivery.file_parts() else { return Ok(0) };
         let before = self.delivery.inner.clock.now() - KEPT;
+        // List the objects before the rows are read: an upload that ends meanwhile then has its row.
+        let is_old = |stored: &Stored| stored.modified_at < before && self.delivery.is_ours(stored.object);
+        let old: Vec<Stored> =
+            objects.list().try_filter(|stored| ready(is_old(stored))).try_collect().await.map_err(objects_error)?;
         let known = known(rows).await?;
-        let mut deleted = 0;
         let former = known.iter().filter(|(_, ended_at)| ended_at.is_some_and(|ended_at| ended_at < before));
-        for (object, _) in former {
-            // Delete the object first: without its row, an object that stays would not be found by this loop.
-            objects.delete(*object).await.map_err(objects_error)?;
-            rows.forget_files(&[*object]).await?;
-            deleted += 1;
+        let former: Vec<ObjectName> = former.map(|(object, _)| *object).collect();
+        let strays: Vec<ObjectName> =
+            old.iter().map(|stored| stored.object).filter(|object| !known.contains_key(object)).collect();
+        if known.is_empty() && !strays.is_empty() || strays.len() > FEW_STRAYS.max(old.len() / STRAY_SHARE) {
+            // This may be the database of another shop, or an old copy.
+            tracing::error!(
+                objects = strays.len(),
+                "many objects in the store of files belong to no product in this database: none of them is deleted"
+            );
+            return Ok(0);
         }
-        let mut stored = objects.list();
-        while let Some(stored) = stored.try_next().await.map_err(objects_error)? {
-            if stored.modified_at < before
-                && !known.contains_key(&stored.object)
-                && self.delivery.is_ours(stored.object)
-            {
-                objects.delete(stored.object).await.map_err(objects_error)?;
-                deleted += 1;
+        // One object that cannot be deleted does not keep the others.
+        let (mut deleted, mut failed) = (Vec::new(), None);
+        for object in former.into_iter().chain(strays) {
+            match objects.delete(object).await {
+                Ok(()) => deleted.push(object),
+                Err(error) => failed = Some(error),
             }
         }
-        Ok(deleted)
+        // The rows last: without its row, an object that stays would not be found.
+        for page in deleted.chunks(PAGE) {
+            rows.forget_files(page).await?;
+        }
+        match failed {
+            Some(error) => Err(objects_error(error)),
+            None => Ok(deleted.len()),
+        }
     }
 
     /// Returns the objects that have a row, but are not in the object store: files that cannot be downloaded.

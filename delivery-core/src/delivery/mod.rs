@@ -34,6 +34,8 @@ use thiserror::Error;
 use tokio::sync::{Mutex, Notify, OnceCell};
 
 pub use self::builder::Builder;
+#[cfg(feature = "pages")]
+pub(crate) use self::buyer::Opened;
 use self::encoded::EncodedLists;
 pub use self::expiry::{ExpiryNotice, SubscriptionGrace};
 #[cfg(feature = "files")]

@@ -1,9 +1,10 @@
 //! Tickets: links to what a product unlocks, valid for a day after one counted use.
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
 
 use super::{Delivery, Error};
+use crate::clock::whole_seconds;
 use crate::key::{Key, Ticket, TicketFor};
 use crate::product::ObjectName;
 
@@ -14,6 +15,8 @@ impl Delivery {
     /// Makes a ticket for something of the host application's that it calls `name`, such as a file in a storage of its
     /// own. The ticket is valid for 24 hours, or until the key expires if that is sooner. Whoever has the ticket may
     /// fetch what it is for as often as they like, so count a use before you make one.
+    ///
+    /// Names must be different for different products: a ticket is checked for its name alone.
     ///
     /// The ticket is 86 characters of `A-Z`, `a-z`, `0-9`, `-` and `_`. It contains no text of a key, and nothing is
     /// stored.
@@ -44,7 +47,7 @@ impl Delivery {
     /// ```
     #[must_use]
     pub fn ticket(&self, key: &Key, name: &str) -> String {
-        self.ticket_for(key, object_of(name)).text(&self.inner.keyring, TicketFor::Host)
+        Self::ticket_for(key, object_of(name), self.inner.clock.now()).text(&self.inner.keyring, TicketFor::Host)
     }
 
     /// Returns the key of a [ticket](Self::ticket) that is valid for `name` now. Counts no use.
@@ -62,9 +65,9 @@ impl Delivery {
         self.holder_of(&ticket).await
     }
 
-    /// Returns a ticket of this key for an object.
-    pub(crate) fn ticket_for(&self, key: &Key, object: ObjectName) -> Ticket {
-        let ends_at = key.expires_at().min(self.inner.clock.now() + TICKET);
+    /// Returns a ticket of this key for an object, after a use that was counted at `opened_at`.
+    pub(crate) fn ticket_for(key: &Key, object: ObjectName, opened_at: DateTime<Utc>) -> Ticket {
+        let ends_at = key.expires_at().min(whole_seconds(opened_at + TICKET));
         Ticket { key: key.id(), product: key.product(), object, ends_at }
     }
 

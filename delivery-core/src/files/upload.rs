@@ -5,9 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use object_store::buffered::BufWriter;
+use object_store::{Attribute, AttributeValue, Attributes};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
+use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::{FileStore, path};
@@ -15,6 +17,8 @@ use crate::product::ObjectName;
 
 /// How long each MiB of an upload may take to arrive.
 const A_MEBIBYTE: Duration = Duration::from_mins(1);
+/// How long a whole upload may take: half of the time after which an object without a row is deleted.
+const LONGEST: Duration = Duration::from_hours(24);
 /// The number of bytes that are written at a time. Object stores accept no smaller parts.
 const PART: usize = 5 << 20;
 /// The number of parts of one upload that are written at the same time.
@@ -49,6 +53,18 @@ pub(crate) enum UploadError {
     Objects(#[from] object_store::Error),
 }
 
+/// Deletes the parts that were written, if the upload fails or its client goes away. Parts that a crash leaves behind are
+/// the object store's own to delete, by the lifecycle rules of a bucket.
+struct Abort(Option<BufWriter>);
+
+impl Drop for Abort {
+    fn drop(&mut self) {
+        if let (Some(mut writer), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(async move { writer.abort().await });
+        }
+    }
+}
+
 impl FileStore {
     /// Writes a new object with the bytes of `pieces`. If they are given, the bytes must have this length and this
     /// SHA-256. When this returns, the object is as durable as the object store makes it.
@@ -56,11 +72,24 @@ impl FileStore {
         &self,
         object: ObjectName,
         (length, sha256): (Option<u64>, Option<[u8; 32]>),
+        (disposition, media_type): (String, String),
         mut pieces: impl Stream<Item = Result<Bytes, Broken>> + Unpin,
     ) -> Result<Uploaded, UploadError> {
         let _turn = self.uploads.try_acquire().map_err(|_| UploadError::Busy)?;
-        let mut writer = BufWriter::with_capacity(self.objects.clone(), path(object), PART).with_max_concurrency(PARTS);
-        let received = self.receive(&mut writer, &mut pieces).await;
+        let writer = BufWriter::with_capacity(self.objects.clone(), path(object), PART).with_max_concurrency(PARTS);
+        // For links of a provider that cannot name the file. A folder keeps no attributes.
+        let writer = if self.links.is_some() {
+            let attributes = [
+                (Attribute::ContentDisposition, AttributeValue::from(disposition)),
+                (Attribute::ContentType, AttributeValue::from(media_type)),
+            ];
+            writer.with_attributes(attributes.into_iter().collect::<Attributes>())
+        } else {
+            writer
+        };
+        let mut guard = Abort(Some(writer));
+        let Some(writer) = &mut guard.0 else { return Err(UploadError::Busy) };
+        let received = timeout(LONGEST, self.receive(writer, &mut pieces)).await.unwrap_or(Err(UploadError::Late));
         let uploaded = received.and_then(|uploaded| {
             if length.is_some_and(|length| length != uploaded.size) {
                 // Rocket takes a short body that broke off for a whole one.
@@ -71,18 +100,11 @@ impl FileStore {
                 Ok(uploaded)
             }
         });
-        match uploaded {
-            Ok(uploaded) => {
-                writer.shutdown().await.map_err(object_store_error)?;
-                Ok(uploaded)
-            }
-            Err(error) => {
-                // The parts that were written stay in the object store if this fails. The store's lifecycle rules delete
-                // them.
-                let _ = writer.abort().await;
-                Err(error)
-            }
+        let uploaded = uploaded?;
+        if let Some(mut writer) = guard.0.take() {
+            writer.shutdown().await.map_err(object_store_error)?;
         }
+        Ok(uploaded)
     }
 
     async fn receive(
@@ -152,7 +174,8 @@ mod tests {
                 Ok(Bytes::from(vec![b'x'; length]))
             });
             let object = ObjectName::from_bytes([7; 16]);
-            let uploaded = files.upload(object, (length, expected), Box::pin(body)).await;
+            let uploaded =
+                files.upload(object, (length, expected), (String::new(), String::new()), Box::pin(body)).await;
             let size =
                 uploaded.as_ref().map(|uploaded| usize::try_from(uploaded.size).unwrap()).map_err(ToString::to_string);
             assert_eq!(size, kept.map_err(str::to_owned), "{pieces:?} {seconds} s");
@@ -172,9 +195,15 @@ mod tests {
         let objects = object_store::local::LocalFileSystem::new_with_prefix(folder.path()).unwrap();
         let files = FileStore::new(Arc::new(objects), None, u64::MAX);
         let body = stream::iter([Ok(Bytes::from(vec![0; 12 * MIB])), Err(Broken)]);
-        let refused = files.upload(ObjectName::from_bytes([7; 16]), (None, None), body).await;
+        let refused =
+            files.upload(ObjectName::from_bytes([7; 16]), (None, None), (String::new(), String::new()), body).await;
         assert!(matches!(refused, Err(UploadError::Broken)), "{refused:?}");
         assert_eq!(files.list().count().await, 0);
+        // The parts are deleted in the background.
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+            tokio::task::spawn_blocking(|| ()).await.unwrap();
+        }
         let left = std::fs::read_dir(folder.path().join("07")).map(Iterator::count);
         assert_eq!(left.unwrap_or_default(), 0);
     }

@@ -23,7 +23,7 @@ pub(super) enum Portion {
 /// Returns which bytes of a file a request with these header fields gets. The file has this strong entity tag and this
 /// size in bytes.
 ///
-/// A field that is malformed is ignored. A request for several ranges gets the whole file, as a server may answer.
+/// A malformed field is ignored, except that a malformed `If-Range` is never true. A request for several ranges gets the whole file, as a server may answer.
 pub(super) fn portion(headers: &HeaderMap, tag: &ETag, size: u64) -> Portion {
     if headers.typed_get::<IfMatch>().is_some_and(|condition| !condition.precondition_passes(tag)) {
         return Portion::PreconditionFailed;
@@ -32,8 +32,9 @@ pub(super) fn portion(headers: &HeaderMap, tag: &ETag, size: u64) -> Portion {
         return Portion::NotModified;
     }
     let range = headers.get(::http::header::RANGE).and_then(|value| one_range(value.to_str().ok()?, size));
-    // Files have no `Last-Modified`, so a condition with a date is never true.
-    let is_same = headers.typed_get::<IfRange>().is_none_or(|condition| !condition.is_modified(Some(tag), None));
+    // Files have no `Last-Modified`, so a condition with a date is never true, and neither is one that cannot be read.
+    let is_same = !headers.contains_key(::http::header::IF_RANGE)
+        || headers.typed_get::<IfRange>().is_some_and(|condition| !condition.is_modified(Some(tag), None));
     match range.filter(|_| is_same) {
         None => Portion::Whole,
         Some(None) => Portion::NotSatisfiable,
@@ -110,6 +111,8 @@ mod tests {
             (vec![("if-range", "\"tag\""), ("range", "bytes=0-9")], Part(0..10)),
             (vec![("if-range", "\"stale\""), ("range", "bytes=0-9")], Whole),
             (vec![("if-range", "W/\"tag\""), ("range", "bytes=0-9")], Whole),
+            (vec![("if-range", "tag"), ("range", "bytes=0-9")], Whole),
+            (vec![("if-range", ""), ("range", "bytes=0-9")], Whole),
             (vec![("if-range", "Wed, 25 Nov 2026 10:00:00 GMT"), ("range", "bytes=0-9")], Whole),
             (vec![("if-range", "\"tag\""), ("range", "bytes=200-")], NotSatisfiable),
         ] {

@@ -9,8 +9,28 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use icu_normalizer::ComposingNormalizerBorrowed as Nfc;
+#[cfg(feature = "files")]
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+#[cfg(feature = "files")]
+use crate::text::is_invisible;
 use crate::text::{Invalid, line};
+
+/// The characters that may stand in `filename*` as they are: `attr-char` of RFC 8187.
+#[cfg(feature = "files")]
+const ATTRIBUTE: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
 
 /// The maximum number of files that one product may have.
 pub const MOST_FILES: usize = 100;
@@ -32,6 +52,18 @@ impl FileName {
     #[must_use]
     pub fn folded(&self) -> String {
         Nfc::new_nfc().normalize(&self.as_str().to_lowercase()).into_owned()
+    }
+
+    /// Returns the value of `Content-Disposition`, as RFC 6266 says: the name in ASCII for old clients, and the whole
+    /// name. Invisible characters, such as those that set the direction of writing, become `_`: they could make a program
+    /// look like a document.
+    #[cfg(feature = "files")]
+    pub(crate) fn disposition(&self) -> String {
+        let visible: String = self.as_str().chars().map(|c| if is_invisible(c) { '_' } else { c }).collect();
+        let plain: String =
+            visible.chars().map(|c| if matches!(c, ' '..='~') && !matches!(c, '"' | '%') { c } else { '_' }).collect();
+        let encoded = utf8_percent_encode(&visible, ATTRIBUTE);
+        format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}")
     }
 }
 
@@ -155,6 +187,20 @@ mod tests {
         ] {
             let [one, other] = [one, other].map(|name| name.parse::<FileName>().unwrap().folded());
             assert_eq!(one == other, is_same, "{one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "files")]
+    fn names_in_content_disposition() {
+        for (name, expected) in [
+            ("guide.pdf", "attachment; filename=\"guide.pdf\"; filename*=UTF-8''guide.pdf"),
+            ("My book.pdf", "attachment; filename=\"My book.pdf\"; filename*=UTF-8''My%20book.pdf"),
+            ("a\"b%2f.zip", "attachment; filename=\"a_b_2f.zip\"; filename*=UTF-8''a%22b%252f.zip"),
+            ("Äpfel 😀.pdf", "attachment; filename=\"_pfel _.pdf\"; filename*=UTF-8''%C3%84pfel%20%F0%9F%98%80.pdf"),
+            ("a\u{202e}fdp.exe", "attachment; filename=\"a_fdp.exe\"; filename*=UTF-8''a_fdp.exe"),
+        ] {
+            assert_eq!(name.parse::<FileName>().unwrap().disposition(), expected);
         }
     }
 

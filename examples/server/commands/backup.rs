@@ -54,7 +54,11 @@ fn copy_new(from: &Path, to: &Path) -> io::Result<usize> {
         } else if !copy.exists() && !is_under_way(&entry.path()) {
             // A copy that breaks off has another name.
             let part = copy.with_extension("part");
-            fs::copy(entry.path(), &part)?;
+            match fs::copy(entry.path(), &part) {
+                // The file was deleted meanwhile, and the database that was copied does not name it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                done => done?,
+            };
             fs::File::open(&part)?.sync_all()?;
             fs::rename(&part, &copy)?;
             copied += 1;

@@ -6,7 +6,7 @@ pub(crate) mod command;
 mod files;
 pub(crate) mod given;
 pub(crate) mod listen;
-mod objects;
+pub(crate) mod objects;
 mod pages;
 pub(crate) mod refusal;
 mod table;

@@ -14,7 +14,7 @@ use super::refusal::refusal;
 use crate::Refusal;
 use crate::start::private::make_folder;
 
-/// How old what an upload left behind must be to be deleted. No upload takes so long.
+/// How old what an upload left behind must be to be deleted. No upload takes more than 24 hours.
 const ABANDONED: Duration = Duration::from_hours(48);
 
 /// The settings of files.
@@ -63,6 +63,16 @@ impl Objects {
         Ok(())
     }
 
+    /// The folder from which what broken uploads left is deleted once an hour.
+    pub(crate) async fn tidy(folder: PathBuf) {
+        loop {
+            tokio::time::sleep(Duration::from_hours(1)).await;
+            let folder = folder.clone();
+            // Fails only if the runtime ends.
+            let _ = tokio::task::spawn_blocking(move || delete_abandoned(&folder)).await;
+        }
+    }
+
     /// Opens the object store. A folder must be there.
     pub(crate) fn open(&self) -> Result<Opened, Refusal> {
         match &self.place {
@@ -95,7 +105,7 @@ fn place(url: &str, streams: bool) -> Result<Place, String> {
 
 /// Reads a size in bytes: a number, or a number of KiB, MiB or GiB.
 fn size(text: &str) -> Result<u64, &'static str> {
-    const EXPECTED: &str = "must be a number of bytes, or of KiB, MiB or GiB, such as 500 MiB; at most 5 GiB";
+    const EXPECTED: &str = "must be a number of bytes, or of KiB, MiB or GiB, such as 500 MiB; at most 48 GiB";
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let shift = match unit.trim() {
         "" => 0,
@@ -105,7 +115,7 @@ fn size(text: &str) -> Result<u64, &'static str> {
         _ => return Err(EXPECTED),
     };
     let size = digits.parse().ok().and_then(|size: u64| size.checked_mul(1 << shift));
-    size.filter(|size| (1..=5 << 30).contains(size)).ok_or(EXPECTED)
+    size.filter(|size| (1..=48 << 30).contains(size)).ok_or(EXPECTED)
 }
 
 /// Deletes what uploads left behind that a crash broke off: the object store does not list these files. Their names end
@@ -135,7 +145,8 @@ mod tests {
             ("1048576", Some(1 << 20)),
             ("500 MiB", Some(500 << 20)),
             ("5GiB", Some(5 << 30)),
-            ("6 GiB", None),
+            ("48 GiB", Some(48 << 30)),
+            ("49 GiB", None),
             ("0", None),
             ("", None),
             ("-1", None),

@@ -1,5 +1,7 @@
 //! What the server does beside serving: metrics, alerts, and deleting old records of uses.
 
+use std::path::PathBuf;
+
 use chrono::TimeDelta;
 use delivery_core::Delivery;
 use tokio::sync::oneshot;
@@ -9,6 +11,7 @@ use crate::connections::places::Places;
 use crate::observe::alert::AlertWorker;
 use crate::observe::history;
 use crate::observe::metrics::Metrics;
+use crate::settings::objects::Objects;
 
 /// Tasks that are ready to start.
 pub struct BackgroundTasks {
@@ -16,6 +19,8 @@ pub struct BackgroundTasks {
     pub(crate) alerts: Option<AlertWorker>,
     /// How long records of uses are kept; `None`: for ever.
     pub(crate) history: Option<TimeDelta>,
+    /// The folder of files, from which what broken uploads left is deleted.
+    pub(crate) files: Option<PathBuf>,
     /// The connections that the metrics count, where this server accepts them.
     pub(crate) places: Option<Places>,
 }
@@ -35,6 +40,9 @@ impl BackgroundTasks {
         }
         if let Some(kept) = self.history {
             tasks.spawn(history::prune(delivery.clone(), kept));
+        }
+        if let Some(folder) = self.files {
+            tasks.spawn(Objects::tidy(folder));
         }
         let alerts = self.alerts.map(|worker| {
             let (stop, stopped) = oneshot::channel();

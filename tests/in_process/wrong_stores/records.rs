@@ -30,19 +30,20 @@ impl Wrong {
             CountsEveryRequest => {
                 let change = delivery_core::key::Change::Use { product: fetch.product, at: fetch.at };
                 let used = inner.change(id, change, Vec::new()).await?;
-                return Ok(used.map(|used| used.map(|key| Fetched { key, is_repeat: false })));
+                return Ok(used.map(|used| used.map(|key| Fetched { key, is_repeat: false, counted_at: fetch.at })));
             }
             ForgetsARequestAtItsRepeat => fetch.request = RequestId::of(fetch.at.to_rfc3339().as_bytes()),
             // By the first time that it saw.
             KnowsRequestsForEver => fetch.at = *self.first_time.lock().unwrap().get_or_insert(fetch.at),
             _ => {}
         }
+        let counted_at = fetch.at;
         match inner.fetch(id, fetch).await? {
             Some(Err(Refused { refusal: Refusal::OtherRequest, key })) if self.is(ForgetsTheProductOfARequest) => {
-                Ok(Some(Ok(Fetched { key, is_repeat: true })))
+                Ok(Some(Ok(Fetched { key, is_repeat: true, counted_at })))
             }
             Some(Ok(Fetched { key, .. })) if self.is(CallsEveryFetchNew) => {
-                Ok(Some(Ok(Fetched { key, is_repeat: false })))
+                Ok(Some(Ok(Fetched { key, is_repeat: false, counted_at })))
             }
             fetched => Ok(fetched),
         }

@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use delivery_core::key::{Actor, Change, Fingerprint, Key};
 use delivery_core::ledger::{Addressee, Issue, MessageId, MessageKind, NewSale, Notice, Outcome, Route};
 use delivery_core::post::{Category, NewPost};
-use delivery_core::product::NewProduct;
+use delivery_core::product::{File as ProductFile, MediaType, NewProduct, ObjectName, ProductId};
 use delivery_core::store::{
     Backend, CatalogEditor, DumpError, Dumped, KeyQuery, Ledger, Page, PostQuery, PostgresError, PostgresOptions,
     PostgresStore, Posts, SqliteError, SqliteStore,
@@ -107,6 +107,19 @@ pub async fn fill(store: &SqliteStore) {
         store.add_product(named.price("9.99".parse().unwrap()), by_admin()).await.unwrap();
         let post = NewPost::new("News", Category::new(["a", "b"][index % 2]).unwrap(), now()).unwrap();
         store.add_post(post.content("Text").unwrap(), by_admin()).await.unwrap();
+    }
+    // Two files, of which one was replaced.
+    for (number, name) in (1..).zip(["guide.pdf", "Guide.PDF", "Größe.zip"]) {
+        let file = ProductFile {
+            object: ObjectName::from_bytes([number; 16]),
+            name: name.parse().unwrap(),
+            size: u64::from(number) << 32,
+            sha256: [number; 32],
+            media_type: MediaType::default(),
+            added_at: now(),
+        };
+        let files = store.files().unwrap();
+        assert!(files.put_file(ProductId::new(1).unwrap(), file, by_admin()).await.unwrap().is_some());
     }
     // As many at once as a ledger lets wait.
     for some in (0..KEYS).collect::<Vec<_>>().chunks(10_000) {

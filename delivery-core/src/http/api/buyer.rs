@@ -87,15 +87,15 @@ async fn validate(delivery: &Delivery, key: VerifiedKey) -> Result<Reply, ApiErr
 async fn product(delivery: &Delivery, call: &Call, key: VerifiedKey, asked: FetchParams) -> Result<Reply, ApiError> {
     let (key, FetchParams { product, request }) = (key.id(), asked);
     let found = match request {
-        _ if call.method == Method::HEAD => delivery.peek(key, product).await,
-        Some(request) => delivery.fetch_once(key, product, request).await,
-        None => delivery.fetch(key, product).await,
+        _ if call.method == Method::HEAD => delivery.look(key, product).await,
+        request => delivery.open(key, product, request).await,
     };
     match found {
-        Ok(product) => {
+        Ok(opened) => {
+            let product = &opened.product;
             let encoded = product.encoded(|product| wire::encode(&wire::Fetched::of(product)));
             #[cfg(feature = "files")]
-            if let links @ [_, ..] = &*delivery.links(key, &product).await? {
+            if let links @ [_, ..] = &*delivery.links(&opened.key, product, opened.at) {
                 let start = encoded.slice(..encoded.len().saturating_sub(2));
                 return Ok(Reply::encoded(start).followed_by(vec![wire::files::end_of_fetched(links)]));
             }

@@ -3,7 +3,6 @@
 use ::http::{HeaderValue, Method, StatusCode};
 use data_encoding::{BASE64, HEXLOWER};
 use headers::ETag;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
@@ -15,23 +14,7 @@ use crate::http::row::{Docs, Handler, Parameter, Row, Verb};
 use crate::http::{Call, Reply, names};
 use crate::key::{Ticket, TicketFor};
 use crate::limit::{Identity, Policy};
-use crate::product::{File, FileName};
-use crate::text::is_invisible;
-
-/// The characters that may stand in `filename*` as they are: `attr-char` of RFC 8187.
-const ATTRIBUTE: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'!')
-    .remove(b'#')
-    .remove(b'$')
-    .remove(b'&')
-    .remove(b'+')
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'^')
-    .remove(b'_')
-    .remove(b'`')
-    .remove(b'|')
-    .remove(b'~');
+use crate::product::File;
 
 pub(in crate::http) static FILE: Row = Row {
     path: "/api/file/{ticket}/{name}",
@@ -71,10 +54,6 @@ async fn answer(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
 
 async fn serve(delivery: &Delivery, call: &Call, ticket: &Ticket) -> Result<Reply, ApiError> {
     let file = delivery.file_of(ticket).await?;
-    if let Some(link) = delivery.file_link(&file, &disposition(&file.name)).await? {
-        let reply = Reply::empty(StatusCode::FOUND).text_header(&names::LOCATION, &link);
-        return Ok(reply);
-    }
     let digest = HEXLOWER.encode(&file.sha256);
     let Ok(tag) = format!("\"{digest}\"").parse::<ETag>() else { return Err(ErrorCode::Internal.into()) };
     let (range, is_part) = match portion(&call.headers, &tag, file.size) {
@@ -98,6 +77,9 @@ async fn serve(delivery: &Delivery, call: &Call, ticket: &Ticket) -> Result<Repl
     if call.method == Method::HEAD {
         return Ok(reply.of_length(length));
     }
+    if let Some(link) = delivery.file_link(&file, &file.name.disposition()).await? {
+        return Ok(Reply::empty(StatusCode::FOUND).text_header(&names::LOCATION, &link));
+    }
     let contents = delivery.open_file(&file, range).await?;
     Ok(reply.streaming(contents, length))
 }
@@ -109,45 +91,16 @@ fn described(reply: Reply, file: &File, digest: &str) -> Reply {
         .text_header(&names::ETAG, &format!("\"{digest}\""))
         .text_header(&names::ACCEPT_RANGES, "bytes")
         .text_header(&names::REPR_DIGEST, &format!("sha-256=:{}:", BASE64.encode(&file.sha256)))
-        .text_header(&names::CONTENT_DISPOSITION, &disposition(&file.name))
+        .text_header(&names::CONTENT_DISPOSITION, &file.name.disposition())
         .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
         .text_header(&names::CONTENT_SECURITY_POLICY, "sandbox; default-src 'none'")
         .text_header(&names::CACHE_CONTROL, "private, no-transform")
         .text_header(&names::REFERRER_POLICY, "no-referrer")
 }
 
-/// Returns the value of `Content-Disposition`, as RFC 6266 says: the name in ASCII for old clients, and the whole name.
-/// Invisible characters, such as those that set the direction of writing, become `_`: they could make a program look
-/// like a document.
-fn disposition(name: &FileName) -> String {
-    let visible: String = name.as_str().chars().map(|c| if is_invisible(c) { '_' } else { c }).collect();
-    let plain: String =
-        visible.chars().map(|c| if matches!(c, ' '..='~') && !matches!(c, '"' | '%') { c } else { '_' }).collect();
-    let encoded = utf8_percent_encode(&visible, ATTRIBUTE);
-    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}")
-}
-
 impl Delivery {
     /// Reads the ticket of a file. Returns `None` if the ticket is not authentic.
     fn verify_file_ticket(&self, text: &str) -> Option<Ticket> {
         Ticket::verify(&self.inner.keyring, TicketFor::File, text)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_in_content_disposition() {
-        for (name, expected) in [
-            ("guide.pdf", "attachment; filename=\"guide.pdf\"; filename*=UTF-8''guide.pdf"),
-            ("My book.pdf", "attachment; filename=\"My book.pdf\"; filename*=UTF-8''My%20book.pdf"),
-            ("a\"b%2f.zip", "attachment; filename=\"a_b_2f.zip\"; filename*=UTF-8''a%22b%252f.zip"),
-            ("Äpfel 😀.pdf", "attachment; filename=\"_pfel _.pdf\"; filename*=UTF-8''%C3%84pfel%20%F0%9F%98%80.pdf"),
-            ("a\u{202e}fdp.exe", "attachment; filename=\"a_fdp.exe\"; filename*=UTF-8''a_fdp.exe"),
-        ] {
-            assert_eq!(disposition(&name.parse().unwrap()), expected);
-        }
     }
 }

@@ -10,7 +10,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use super::form::Form;
 use super::shown::{CONTENT, SOURCE, day, end};
 use super::{Answering, ApiError, PageRequest};
-use crate::delivery::Error;
+use crate::delivery::{Error, Opened};
 use crate::http::limits::{admit, client, forged};
 use crate::http::{Reply, names};
 use crate::key::{Key, KeyId, Refusal};
@@ -97,11 +97,12 @@ async fn opened(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError>
         return Err(ApiError::MALFORMED);
     }
     match fetch(visit, id, request).await {
-        Ok(product) if form.text("do") == "download" => Ok(file(product)),
-        Ok(product) => {
-            let shown = delivery.inner.shelf.shown(&product).await.ok_or_else(|| ApiError::from(Reply::panicked()))?;
+        Ok(opened) if form.text("do") == "download" => Ok(file(opened.product)),
+        Ok(opened) => {
+            let product = &opened.product;
+            let shown = delivery.inner.shelf.shown(product).await.ok_or_else(|| ApiError::from(Reply::panicked()))?;
             #[cfg(feature = "files")]
-            let files = super::file_list::downloads(visit, &delivery.links(id, &product).await?);
+            let files = super::file_list::downloads(visit, &delivery.links(&opened.key, product, opened.at));
             #[cfg(not(feature = "files"))]
             let files = Vec::<Value>::new();
             let values = context! {
@@ -117,10 +118,10 @@ async fn opened(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError>
     }
 }
 
-async fn fetch(visit: &PageRequest<'_>, id: KeyId, request: &str) -> Result<Arc<Product>, Error> {
+async fn fetch(visit: &PageRequest<'_>, id: KeyId, request: &str) -> Result<Opened, Error> {
     let delivery = visit.delivery;
     let key = delivery.inner.ledger.find(id).await?.ok_or(Error::UnknownKey)?;
-    delivery.fetch_once(id, key.product(), RequestId::of(request.as_bytes())).await
+    delivery.open(id, key.product(), Some(RequestId::of(request.as_bytes()))).await
 }
 
 /// Returns the content of the product as a file to download.

@@ -1,5 +1,8 @@
 //! The desk's forms for the files of a product: uploads, and the confirmation that deletes a file.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use ::http::header;
@@ -22,6 +25,8 @@ use crate::product::{FileName, ProductId};
 
 /// How long the head of each part of the form may take. The bytes of a file have deadlines of their own.
 const HEAD: Duration = Duration::from_mins(1);
+/// The number of bytes that may arrive between two files, in bytes. Browsers send some hundred.
+const HEAD_LENGTH: usize = 256 << 10;
 /// The maximum length of the field with the CSRF token, in bytes.
 const TOKEN: u64 = 1 << 10;
 
@@ -37,6 +42,14 @@ pub(super) fn upload<'c>(visit: PageRequest<'c>, seller: SignedIn, pieces: Piece
         let kind = visit.call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let boundary = multer::parse_boundary(kind).map_err(|_| ErrorCode::UnsupportedMediaType)?;
         let limits = Constraints::new().size_limit(SizeLimit::new().for_field("csrf", TOKEN));
+        // What is read between files, which the form's parser keeps in memory.
+        let left = Arc::new(AtomicUsize::new(HEAD_LENGTH));
+        let counted = left.clone();
+        let pieces = pieces.map(move |piece| {
+            let piece = piece?;
+            let before = counted.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(piece.len()));
+            before.map(|_| piece).map_err(|_| Broken)
+        });
         let mut form = Multipart::with_constraints(pieces, boundary, limits);
         // The token comes first, so that nothing is kept of a form that did not come from one of our pages.
         let token = match next(&mut form).await? {
@@ -51,7 +64,10 @@ pub(super) fn upload<'c>(visit: PageRequest<'c>, seller: SignedIn, pieces: Piece
         while let Some(field) = next(&mut form).await? {
             // A form without a chosen file has a part without a name.
             let Some(name) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) else { continue };
-            if let Err(sentence) = put(&visit, &seller, id, &name, field).await? {
+            left.store(usize::MAX, Relaxed);
+            let added = put(&visit, &seller, id, &name, field).await?;
+            left.store(HEAD_LENGTH, Relaxed);
+            if let Err(sentence) = added {
                 return page_of(&visit, &seller, id, &format!("{name}: {sentence}")).await;
             }
             count += 1;

@@ -35,6 +35,8 @@ pub struct Fetched {
     pub key: Key,
     /// Whether the request repeats an earlier one. If so, no use was counted for it.
     pub is_repeat: bool,
+    /// When the use was counted: at the first request.
+    pub counted_at: DateTime<Utc>,
 }
 
 /// A [`Fetch`] and its key.
@@ -90,7 +92,7 @@ impl Operate for FetchProduct {
                 let repeated = RequestRow { repeats: last.repeats + 1, ..last.clone() };
                 planner.write_request(id, repeated);
             }
-            return Ok((Answer::Fetched(Some(Ok(Fetched { key, is_repeat: true }))), basis));
+            return Ok((Answer::Fetched(Some(Ok(Fetched { key, is_repeat: true, counted_at: last.at }))), basis));
         }
         let counts_each = last.is_some();
         let (changed, basis) = planner.change(id, &Change::Use { product, at: self.fetch.at }, &[])?;
@@ -98,7 +100,7 @@ impl Operate for FetchProduct {
             let (key, version) = (row.number, known.map_or(0, |known| known.version));
             planner.write_request(id, RequestRow { key, request, product, at, repeats: 0, version });
         }
-        let fetched = changed.map(|changed| changed.map(|key| Fetched { key, is_repeat: false }));
+        let fetched = changed.map(|changed| changed.map(|key| Fetched { key, is_repeat: false, counted_at: at }));
         Ok((Answer::Fetched(fetched), basis))
     }
 }

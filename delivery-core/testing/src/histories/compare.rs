@@ -9,7 +9,7 @@ use delivery_core::store::{KeyQuery, Ledger};
 
 use super::message::Topic;
 use super::model::{BUYERS, Model};
-use super::service::Service;
+use super::service::{Service, product};
 use crate::Fixture;
 
 impl<F> Service<F>
@@ -31,6 +31,11 @@ where
             assert_eq!(until, (expected.expires, BUYERS[expected.buyer]));
             let history = self.delivery.history(key.id(), None, 1000).await.expect("it is well");
             assert_eq!(history.items.len(), usize::try_from(expected.used - expected.inherited).expect("it is well"));
+        }
+        for (product, expected) in [1, 2].map(product).into_iter().zip(&model.files).filter(|_| self.has_files()) {
+            let found = self.delivery.product(product).await.expect("it is well").expect("it is well");
+            let names: Vec<_> = found.files().iter().map(|file| file.name.as_str()).collect();
+            assert_eq!(names, expected.values().copied().collect::<Vec<_>>());
         }
         let accepted = self.mailer.accepted();
         assert_eq!(accepted.len(), model.accepted.len());

@@ -3,6 +3,7 @@
 //! [`Model`] is a reference state machine for `proptest-state-machine`. Its transitions are [`Step`]s, and after each
 //! of them [`Model::answer`] is what the service must answer.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use proptest::prelude::*;
@@ -22,6 +23,8 @@ pub(super) const NEVER: i64 = 253_402_300_799;
 /// service.
 pub(super) const TERMS: [(i64, i64); 2] = [(2, 3), (365, -1)];
 pub(super) const BUYERS: [&str; 3] = ["ada@example.com", "Bob@example.com", "eve@shop.example"];
+/// The names of files. The first two differ only in the case of letters.
+pub(super) const FILES: [&str; 3] = ["a.pdf", "A.pdf", "b.pdf"];
 /// A key in the model.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -83,6 +86,8 @@ pub struct Model {
     pub(super) mailer: Behaviour,
     pub(super) requests: Vec<Request>,
     pub(super) deals: [Deal; 3],
+    /// The files of the products 1 and 2: each by its name in lower case.
+    pub(super) files: [BTreeMap<String, &'static str>; 2],
     /// The e-mails that the mail server accepted: the key, the topic and the buyer. An e-mail is listed again each time
     /// the mail server accepted it but then hung up.
     pub accepted: Vec<(usize, Topic, usize)>,
@@ -105,6 +110,7 @@ impl Model {
             mailer: Behaviour::Accept,
             requests: Vec::new(),
             deals: <[Deal; 3]>::default(),
+            files: <[BTreeMap<_, _>; 2]>::default(),
             accepted: Vec::new(),
             answer: Answer::None,
         }
@@ -164,7 +170,10 @@ impl ReferenceStateMachine for Model {
         let change = (days, limit).prop_map(|((key, days), limit)| Step::Change { key, days, limit });
         let again = (key(), prop_oneof![2 => Just(None), 1 => buyer().prop_map(Some)])
             .prop_map(|(key, buyer)| Step::SendAgain { key, buyer });
+        let file = || (1..=2_i64, 0..FILES.len());
         prop_oneof![
+            2 => file().prop_map(|(product, name)| Step::PutFile { product, name }),
+            1 => file().prop_map(|(product, name)| Step::DeleteFile { product, name }),
             6 => once,
             2 => change,
             2 => again,
@@ -233,6 +242,14 @@ impl ReferenceStateMachine for Model {
             Step::Change { key, days, limit } => state.change(key, days, limit),
             Step::SendAgain { key, buyer } => state.send_again(key, buyer),
             Step::Rotate { key } => state.rotate(key),
+            Step::PutFile { product, name } => {
+                let (files, name) = (&mut state.files[usize::from(product == 2)], FILES[name]);
+                Answer::File(files.insert(name.to_lowercase(), name).is_some())
+            }
+            Step::DeleteFile { product, name } => {
+                let files = &mut state.files[usize::from(product == 2)];
+                Answer::File(files.remove(&FILES[name].to_lowercase()).is_some())
+            }
             Step::Chores => state.chores(),
             Step::Clock { milliseconds } => {
                 state.now += milliseconds;

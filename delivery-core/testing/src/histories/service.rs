@@ -7,21 +7,21 @@ use chrono::DateTime;
 use delivery_core::clock::Clock;
 use delivery_core::delivery::{Builder, Stores};
 use delivery_core::http::{Call, Endpoint};
-use delivery_core::key::{KeyId, Keyring, Prefix};
-use delivery_core::ledger::{FailedMessage, MessageKind};
+use delivery_core::key::{Actor, KeyId, Keyring, Prefix};
+use delivery_core::ledger::{Edit, FailedMessage, MessageKind};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::{Templates, Worked};
 use delivery_core::order::OrderId;
 use delivery_core::platform::{Buyer, ChargeRef, Event, Line, Links, Notification, Refund, Sale};
-use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{KeyQuery, Ledger};
+use delivery_core::product::{File, MediaType, NewProduct, ObjectName, ProductId};
+use delivery_core::store::{CatalogEditor, Files, KeyQuery, Ledger};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
 use delivery_core::{Delivery, Entropy};
 use http::{HeaderName, HeaderValue, Method, header};
 use serde_json::{Value, json};
 
 use super::Keeps;
-use super::model::{BEGINNING, BUYERS, Model};
+use super::model::{BEGINNING, BUYERS, FILES, Model};
 use super::step::{Answer, Limit, Step, Told};
 use crate::{Fixture, ManualClock, RecordingMailer, SeededEntropy};
 
@@ -54,6 +54,10 @@ pub(super) struct Service<F: Fixture> {
     clock: Arc<ManualClock>,
     pub(super) mailer: Arc<RecordingMailer>,
     entropy: Arc<Punctual>,
+    /// The editor of products; `None` if the store keeps none.
+    editor: Option<Arc<dyn CatalogEditor>>,
+    /// The number of files that were added.
+    added: u64,
     /// The texts of the keys, in the order in which they were issued.
     pub(super) texts: Vec<String>,
 }
@@ -66,13 +70,13 @@ where
         let (clock, mailer) = (Arc::new(ManualClock::default()), Arc::new(RecordingMailer::default()));
         clock.set(DateTime::from_timestamp_millis(BEGINNING).expect("it is well"));
         let entropy = Arc::new(Punctual(SeededEntropy::new(1)));
-        let (delivery, store) = start((&fixture, &keeps), &clock, &mailer, &entropy).await;
+        let (delivery, store, editor) = start((&fixture, &keeps), &clock, &mailer, &entropy).await;
         let own = OwnTerms { validity: Validity::from_days(2).ok(), limit: UseLimit::from_count(3).ok() };
         for (name, terms) in [("Product 1", own), ("Product 2", OwnTerms::default())] {
             let product = NewProduct::new(name).expect("it is well").content("# x").expect("it is well").terms(terms);
             delivery.add_product(product).await.expect("it is well");
         }
-        Self { fixture, keeps, delivery, store, clock, mailer, entropy, texts: Vec::new() }
+        Self { fixture, keeps, delivery, store, clock, mailer, entropy, editor, added: 0, texts: Vec::new() }
     }
 
     pub(super) async fn close(self) {
@@ -116,6 +120,12 @@ where
                 let call = call.query(format!("key={}&product_id={product}", self.texts[key]));
                 let reply = Endpoint::Product.call(&self.delivery, call).await;
                 answer(reply.status().as_u16(), serde_json::from_slice(&reply.body()).unwrap_or_default())
+            }
+            Step::PutFile { product, name } => {
+                self.put_file(product, FILES[name]).await.unwrap_or(model.answer.clone())
+            }
+            Step::DeleteFile { product, name } => {
+                self.delete_file(product, FILES[name]).await.unwrap_or(model.answer.clone())
             }
             Step::Restore { key } => self.desk(Endpoint::RestoreKey, json!({ "id": self.id(key) })).await,
             Step::Change { key, days, limit } => {
@@ -202,6 +212,38 @@ where
         }
     }
 
+    fn files(&self) -> Option<&dyn Files> {
+        self.editor.as_deref()?.files()
+    }
+
+    /// Returns whether the store keeps the rows of files.
+    pub(super) fn has_files(&self) -> bool {
+        self.files().is_some()
+    }
+
+    fn edit(&self) -> Edit {
+        Edit::new(Actor::admin(), self.clock.now())
+    }
+
+    async fn put_file(&mut self, id: i64, name: &str) -> Option<Answer> {
+        self.added += 1;
+        let file = File {
+            object: ObjectName::from_bytes(u128::from(self.added).to_be_bytes()),
+            name: name.parse().expect("a name"),
+            size: self.added,
+            sha256: [0; 32],
+            media_type: MediaType::default(),
+            added_at: self.clock.now(),
+        };
+        let is_replaced = self.files()?.put_file(product(id), file, self.edit()).await.expect("it is well");
+        Some(Answer::File(is_replaced.expect("a product")))
+    }
+
+    async fn delete_file(&self, id: i64, name: &str) -> Option<Answer> {
+        let name = name.parse().expect("a name");
+        Some(Answer::File(self.files()?.delete_file(product(id), &name, self.edit()).await.expect("it is well")))
+    }
+
     /// Returns whether the store keeps what the seller's desk and the platforms need.
     pub(super) fn has_office(&self) -> bool {
         self.store.office().is_some()
@@ -258,9 +300,14 @@ where
         } else {
             self.store.close().await;
         }
-        (self.delivery, self.store) =
+        (self.delivery, self.store, self.editor) =
             start((&self.fixture, &self.keeps), &self.clock, &self.mailer, &self.entropy).await;
     }
+}
+
+/// Returns the product of this number.
+pub(super) fn product(id: i64) -> ProductId {
+    ProductId::new(id).expect("1 or more")
 }
 
 /// Returns an API call by the seller.
@@ -287,12 +334,14 @@ async fn start<F>(
     clock: &Arc<ManualClock>,
     mailer: &Arc<RecordingMailer>,
     entropy: &Arc<Punctual>,
-) -> (Delivery, Arc<dyn Ledger>)
+) -> (Delivery, Arc<dyn Ledger>, Option<Arc<dyn CatalogEditor>>)
 where
     F: Fixture<Store: Ledger + Sized>,
 {
     let store = fixture.open().await;
-    (build(keeps(store.clone()), clock, mailer, entropy), store)
+    let stores = keeps(store.clone());
+    let editor = stores.editor.clone();
+    (build(stores, clock, mailer, entropy), store, editor)
 }
 
 fn keyring() -> Keyring {

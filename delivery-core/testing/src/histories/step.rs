@@ -106,6 +106,20 @@ pub enum Step {
         /// Which key.
         key: usize,
     },
+    /// The seller adds a file to a product, or replaces the one of the same name. Stores without files skip this step.
+    PutFile {
+        /// Product 1 or 2.
+        product: i64,
+        /// One of three names, of which two differ only in the case of letters.
+        name: usize,
+    },
+    /// The seller deletes a file of a product. Stores without files skip this step.
+    DeleteFile {
+        /// As in [`Step::PutFile`].
+        product: i64,
+        /// As in [`Step::PutFile`].
+        name: usize,
+    },
     /// The periodic work of a running service: it notifies buyers of keys that expire, marks expired keys, and prunes
     /// old requests.
     Chores,
@@ -161,6 +175,8 @@ pub enum Answer {
     Http(u16, Value),
     /// Status 200 with this key.
     Key(usize),
+    /// Whether there was a file of this name.
+    File(bool),
     /// How many e-mails were sent, deferred and given up.
     Worked(usize, usize, usize),
     /// The keys whose e-mails had failed, one for each e-mail.

@@ -103,6 +103,10 @@ async fn put(
     let product = product_id(call)?;
     let name = query::parameter(call, "name")?.ok_or_else(|| Fault::missing("name"))?;
     let name = name.parse::<FileName>().map_err(|expected| Fault::malformed("name", expected))?;
+    if call.headers.contains_key(header::CONTENT_RANGE) {
+        // RFC 9110, section 14.5: otherwise the part would replace the whole file.
+        return Err(Fault::invalid("Send the whole file: Content-Range is not understood.").into());
+    }
     let length = call.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     if length.is_some_and(|length: u64| length > delivery.max_file_size()) {
         return Err(ErrorCode::PayloadTooLarge.into());

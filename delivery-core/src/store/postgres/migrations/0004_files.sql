@@ -11,5 +11,6 @@ CREATE TABLE delivery_file (
     ended_at BIGINT -- when it was replaced or deleted; NULL: current
 );
 CREATE UNIQUE INDEX delivery_file_by_name ON delivery_file (product, folded) WHERE ended_at IS NULL;
-CREATE TRIGGER delivery_file_change AFTER INSERT OR UPDATE OR DELETE ON delivery_file
+-- A row is deleted only after it has ended, so no product changes then.
+CREATE TRIGGER delivery_file_change AFTER INSERT OR UPDATE ON delivery_file
     FOR EACH STATEMENT EXECUTE FUNCTION delivery_count_change();
