@@ -77,7 +77,7 @@ fn check(row: &Row, framework: Framework) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let (answer, expected) = runtime.block_on(row.play(framework));
     if !keeps_snapshot(row) {
-        assert_eq!(answer, expected, "{}", row.name);
+        assert_eq!(answer, expected, "{}: left is the answer, right what the row expects", row.name);
         return;
     }
     let mut settings = insta::Settings::clone_current();

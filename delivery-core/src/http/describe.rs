@@ -37,6 +37,9 @@ pub(super) enum Kind {
     Number,
     /// The id of a key.
     KeyId,
+    /// The name of a file.
+    #[cfg(feature = "files")]
+    FileName,
     /// The id of a row in a list of the API, which is the number of the row in the store.
     RowId,
     /// 1 to 36,500 days. -1 means that the key never expires.
@@ -153,7 +156,7 @@ pub(super) const EXPIRES_AT: Field = Field::new(
 );
 pub(super) const EXPIRES_DAYS: Field = Field::new("expires_days", Kind::Days, "");
 #[cfg(feature = "files")]
-pub(super) const FILE_NAME: Field = Field::new("name", Kind::Line(200), "The name of the file.").required();
+pub(super) const FILE_NAME: Field = Field::new("name", Kind::FileName, "The name of the file.").required();
 pub(super) const KEY_ID: Field = Field::new("id", Kind::KeyId, "").required();
 pub(super) const LANGUAGE: Field =
     Field::new("language", Kind::Language, "Of e-mails about it, such as en or pt-BR. Left out: the shop's.");

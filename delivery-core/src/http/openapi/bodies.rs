@@ -15,6 +15,8 @@ use crate::terms::{MAX_DAYS, MAX_USES};
 
 /// The pattern of text without control characters.
 pub(super) const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
+/// The pattern of the name of a file: without control characters, `/` and `\`, and neither `.` nor `..`.
+pub(super) const FILE_NAME: &str = r"^(\.{0,2}[^\u0000-\u001f\u007f-\u009f/\\.][^\u0000-\u001f\u007f-\u009f/\\]*|\.{3}[^\u0000-\u001f\u007f-\u009f/\\]*)$";
 /// The pattern of the id of a key.
 pub(super) const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
 /// The pattern of text without control characters, except line breaks and tabs.
@@ -65,6 +67,7 @@ fn of_kind(field: &Field) -> ObjectBuilder {
     match field.kind {
         Kind::Secret => text(None),
         Kind::Line(most) => text(Some(most)).pattern(Some(LINE)),
+        Kind::FileName => text(Some(200)).pattern(Some(FILE_NAME)),
         Kind::Prose(most) => text(most).pattern(Some(PROSE)),
         Kind::Email => of(Type::String).max_length(Some(254)).format(known(KnownFormat::Email)),
         Kind::Number => integer(1, i64::MAX),

@@ -7,7 +7,7 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{ContentBuilder, HttpMethod, Ref, Required};
 
-use super::bodies::{LINE, UUID};
+use super::bodies::{FILE_NAME, LINE, UUID};
 
 use crate::delivery::PLATFORMS;
 use crate::http::Endpoint;
@@ -156,16 +156,16 @@ fn described(parameter: Parameter) -> path::Parameter {
         Parameter::RequiredProduct => {
             query("product_id", Required::True, "Which product.", number().maximum(Some(i64::MAX)))
         }
-        Parameter::Name => query("name", Required::True, "The name of the file.", text().max_length(Some(200))),
+        Parameter::Name => query("name", Required::True, "The name of the file.", text().pattern(Some(FILE_NAME)).max_length(Some(200))),
         Parameter::Ticket => in_path("ticket", "What the address in the answer says.", text()),
         Parameter::FileName => in_path("name", "The name under which a client saves the file.", text()),
     }
 }
 
-/// A body of any bytes.
+/// A body of any bytes, or of none.
 #[cfg(feature = "files")]
 fn file() -> RequestBody {
-    RequestBodyBuilder::new().required(Some(Required::True)).content("*/*", ContentBuilder::new().build()).build()
+    RequestBodyBuilder::new().required(Some(Required::False)).content("*/*", ContentBuilder::new().build()).build()
 }
 
 fn uuid() -> ObjectBuilder {
