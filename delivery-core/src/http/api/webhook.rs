@@ -25,9 +25,11 @@ pub struct PlatformPath(&'static str);
 
 impl PlatformPath {
     /// The paths of the platforms that this crate supports.
+    // The length is a number, because the compiler reports a cycle for `PLATFORMS.len()` if it optimizes.
     #[expect(clippy::indexing_slicing, reason = "it is made when this is compiled")]
-    pub const BUILT_IN: [Self; PLATFORMS.len()] = {
-        let mut paths = [Self(""); PLATFORMS.len()];
+    pub const BUILT_IN: [Self; 8] = {
+        let mut paths = [Self(""); 8];
+        assert!(paths.len() == PLATFORMS.len(), "each platform has a path");
         let mut at = 0;
         while at < paths.len() {
             paths[at] = Self(PLATFORMS[at].path);
