@@ -98,12 +98,16 @@ fn say(text: &str) {
 /// Makes a socket at an address, and says which address it got.
 pub type Bind<L> = fn(SocketAddr) -> io::Result<(L, SocketAddr)>;
 
+/// How many threads do what blocks, such as opening files. Each keeps memory of its own until it was idle for ten seconds.
+const BLOCKING_THREADS: usize = 64;
+
 /// Runs a server to its end; a refusal is told on standard error.
 pub fn run<L, S: Future<Output = Result<(), Refusal>>>(bind: Bind<L>, server: impl FnOnce(Opened<L>) -> S) -> ExitCode {
     let mut is_json = false;
     let ran = Given::read().and_then(|given| {
         is_json = watch::is_json(&given);
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.enable_all().max_blocking_threads(BLOCKING_THREADS).build()?;
         let command = given.command.clone();
         let mut lines = None;
         let ran = runtime.block_on(async {

@@ -7,32 +7,53 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 
-/// The number of bytes that are read at a time. A client that stops reading keeps about twice as many in memory.
+/// The number of bytes that are read at a time. An HTTP server asks for more when it has sent a part of what it has, so a
+/// client that stops reading keeps up to this number more in memory than the server's own limit.
 const CHUNK: u64 = 32 << 10;
 
 struct Reader {
     file: File,
     left: Range<u64>,
-    is_positioned: bool,
 }
 
 /// Reads a range of a file. A file that ends before the range is an error.
 pub(super) fn read(file: File, range: Range<u64>) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
-    stream::try_unfold(Reader { file, left: range, is_positioned: false }, |reader| async {
+    stream::try_unfold(Reader { file, left: range }, |mut reader| async {
         if reader.left.is_empty() {
             return Ok(None);
+        }
+        if let Some(bytes) = reader.cached() {
+            return Ok(Some((bytes, reader)));
         }
         tokio::task::spawn_blocking(|| reader.chunk()).await.map_err(io::Error::other)?.map(Some)
     })
 }
 
 impl Reader {
+    fn wanted(&self) -> u64 {
+        (self.left.end - self.left.start).min(CHUNK)
+    }
+
+    /// Reads bytes that the system has in memory. Returns `None` if it would have to wait for the disk. This saves the
+    /// change to another thread, which costs more than the reading.
+    #[cfg(target_os = "linux")]
+    fn cached(&mut self) -> Option<Bytes> {
+        let mut bytes = vec![0; usize::try_from(self.wanted()).ok()?];
+        let into = &mut [io::IoSliceMut::new(&mut bytes)];
+        let read = rustix::io::preadv2(&self.file, into, self.left.start, rustix::io::ReadWriteFlags::NOWAIT).ok()?;
+        bytes.truncate(read);
+        self.left.start += read as u64;
+        (read > 0).then(|| bytes.into())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn cached(&mut self) -> Option<Bytes> {
+        None
+    }
+
     fn chunk(mut self) -> io::Result<(Bytes, Self)> {
-        if !self.is_positioned {
-            self.file.seek(SeekFrom::Start(self.left.start))?;
-            self.is_positioned = true;
-        }
-        let wanted = (self.left.end - self.left.start).min(CHUNK);
+        self.file.seek(SeekFrom::Start(self.left.start))?;
+        let wanted = self.wanted();
         let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or_default());
         let read = self.file.by_ref().take(wanted).read_to_end(&mut bytes)?;
         if read as u64 != wanted {

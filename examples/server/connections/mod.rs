@@ -1,6 +1,7 @@
 //! Connections and requests, as they come and as the server ends: what a client can hold, and for how long.
 
 pub(crate) mod alarm;
+mod chunks;
 pub mod health;
 mod heard;
 mod idle;

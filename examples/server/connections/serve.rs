@@ -29,6 +29,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::alarm::Timer;
+use super::chunks::Chunks;
 use super::heard::Heard;
 use super::idle::Answered;
 use super::pace::Paced;
@@ -167,7 +168,7 @@ impl<A: Application> Server<A> {
                     if unread || stop.has_begun() || answering.is_last() {
                         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                     }
-                    Ok::<_, Infallible>(response.map(|body| Answered::new(body, answering)))
+                    Ok::<_, Infallible>(response.map(|body| Answered::new(Chunks::new(body), answering)))
                 }
             });
             let mut http = http1::Builder::new();
