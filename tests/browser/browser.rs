@@ -121,6 +121,12 @@ impl Browser {
         assert!(self.comes(is_loaded).await, "{says} leads nowhere:\n{}", self.text().await);
     }
 
+    /// Clicks on the button that says so, and waits for nothing.
+    pub async fn press_button(&self, says: &str) {
+        let path = format!("//button[normalize-space()=\"{says}\"]");
+        self.client.find(Locator::XPath(&path)).await.unwrap().click().await.unwrap();
+    }
+
     /// Types into the field with this label, in place of what was in it.
     pub async fn fill(&self, label: &str, text: &str) {
         let path = format!("//*[@id=//label[normalize-space()=\"{label}\"]/@for]");
@@ -128,6 +134,26 @@ impl Browser {
         let Ok(field) = found else { panic!("no field is labelled {label}:\n{}", self.text().await) };
         field.clear().await.unwrap();
         field.send_keys(text).await.unwrap();
+    }
+
+    /// Chooses files in the field with this label.
+    pub async fn choose(&self, label: &str, files: &[PathBuf]) {
+        let path = format!("//*[@id=//label[normalize-space()=\"{label}\"]/@for]");
+        let paths: Vec<_> = files.iter().map(|file| file.to_str().unwrap()).collect();
+        self.client.find(Locator::XPath(&path)).await.unwrap().send_keys(&paths.join("\n")).await.unwrap();
+    }
+
+    /// Clicks on the link that says so, and returns the contents of the file that the browser saves in `folder`.
+    pub async fn download(&self, says: &str, folder: &Path) -> String {
+        let allowed = json!({ "behavior": "allow", "downloadPath": folder });
+        self.tell("Browser.setDownloadBehavior", allowed).await;
+        let path = format!("//a[normalize-space()=\"{says}\"]");
+        self.client.find(Locator::XPath(&path)).await.unwrap().click().await.unwrap();
+        let saved = folder.join(says);
+        assert!(self.comes(async || saved.exists()).await, "{says} is not saved:\n{}", self.text().await);
+        let content = std::fs::read_to_string(&saved).unwrap();
+        std::fs::remove_file(saved).unwrap();
+        content
     }
 
     /// What a person reads. The page may be about to give way to the next one.

@@ -32,6 +32,8 @@ pub async fn sells(seller: &Browser, shop: &Shop) {
     seller.click("Save").await;
     seller.reads("Saved.").await;
 
+    adds_files(seller, shop).await;
+
     // A sale of something that the seller has not linked yet waits, and is applied once it is.
     shop.is_paid("1", "plink_guide", BUYER);
     seller.click("Overview").await;
@@ -60,6 +62,29 @@ pub async fn sells(seller: &Browser, shop: &Shop) {
     shop.mail(2);
 }
 
+/// Adds two files to the product that was saved, replaces one of them, and deletes the other.
+async fn adds_files(seller: &Browser, shop: &Shop) {
+    const FIRST: &str = "#files ~ table tbody th";
+    seller.choose("Add files", &[shop.file("Draft.txt", "a draft"), shop.file("Maps.pdf", "old maps")]).await;
+    seller.click("Upload").await;
+    seller.reads("Maps.pdf").await;
+    seller.shows(FIRST, "Draft.txt").await;
+    seller.choose("Add files", &[shop.file("maps.PDF", "new maps")]).await;
+    seller.click("Upload").await;
+    seller.reads("maps.PDF").await;
+    seller.click("Delete").await;
+    seller.reads("Draft.txt").await;
+    seller.click("Delete it").await;
+    seller.shows(FIRST, "maps.PDF").await;
+    // A name that no file may have is refused, and the page says so.
+    let refused = shop.file(&"n".repeat(201), "a long name");
+    seller.choose("Add files", &[refused]).await;
+    seller.press_button("Upload").await;
+    seller.reads("must be 1 to 200 characters").await;
+    seller.go("/desk/products").await;
+    seller.click("Field guide").await;
+}
+
 /// From the e-mail's button to the last use, and a key that was lost.
 pub async fn buys(buyer: &Browser, shop: &Shop, scripts: bool) {
     let (_, button) = shop.mail(2);
@@ -78,6 +103,9 @@ pub async fn buys(buyer: &Browser, shop: &Shop, scripts: bool) {
     buyer.click("Open").await;
     buyer.shows("article h2", "Maps").await;
     buyer.reads("<script>").await;
+    for _ in 0..2 {
+        assert_eq!(buyer.download("maps.PDF", shop.downloads()).await, "new maps");
+    }
     // A form that is sent again.
     buyer.reload().await;
     buyer.shows("article h2", "Maps").await;

@@ -1,5 +1,7 @@
 //! A server, and what a seller has in it.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
@@ -8,9 +10,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use mail_parser::MessageParser;
 use serde_json::{Value, json};
 use sha2::Sha256;
+use tempfile::TempDir;
 
 use crate::browser::Browser;
-use support::process::{JSON, PLENTY, Server, Site};
+use support::process::{JSON, PLENTY, Server, Site, TOKEN};
 use support::wait_for;
 
 const STRIPE: &str = "whsec_of-this-shop";
@@ -30,6 +33,9 @@ const CONTENT: &str = "### Three\n\n| a | b | c | d |\n|---|---|---|---|\n| x | 
 pub struct Shop {
     folder: Site,
     server: Server,
+    /// The files of the seller's own computer, and what the buyer saves.
+    files: TempDir,
+    downloads: TempDir,
 }
 
 /// A page, and how one comes there.
@@ -67,11 +73,23 @@ impl Shop {
             ("LIMIT_EVENTS", "100000"),
         ];
         let server = folder.start_with(&[&more[..], &PLENTY].concat());
-        Self { folder, server }
+        Self { folder, server, files: TempDir::new().unwrap(), downloads: TempDir::new().unwrap() }
     }
 
     pub fn site(&self) -> String {
         format!("http://{}", self.server.address)
+    }
+
+    /// Writes a file that the seller has.
+    pub fn file(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.files.path().join(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Where the buyer's browser saves files.
+    pub fn downloads(&self) -> &Path {
+        self.downloads.path()
     }
 
     /// What Stripe reports when somebody has paid by a payment link.
@@ -130,6 +148,14 @@ impl Shop {
         };
         product(LONG, &["plink_long"]);
         product(ARABIC, &["plink_arabic"]);
+        for name in [&format!("{}.pdf", "name-without-a-break".repeat(9)), ARABIC] {
+            let name = url::form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>();
+            for product in [1, 2] {
+                let path = format!("/api/admin/product/file?product_id={product}&name={name}");
+                let seller = format!("Authorization: Bearer {TOKEN}\r\n");
+                assert_eq!(self.server.call("PUT", &path, &seller, "bytes").0, 200);
+            }
+        }
         let post = json!({ "title": LONG, "category": "releases", "content": "# Hello" });
         self.by_seller("post", &post);
         for number in 0..60 {
@@ -150,6 +176,8 @@ impl Shop {
             let change = found.replace("/desk/key?", "/desk/key/change?");
             paths.extend(["revoke", "resend", "terms", "rotate"].map(|what| format!("{change}&do={what}")));
             paths.push(found);
+            browser.go("/desk/product?id=1").await;
+            paths.extend(self.first(browser, "/desk/product/file/delete?").await);
             let issued = json!({ "product_id": 1, "customer_email": "ada@example.com", "max_uses": -1 });
             let issued = self.by_seller("issue-key", &issued);
             key = issued["api_key"].as_str().map(str::to_owned);

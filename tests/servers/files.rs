@@ -16,7 +16,7 @@ use support::wait_for;
 
 const MIB: usize = 1 << 20;
 
-fn bytes(length: usize) -> Vec<u8> {
+pub fn bytes(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     StdRng::seed_from_u64(length as u64).fill(&mut bytes[..]);
     bytes
@@ -33,7 +33,7 @@ fn begin(server: &Server, name: &str, length: usize) -> TcpStream {
     stream
 }
 
-fn upload(server: &Server, name: &str, content: &[u8]) -> Value {
+pub fn upload(server: &Server, name: &str, content: &[u8]) -> Value {
     let mut stream = begin(server, name, content.len());
     stream.write_all(content).unwrap();
     let (head, body) = support::process::read_answer(&mut stream);
@@ -41,14 +41,14 @@ fn upload(server: &Server, name: &str, content: &[u8]) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
-fn names(server: &Server) -> Vec<String> {
+pub fn names(server: &Server) -> Vec<String> {
     let (status, listed) = server.admin("GET", "product/files?product_id=1", &Value::Null);
     assert_eq!(status, 200);
     listed["files"].as_array().unwrap().iter().map(|file| file["name"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Opens the product, which counts a use, and returns the path of its first file.
-fn open(server: &Server, key: &str) -> String {
+pub fn open(server: &Server, key: &str) -> String {
     let (status, product) = server.call("GET", &format!("/api/product?key={key}&product_id=1"), "", "");
     assert_eq!(status, 200, "{product}");
     let url = product["product"]["files"][0]["url"].as_str().unwrap().to_owned();
@@ -56,7 +56,7 @@ fn open(server: &Server, key: &str) -> String {
 }
 
 /// Reads the part of a file from `at` on, of which `most` bytes are taken before the connection is closed.
-fn part(server: &Server, path: &str, at: usize, end: usize, most: usize) -> Vec<u8> {
+pub fn part(server: &Server, path: &str, at: usize, end: usize, most: usize) -> Vec<u8> {
     let mut stream = server.connect();
     let last = end - 1;
     let head = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nRange: bytes={at}-{last}\r\n\r\n");

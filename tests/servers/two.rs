@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::crash::clients::Done;
+use crate::files;
 use support::postgres::{administer, column, postgres};
 use support::process::{PLENTY, SECRET, Server, Site, configured, key_of};
 use support::redis::redis;
@@ -15,9 +16,14 @@ use support::wait_for;
 
 /// A database of its own, and a server of each kind over it.
 fn two() -> (String, [Site; 2], [Server; 2]) {
+    two_with(&[])
+}
+
+fn two_with(more: &[(&str, &str)]) -> (String, [Site; 2], [Server; 2]) {
     let url = postgres().database();
     let sites = [Site::new("axum_server"), Site::new("rocket_server")];
-    let settings = [&PLENTY[..], &[("GUMROAD_TOKEN", SECRET), ("DATABASE_URL", &url), ("MAIL_LEASE", "6")]].concat();
+    let own = [("GUMROAD_TOKEN", SECRET), ("DATABASE_URL", &url), ("MAIL_LEASE", "6")];
+    let settings = [&PLENTY[..], &own, more].concat();
     let servers = [sites[0].shop(&settings), sites[1].start_with(&settings)];
     (url, sites, servers)
 }
@@ -71,6 +77,33 @@ fn a_key_serves_exactly_its_uses_across_both() {
         assert_eq!(server.validate(&key).1["used_count"], 30);
     }
     let _logs = servers.map(Server::terminate);
+}
+
+#[test]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+fn both_serve_the_files_that_one_took_and_neither_those_of_a_revoked_key() {
+    // A second, and time for a busy machine.
+    const A_SECOND: Duration = Duration::from_secs(10);
+    let folder = tempfile::tempdir().unwrap();
+    let (_, _sites, servers) = two_with(&[("FILES_URL", &format!("file://{}", folder.path().display()))]);
+    let old = files::bytes(300_000);
+    for (one, other) in [(0, 1), (1, 0)] {
+        let (one, other) = (&servers[one], &servers[other]);
+        files::upload(one, "guide.pdf", &old);
+        let key = issue(one, 100);
+        wait_for(A_SECOND, || files::names(other) == ["guide.pdf"]);
+        wait_for(A_SECOND, || files::part(other, &files::open(other, &key), 0, 99, 99) == old[..99]);
+        let path = files::open(other, &key);
+        for server in &servers {
+            assert!(files::part(server, &path, 0, old.len(), usize::MAX >> 1) == old);
+        }
+        files::upload(other, "guide.pdf", b"new");
+        assert!(files::part(one, &path, 1000, 2000, usize::MAX >> 1) == old[1000..2000], "the replaced file");
+        wait_for(A_SECOND, || files::part(one, &files::open(one, &key), 0, 3, 99) == b"new");
+        let (_, keys) = one.admin("GET", "keys?limit=1", &Value::Null);
+        assert_eq!(one.admin("POST", "key/revoke", &json!({ "id": keys["keys"][0]["id"] })).0, 200);
+        wait_for(A_SECOND, || servers.iter().all(|server| server.call("GET", &path, "", "").0 == 403));
+    }
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn database(settings: &Settings, found: Inspection, has_no_secrets: bool) -> Res
 
 /// Whether every file of a product is there.
 async fn files(settings: &Settings, objects: Vec<ObjectName>) -> Result<String, Refusal> {
-    let place = settings.objects.folder().map_or("at FILES_URL".to_owned(), |folder| folder.display().to_string());
+    let place = settings.objects.folder().map_or("FILES_URL".to_owned(), |folder| folder.display().to_string());
     if settings.objects.folder().is_some_and(|folder| !folder.exists()) {
         return match objects.len() {
             0 => Ok(format!("{place} is not there yet: the first start makes it")),
@@ -124,10 +124,10 @@ async fn files(settings: &Settings, objects: Vec<ObjectName>) -> Result<String, 
     let is_missing = |object: &&ObjectName| !stored.contains(path(**object).as_ref());
     let missing: Vec<String> = objects.iter().filter(is_missing).map(ToString::to_string).collect();
     if missing.is_empty() {
-        return Ok(format!("{} in {place}, all there", objects.len()));
+        return Ok(format!("{} files in {place}, all there", objects.len()));
     }
     let some = missing.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
-    Err(format!("{} of {} are missing in {place}, such as {some}", missing.len(), objects.len()).into())
+    Err(format!("{} of {} files are missing in {place}, such as {some}", missing.len(), objects.len()).into())
 }
 
 async fn limits(settings: &Settings) -> Result<String, Refusal> {

@@ -83,6 +83,7 @@ faults! {
     ForgetsCurrentFiles: "only_former_rows_are_forgotten";
     SkipsAFile: "rows_are_listed_page_by_page";
     FindsFilesOfAnyProduct: "a_product_has_its_files_by_name";
+    ForgetsWhoAddsAFile: "every_change_of_a_file_is_in_the_audit_log_with_who_made_it";
     KeepsFilesOfUnknownProducts: "files_of_unknown_products_are_refused";
     // Requests that come again.
     CountsEveryRequest: "a_request_counts_once_and_is_answered_ten_times_more";

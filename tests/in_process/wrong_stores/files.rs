@@ -1,13 +1,14 @@
 //! Rows of files that are kept wrongly.
 
 use async_trait::async_trait;
+use delivery_core::key::Actor;
 use delivery_core::ledger::Edit;
 use delivery_core::product::{File, FileName, ObjectName, ProductId};
 use delivery_core::store::{Catalog, CatalogEditor, FileRow, Files, StoreError};
 
 use super::fault::Fault::{
-    DropsDeletedFiles, DropsReplacedFiles, FindsFilesOfAnyProduct, ForgetsCurrentFiles, KeepsFilesOfUnknownProducts,
-    SkipsAFile,
+    DropsDeletedFiles, DropsReplacedFiles, FindsFilesOfAnyProduct, ForgetsCurrentFiles, ForgetsWhoAddsAFile,
+    KeepsFilesOfUnknownProducts, SkipsAFile,
 };
 use super::store::Wrong;
 
@@ -26,6 +27,7 @@ impl Wrong {
 #[async_trait]
 impl Files for Wrong {
     async fn put_file(&self, product: ProductId, file: File, edit: Edit) -> Result<Option<bool>, StoreError> {
+        let edit = if self.is(ForgetsWhoAddsAFile) { Edit::new(Actor::admin(), edit.at) } else { edit };
         let put = self.files_of_inner().put_file(product, file, edit).await?;
         if self.is(DropsReplacedFiles) {
             self.drop_former().await?;

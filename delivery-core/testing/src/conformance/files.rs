@@ -38,7 +38,7 @@ fn at(seconds: i64) -> DateTime<Utc> {
 }
 
 /// Returns a file whose object and contents depend on `number`.
-fn file(name: &str, number: u8) -> File {
+pub(super) fn file(name: &str, number: u8) -> File {
     File {
         object: ObjectName::from_bytes([number; 16]),
         name: name.parse().expect("a name"),

@@ -14,6 +14,7 @@ use super::expiry::{
     searches_find_the_same_before_and_after_expired_keys_are_marked,
     those_that_expire_first_are_told_first_and_the_erased_are_not,
 };
+use super::files::file;
 use super::fixtures::{Whole, e_mail, key, now, order, product, records, revoke, use_at};
 use super::{Case, cases};
 use delivery_core::email::Email;
@@ -28,6 +29,7 @@ cases![
     RECORDS: dyn Whole, each_records_case,
     messages_are_listed_newest_first_by_state_and_key,
     every_change_is_in_the_audit_log_with_who_made_it,
+    every_change_of_a_file_is_in_the_audit_log_with_who_made_it,
     a_key_is_sent_again_to_an_address_that_is_corrected,
     the_backlog_is_what_waits_and_what_failed,
     figures_count_keys_and_what_happened_on_each_day,
@@ -195,6 +197,30 @@ async fn every_change_is_in_the_audit_log_with_who_made_it(store: Port) {
     assert_eq!(actions, ["rotated", "email_changed", "terms_changed", "restored", "revoked", "issued"]);
     let of_sold = AuditQuery { key: Some(sold), before: None, limit: 9 };
     assert_eq!(records(&store).audit(&of_sold).await.expect("read").items, [], "an order tells of itself");
+}
+
+async fn every_change_of_a_file_is_in_the_audit_log_with_who_made_it(store: Port) {
+    let Some(files) = store.files() else { return };
+    let made = |minutes| Edit::new(alice(), at(minutes));
+    let product = store.add_product(NewProduct::new("Guide").expect("a name"), made(0)).await.expect("added").id();
+    for (minutes, name) in [(1, "guide.pdf"), (2, "Guide.PDF")] {
+        let number = u8::try_from(minutes).expect("small");
+        assert!(files.put_file(product, file(name, number), made(minutes)).await.expect("added").is_some());
+    }
+    let name = "guide.pdf".parse().expect("a name");
+    for minutes in [3, 4] {
+        assert_eq!(files.delete_file(product, &name, made(minutes)).await.expect("answered"), minutes == 3);
+    }
+    let audit = records(&store).audit(&AuditQuery { limit: 99, ..AuditQuery::default() }).await.expect("read").items;
+    assert!(audit.iter().all(|entry| (&entry.actor, entry.product) == (&alice(), Some(product))));
+    let told: Vec<_> = audit.iter().map(|entry| (entry.at, entry.action, entry.detail.as_deref())).collect();
+    let expected = [
+        (at(3), Action::FileDeleted, Some("guide.pdf")),
+        (at(2), Action::FileReplaced, Some("Guide.PDF")),
+        (at(1), Action::FileAdded, Some("guide.pdf")),
+        (at(0), Action::ProductAdded, None),
+    ];
+    assert_eq!(told, expected);
 }
 
 async fn a_key_is_sent_again_to_an_address_that_is_corrected(store: Port) {
