@@ -1,5 +1,5 @@
 //! Side by side, under load from a process of its own: this service, the bare frameworks, and a server as one writes it by
-//! hand. `cargo build --release --examples && cargo bench -p delivery-benches --bench load` takes
+//! hand. `cargo build --release --example axum_server --example rocket_server && cargo bench -p delivery-benches --bench load` takes
 //! some 25 minutes, needs `wrk`, and prints tables. `-- --only order` is a part of it; `paced`, `itself`, `connections` and
 //! `overload` are names of parts too.
 //!

@@ -1,5 +1,5 @@
 //! Hours of mixed load on three shops at once, with kills, restarts of the database and steps of the clock:
-//! `cargo build --release --examples && cargo bench -p delivery-benches --bench soak -- --minutes 120`.
+//! `cargo build --release --example axum_server --example rocket_server && cargo bench -p delivery-benches --bench soak -- --minutes 120`.
 //! Needs PostgreSQL and faketime. Beside other work, `--pause` sets how long each of eight clients a shop waits between requests.
 //!
 //! Each shop has a server that is never killed, or a database file that survives every kill. First its key cache is filled, which
