@@ -1,6 +1,5 @@
 //! Settings: each a flag and an environment variable, checked before anything is touched.
 
-#[cfg(feature = "cloud")]
 mod cloud;
 pub(crate) mod command;
 mod files;

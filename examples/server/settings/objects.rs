@@ -25,7 +25,6 @@ pub(crate) struct Objects {
 
 enum Place {
     Folder(PathBuf),
-    #[cfg_attr(not(feature = "cloud"), expect(dead_code, reason = "needs the feature cloud"))]
     Bucket(Opened),
 }
 
@@ -93,14 +92,7 @@ fn place(url: &str, streams: bool) -> Result<Place, String> {
             path => Ok(Place::Folder(path.into())),
         };
     }
-    #[cfg(feature = "cloud")]
-    return super::cloud::read(url, streams).map(Place::Bucket);
-    #[cfg(not(feature = "cloud"))]
-    {
-        let _ = streams;
-        Err("must be file://FOLDER: s3://, gs:// and az:// need a program that was built with --features cloud"
-            .to_owned())
-    }
+    super::cloud::read(url, streams).map(Place::Bucket)
 }
 
 /// Reads a size in bytes: a number, or a number of KiB, MiB or GiB.
