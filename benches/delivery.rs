@@ -51,7 +51,7 @@ fn new_key(number: u128) -> NewKey {
 }
 
 fn spend() -> Change {
-    Change::Use { product: ProductId::new(1).unwrap(), at: now() }
+    Change::use_of(ProductId::new(1).unwrap(), now())
 }
 
 fn keyring(criterion: &mut Criterion) {

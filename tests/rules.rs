@@ -48,7 +48,7 @@ impl Model {
                     self.expires_at = DateTime::from_timestamp(at.timestamp().max(0), 0).unwrap().min(NEVER);
                 }
             }
-            Change::Use { product, at } => {
+            Change::Use { product, at, .. } => {
                 if let Some((at, ..)) = self.revoked {
                     return Err(Refusal::Revoked { at });
                 }
@@ -164,7 +164,7 @@ proptest! {
 
     #[test]
     fn a_key_checks_as_a_use_of_its_own_product_would(key in strategies::key(), at in strategies::instant()) {
-        let used = key.apply(&Change::Use { product: key.product(), at });
+        let used = key.apply(&Change::use_of(key.product(), at));
         prop_assert_eq!(key.check(at), used.map(drop));
         prop_assert_eq!(key.status(at) == Status::Valid, key.check(at).is_ok());
     }
@@ -184,7 +184,7 @@ proptest! {
         let at = DateTime::from_timestamp(seconds, 0).unwrap_or(DateTime::<Utc>::MAX_UTC);
         let state = KeyState { used: u64::MAX, revoked: None, ..key.state().clone() };
         let full = Key::new(key.granted().clone(), state);
-        let used = full.apply(&Change::Use { product: key.product(), at });
+        let used = full.apply(&Change::use_of(key.product(), at));
         prop_assert!(used.is_err() || key.limit() == UseLimit::Unlimited);
     }
 }

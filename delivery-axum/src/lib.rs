@@ -25,6 +25,24 @@
 //! Serve it with `into_make_service_with_connect_info::<SocketAddr>()`, so that limits count per client address. Without
 //! it the API works too, but all clients share one allowance for each limit that counts per address.
 
+//! # Your log
+//!
+//! A key may come in the query of an address. `tower-http`'s `TraceLayer` records the whole address unless you tell it what
+//! to record. This layer records no query:
+//!
+//! ```
+//! use axum::extract::Request;
+//! use tower_http::trace::TraceLayer;
+//!
+//! let layer = TraceLayer::new_for_http().make_span_with(|request: &Request| {
+//!     tracing::info_span!("request", method = %request.method(), path = request.uri().path())
+//! });
+//! # let _: axum::Router = axum::Router::new().layer(layer);
+//! ```
+//!
+//! The path of a download holds a ticket, which opens a file for a day. Leave out paths below `/api/file/` too, if others
+//! read your log.
+
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod exchange;

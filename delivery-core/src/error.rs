@@ -20,6 +20,8 @@ pub enum ErrorCode {
     ExceededUses,
     /// The key unlocks another product.
     WrongProduct,
+    /// A rule of the host application does not allow the use. The reply has the code and the sentence of the rule.
+    Denied,
     /// The key to which a link belongs was revoked.
     RevokedKey,
     /// The resource does not exist.
@@ -42,7 +44,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::MissingParams,
         Self::InvalidParams,
         Self::InvalidKey,
@@ -50,6 +52,7 @@ impl ErrorCode {
         Self::ExpiredKey,
         Self::ExceededUses,
         Self::WrongProduct,
+        Self::Denied,
         Self::RevokedKey,
         Self::NotFound,
         Self::MethodNotAllowed,
@@ -88,6 +91,7 @@ impl ErrorCode {
             Self::ExpiredKey => ("EXPIRED_KEY", 403, "The key has expired."),
             Self::ExceededUses => ("EXCEEDED_USES", 403, "All uses of the key are spent."),
             Self::WrongProduct => ("WRONG_PRODUCT", 403, "The key is for another product."),
+            Self::Denied => ("DENIED", 403, "The key cannot be used now."),
             Self::RevokedKey => ("REVOKED_KEY", 403, "The key was revoked."),
             Self::NotFound => ("NOT_FOUND", 404, "There is no such thing."),
             Self::MethodNotAllowed => ("METHOD_NOT_ALLOWED", 405, "This address takes another method."),

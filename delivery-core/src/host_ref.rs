@@ -7,3 +7,10 @@ crate::text::line_type! {
     /// see it.
     HostRef, 200
 }
+
+impl From<uuid::Uuid> for HostRef {
+    /// Returns the UUID in its usual form, in lower case with hyphens.
+    fn from(uuid: uuid::Uuid) -> Self {
+        Self(uuid.to_string().into())
+    }
+}

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::email::Email;
 use crate::product::ProductId;
+use crate::text::Invalid;
 
 crate::text::line_type! {
     /// The number that a commerce platform gives an order: 1 to 255 characters without control characters, compared
@@ -40,6 +41,27 @@ pub struct Order {
     pub product: ProductId,
     /// The buyer's address.
     pub email: Email,
+}
+
+impl Order {
+    /// Creates an order from the texts that a host application has.
+    ///
+    /// ```
+    /// use delivery_core::{order::Order, product::ProductId};
+    ///
+    /// let order = Order::new("shop", "2026-1001", ProductId::new(1)?, "ada@example.com")?;
+    /// assert_eq!(order.reference.source.as_str(), "shop");
+    /// assert!(Order::new("shop", "", ProductId::new(1)?, "ada@example.com").is_err());
+    /// # Ok::<(), delivery_core::Invalid>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`], if the source, the number or the address is malformed.
+    pub fn new(source: &str, id: &str, product: ProductId, email: &str) -> Result<Self, Invalid> {
+        let reference = OrderRef { source: source.parse()?, id: id.parse()? };
+        Ok(Self { reference, product, email: email.parse()? })
+    }
 }
 
 impl Source {

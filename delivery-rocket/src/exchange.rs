@@ -68,6 +68,19 @@ impl catcher::Handler for Api {
     }
 }
 
+/// The method with which a request came.
+struct AskedMethod(Method);
+
+/// Keeps the method with the request. If no route takes HEAD, Rocket changes the method to GET and looks for a route again.
+pub(crate) fn note_method(request: &Request<'_>) {
+    asked_method(request);
+}
+
+/// The method with which a request came, also where Rocket runs a route of GET for HEAD.
+pub(crate) fn asked_method(request: &Request<'_>) -> Method {
+    request.local_cache(|| AskedMethod(request.method())).0
+}
+
 /// The head of a request as the core sees it.
 pub(crate) fn call(request: &Request<'_>, method: Method) -> Call {
     let method = http::Method::from_bytes(method.as_str().as_bytes()).unwrap_or_default();

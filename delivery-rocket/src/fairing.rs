@@ -146,6 +146,7 @@ impl Fairing for DeliveryFairing {
     async fn on_request(&self, request: &mut Request<'_>, data: &mut Data<'_>) {
         // Kept with the request until its answer is sent.
         request.local_cache(|| self.open.token());
+        exchange::note_method(request);
         let path = request.uri().path().as_str();
         if request.rocket().state().is_some_and(|Paths(ours)| ours.contains(path)) {
             exchange::restore_method(request, data).await;

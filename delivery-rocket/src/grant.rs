@@ -62,7 +62,10 @@ impl<'r> FromRequest<'r> for Grant {
             return Outcome::Success(Self(checked));
         }
         let Some(delivery) = mounted(request) else { return without_fairing() };
-        outcome(request, http::Grant::of(delivery, &exchange::call(request, request.method())).await.map(Self))
+        outcome(
+            request,
+            http::Grant::of(delivery, &exchange::call(request, exchange::asked_method(request))).await.map(Self),
+        )
     }
 }
 
@@ -75,7 +78,7 @@ impl<'r> FromRequest<'r> for OptionalGrant {
             return Outcome::Success(Self(Some(Grant(checked))));
         }
         let Some(delivery) = mounted(request) else { return without_fairing() };
-        let grant = http::Grant::of_optional(delivery, &exchange::call(request, request.method())).await;
+        let grant = http::Grant::of_optional(delivery, &exchange::call(request, exchange::asked_method(request))).await;
         outcome(request, grant.map(|grant| Self(grant.map(Grant))))
     }
 }

@@ -13,7 +13,7 @@ use delivery_core::http::{Endpoint, Page};
 use delivery_core::key::Actor;
 use delivery_core::look::Look;
 use delivery_core::mail::{MailError, Mailer, Message};
-use delivery_core::order::{Order, OrderRef};
+use delivery_core::order::Order;
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::seller::{Head, Seller};
 use delivery_core::{Delivery, Invalid, describe_metrics};
@@ -139,8 +139,7 @@ pub async fn file(delivery: &Delivery, product: ProductId) -> Result<Option<Stri
 ///
 /// The order's id or the address is none.
 pub fn order(id: &str, product: ProductId, email: &str) -> Result<Order, Invalid> {
-    let reference = OrderRef { source: "bookshop".parse()?, id: id.parse()? };
-    Ok(Order { reference, product, email: email.parse()? })
+    Order::new("bookshop", id, product, email)
 }
 
 /// How often the values of histograms are put together.

@@ -34,7 +34,6 @@ use tower_http::services::ServeFile;
 #[derive(Clone)]
 struct App {
     pool: PgPool,
-    store: Arc<PostgresStore>,
     delivery: Delivery,
 }
 
@@ -68,11 +67,9 @@ async fn buy(State(app): State<App>, Json(new): Json<NewOrder>) -> Result<String
     if (book, email) != (new.book, new.email) {
         return Err(StatusCode::CONFLICT);
     }
-    let issue = app.store.issue_in(&mut transaction, &sale).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    let issued = app.delivery.issue_in(&mut transaction, &sale).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     transaction.commit().await.map_err(failed)?;
-
-    let issued = app.delivery.committed(issue);
-    Ok(format!("{}\n", issued.text.expose()))
+    Ok(format!("{}\n", issued.committed().text.expose()))
 }
 
 /// Behind a layer that asks for a key and counts a use. The answer is a link to the book, valid for a day.
@@ -128,11 +125,11 @@ async fn main() -> Result<(), Failure> {
     let bind = std::env::var("BIND").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
     let listener = TcpListener::bind(bind).await?;
     let address = listener.local_addr()?;
-    let delivery = bookshop::service(store.clone(), &format!("http://{address}"))?.build();
+    let delivery = bookshop::service(store, &format!("http://{address}"))?.build();
     bookshop::offer_books(&delivery).await?;
     let running = delivery.start().await?;
     println!("listening on http://{address}");
-    let router = app(App { pool, store, delivery }, move || metrics.render());
+    let router = app(App { pool, delivery }, move || metrics.render());
     axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>())
         .with_graceful_shutdown(async { drop(tokio::signal::ctrl_c().await) })
         .await?;

@@ -62,17 +62,17 @@ async fn buy(
     let sale = delivery.prepare(order.map_err(|_| Status::UnprocessableEntity)?).await;
     let sale = sale.map_err(|_| Status::ServiceUnavailable)?.called(name);
 
+    let service = delivery.inner().clone();
     let committed = store.transaction(move |mut transaction| {
         Box::pin(async move {
             let add = sqlx::query_as(bookshop::ADD_ORDER).bind(&id).bind(&book).bind(&email);
             let stored: (String, String) = add.fetch_one(&mut *transaction).await?;
             let is_repeated = stored == (book, email);
-            Ok::<_, Failure>(if is_repeated { Some(transaction.issue(&sale).await?) } else { None })
+            Ok::<_, Failure>(if is_repeated { Some(service.issue_in(&mut transaction, &sale).await?) } else { None })
         })
     });
-    let issue = committed.await.map_err(|_| Status::ServiceUnavailable)?.ok_or(Status::Conflict)?;
-    let issued = delivery.committed(issue);
-    Ok(format!("{}\n", issued.text.expose()))
+    let issued = committed.await.map_err(|_| Status::ServiceUnavailable)?.ok_or(Status::Conflict)?;
+    Ok(format!("{}\n", issued.committed().text.expose()))
 }
 
 /// Behind a fairing that asks for a key and counts a use. The answer is a link to the book, valid for a day.

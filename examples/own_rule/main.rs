@@ -1,45 +1,66 @@
-//! A rule about keys, proved with proptest. It is for developers whose application decides something by a key.
+//! Rules of an application's own, mounted in the service and proved with proptest. The program is for developers whose keys
+//! should not always work.
 //!
-//! The rule: a customer gets a loyalty discount from the tenth use on, unless the key was revoked. Proptest makes 2,000
-//! keys and applies to each a sequence of the changes that a key can go through. A failure shrinks to the shortest sequence
-//! that breaks the rule.
+//! The first rule: a product can be used from Monday to Friday. The second: an address that ends with `.example` belongs to
+//! a trial, which ends after three uses. `/api/validate`, `/api/product`, a `Grant`, the buyer's page and the desk all ask
+//! both. `rules::check` compares each with a sentence as simple as it can be written, and looks whether all parts of a shop
+//! agree with it.
 //!
-//! For a rule that also depends on orders or refunds, or to prove a store, copy `own_histories` instead.
+//! For a rule that depends on orders or refunds, or to prove a store, copy `own_histories` instead.
 //!
 //! ```console
 //! $ cargo run --example own_rule
 //! ```
 
-use delivery_core::key::{Change, Key};
-use delivery_testing::strategies;
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use std::sync::Arc;
 
-/// The rule under test: percent off the next purchase.
-fn discount(key: &Key) -> u8 {
-    match (key.revoked_at().is_some(), key.used()) {
-        (true, _) | (false, 0..10) => 0,
-        (false, 10..100) => 5,
-        (false, _) => 10,
+use chrono::{DateTime, Datelike, Utc, Weekday};
+use delivery_core::http::{Call, Endpoint};
+use delivery_core::key::{Denied, Key, Rule};
+use delivery_testing::{Shop, rules};
+use http::Method;
+
+#[derive(Debug)]
+struct Weekdays;
+
+fn is_weekend(at: DateTime<Utc>) -> bool {
+    matches!(at.weekday(), Weekday::Sat | Weekday::Sun)
+}
+
+impl Rule for Weekdays {
+    fn judge(&self, _key: &Key, at: DateTime<Utc>) -> Result<(), Denied> {
+        const WEEKEND: Denied = Denied::new("WEEKEND", "This product can be used from Monday to Friday.");
+        if is_weekend(at) { Err(WEEKEND) } else { Ok(()) }
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(2000) });
-    // Using a key never makes its discount smaller, and revoking it always ends it.
-    runner.run(&strategies::history(), |(granted, changes)| {
-        let mut key = Key::from(granted);
-        for change in changes {
-            let Ok(changed) = key.apply(&change) else { continue };
-            match change {
-                Change::Use { .. } => prop_assert!(discount(&changed) >= discount(&key)),
-                Change::Revoke { .. } => prop_assert_eq!(discount(&changed), 0),
-                Change::Restore { .. } | Change::SetTerms { .. } | Change::SetEmail { .. } => {}
-            }
-            key = changed;
-        }
-        Ok(())
-    })?;
-    println!("the discount holds for 2000 keys");
+#[derive(Debug)]
+struct Trial;
+
+impl Rule for Trial {
+    /// `key` is the key as it is after the use, so the fourth use is the first that is refused.
+    fn judge(&self, key: &Key, _at: DateTime<Utc>) -> Result<(), Denied> {
+        const OVER: Denied = Denied::new("TRIAL_OVER", "The trial is over. Buy the product to go on.");
+        if key.email().as_str().ends_with(".example") && key.used() > 3 { Err(OVER) } else { Ok(()) }
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), tokio::task::JoinError> {
+    // A shop with both rules, as an application mounts them. The clock of a `Shop` begins on a Saturday.
+    let shop = Shop::with(|builder| builder.rule(Arc::new(Weekdays)).rule(Arc::new(Trial))).await;
+    let sold = shop.paid("1").await;
+    let call = Call::new(Method::GET).query(format!("key={}", sold.text.expose()));
+    let reply = Endpoint::Validate.call(&shop.delivery, call).await;
+    println!("on a Saturday: {} {}", reply.status().as_u16(), String::from_utf8_lossy(&reply.body()));
+
+    // Each panics with the simplest key, time or history for which the rule is wrong.
+    let proved = tokio::task::spawn_blocking(|| {
+        rules::check(|| Arc::new(Weekdays), |_, at| !is_weekend(at));
+        rules::check(|| Arc::new(Trial), |key, _| key.used() <= 3 || !key.email().as_str().ends_with(".example"));
+        rules::check_refuses_for_good(&Trial);
+    });
+    proved.await?;
+    println!("both rules hold");
     Ok(())
 }

@@ -5,7 +5,7 @@
 use crate::row::{Kind, Row};
 
 /// The codes: the status line, and the sentence of a code that has only one.
-const CODES: [(&str, &str, &str); 16] = [
+const CODES: [(&str, &str, &str); 17] = [
     ("MISSING_PARAMS", "400 Bad Request", ""),
     ("INVALID_PARAMS", "400 Bad Request", ""),
     ("INVALID_KEY", "401 Unauthorized", "The key is not valid."),
@@ -13,6 +13,7 @@ const CODES: [(&str, &str, &str); 16] = [
     ("EXPIRED_KEY", "403 Forbidden", "The key has expired."),
     ("EXCEEDED_USES", "403 Forbidden", "All uses of the key are spent."),
     ("WRONG_PRODUCT", "403 Forbidden", "The key is for another product."),
+    ("ONCE", "403 Forbidden", "This key can be used once."),
     ("REVOKED_KEY", "403 Forbidden", "The key was revoked."),
     ("NOT_FOUND", "404 Not Found", "There is no such thing."),
     ("METHOD_NOT_ALLOWED", "405 Method Not Allowed", "This address takes another method."),

@@ -2,6 +2,7 @@
 
 use crate::admin::{DAYS, NAME, OTHER_REFS, PRICE, USES};
 use crate::row::{Row, command, row};
+use crate::validate::ONCE_ONLY;
 use crate::webhook::EMAIL;
 
 const ORDER: &str = r#"{"order_id":"A-1","product_id":1,"customer_email":"buyer@example.com","secret":"{SECRET}"}"#;
@@ -74,6 +75,9 @@ fn one_key() -> Vec<Row> {
     vec![
         key("with_its_history", "?id={VALID_ID}"),
         key("used_up", "?id={SPENT_ID}"),
+        key("refused_by_a_rule_of_the_host", "?id={VALID_ID}")
+            .after_request("GET /api/product?key={VALID}&product_id=1", "accept", "*/*")
+            .after_command("key/change", ONCE_ONLY),
         key("revoked", "?id={REVOKED_ID}"),
         key("missing_id", "").missing("id"),
         key("id_of_another_kind", "?id=1").invalid("id must be a UUID."),

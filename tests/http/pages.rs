@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::row::{FORM, Row, row};
+use crate::validate::ONCE_ONLY;
 use crate::webhook::EMAIL;
 
 const SIGN_IN: &str = "POST /desk/sign-in";
@@ -97,6 +98,9 @@ fn one_key() -> Vec<Row> {
     vec![
         get("desk_key::with_its_history", "GET /desk/key?id={SPENT_ID}&done=changed"),
         get("desk_key::a_sentence_of_others_is_not_shown", "GET /desk/key?id={VALID_ID}&done=%3Cb%3Ehacked"),
+        get("desk_key::one_that_a_rule_of_the_host_refuses", "GET /desk/key?id={VALID_ID}")
+            .after_request("GET /api/product?key={VALID}&product_id=1", "accept", "*/*")
+            .after_command("key/change", ONCE_ONLY),
         get("desk_key::a_revoked_one", "GET /desk/key?id={REVOKED_ID}"),
         get("desk_key::unknown", "GET /desk/key?id=01a20a24-390f-7c15-811f-fd112f07da68"),
         get("desk_key::malformed", "GET /desk/key?id=1").like("desk_keys::status_made_up"),
@@ -258,6 +262,9 @@ fn buyer() -> Vec<Row> {
         sent("a_key_with_a_limit", "key=+{LIMITED}+&do=show"),
         sent("a_key_that_is_used_up", "key={SPENT}&do=show"),
         sent("a_key_that_has_expired", "key={EXPIRED}&do=show"),
+        sent("a_key_that_a_rule_of_the_host_refuses", "key={VALID}&do=show")
+            .after_request("GET /api/product?key={VALID}&product_id=1", "accept", "*/*")
+            .after_command("key/change", ONCE_ONLY),
         sent("a_key_that_was_revoked", "key={REVOKED}&do=show"),
         sent("a_forged_key", "key={FORGED}&do=show"),
         sent("no_key", "key=&do=show"),

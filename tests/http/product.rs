@@ -1,7 +1,7 @@
 //! `GET /api/product`.
 
 use crate::row::{Row, query, row};
-use crate::validate::KEY_ONCE;
+use crate::validate::{KEY_ONCE, ONCE_ONLY};
 
 const REQUEST: &str = "Idempotency-Key must be 1 to 255 visible ASCII characters, once.";
 const REQUEST_OF_256: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\
@@ -48,6 +48,18 @@ pub fn rows() -> Vec<Row> {
         get("wrong_product_comes_before_exhausted", "?key={SPENT}&product_id=2").refused("WRONG_PRODUCT"),
         get("unknown_product", "?key={VALID}&product_id=99").refused("NOT_FOUND"),
         fetch("spent_key", "{SPENT}").refused("EXCEEDED_USES"),
+        fetch("use_that_a_rule_of_the_host_refuses", "{VALID}")
+            .after_command("key/change", ONCE_ONLY)
+            .times(2)
+            .refused("ONCE")
+            .left(98)
+            .leaves(6, 3, 0),
+        row("product::head_asks_the_rules_of_the_host", "HEAD /api/product?key={VALID}&product_id=1")
+            .after_request("GET /api/product?key={VALID}&product_id=1", "accept", "*/*")
+            .after_command("key/change", ONCE_ONLY)
+            .refused("ONCE")
+            .left(98)
+            .leaves(6, 3, 0),
         fetch("limit_per_key_reached", "{VALID}").times(100),
         fetch("limit_per_key_exceeded", "{VALID}").times(101).limited().leaves(6, 102, 0),
         fetch("limit_comes_before_revoked", "{REVOKED}").times(101).limited(),

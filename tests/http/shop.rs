@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use delivery_core::Delivery;
 use delivery_core::delivery::{FileLink, Issued};
 use delivery_core::http::{Call, Endpoint, Page, Reply};
-use delivery_core::key::{Actor, Keyring, Prefix};
+use delivery_core::key::{Actor, Denied, Key, Keyring, Prefix, Rule};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::look::Look;
 use delivery_core::object_store::memory::InMemory;
@@ -31,6 +32,19 @@ pub struct Shop {
     pub store: Arc<Faulty<MemoryStore>>,
     fault: Fault,
     texts: Vec<(&'static str, String)>,
+}
+
+/// What the host's own rule says.
+pub const ONCE: Denied = Denied::new("ONCE", "This key can be used once.");
+
+/// Keys with a limit of 777 uses can be used once.
+#[derive(Debug)]
+struct Once;
+
+impl Rule for Once {
+    fn judge(&self, key: &Key, _at: DateTime<Utc>) -> Result<(), Denied> {
+        if key.limit().as_count() == 777 && key.used() > 1 { Err(ONCE) } else { Ok(()) }
+    }
 }
 
 const SECRET: &str = "the platform's secret";
@@ -81,6 +95,7 @@ impl Shop {
             .clock(clock.clone())
             .entropy(Arc::new(SeededEntropy::new(1)))
             .quotas(quotas)
+            .rule(Arc::new(Once))
             .pages(Look::default())
             .files(Arc::new(InMemory::new()))
             .max_file_size(1000)

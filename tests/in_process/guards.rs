@@ -48,6 +48,10 @@ fn axum_app(delivery: &Delivery) -> Axum {
         Some(grant) => grant.key().email().to_string(),
         None => "nobody".to_owned(),
     };
+    let counts = async |grant: Grant<Extension<Delivery>>| match grant.count_use(product(1)).await {
+        Ok(key) => Ok(key.used().to_string()),
+        Err(error) => Err(delivery_axum::GrantRejection::from(error)),
+    };
     let app = Router::new()
         .nest("/any", guarded(RequireKeyLayer::new(delivery)))
         .nest("/guide", guarded(RequireKeyLayer::new(delivery).product(product(1))))
@@ -58,6 +62,7 @@ fn axum_app(delivery: &Delivery) -> Axum {
             Router::new().route("/book", any(async || "served")).layer(RequireKeyLayer::new(delivery).counting()),
         )
         .route("/perhaps", get(perhaps))
+        .route("/counts", get(counts))
         .layer(Extension(delivery.clone()))
         .merge(delivery_axum::router(delivery.clone()));
     Axum(app)
@@ -80,6 +85,11 @@ fn perhaps(grant: delivery_rocket::OptionalGrant) -> String {
     grant.0.map_or_else(|| "nobody".to_owned(), |grant| grant.key().email().to_string())
 }
 
+#[rocket::get("/counts")]
+async fn counts(grant: delivery_rocket::Grant) -> Result<String, delivery_rocket::GrantRejection> {
+    Ok(grant.count_use(product(1)).await?.used().to_string())
+}
+
 /// The API on Rocket.
 fn fairing(delivery: &Delivery) -> Rocket<Build> {
     rocket::custom(quiet()).attach(DeliveryFairing::new(delivery.clone()))
@@ -93,7 +103,7 @@ async fn rocket_app(delivery: &Delivery) -> OnRocket {
         .attach(RequireKey::at("/map").product(product(2)))
         .attach(RequireKey::at("/counted").product(product(1)).counting())
         .attach(RequireKey::at("/open").counting())
-        .mount("/", rocket::routes![perhaps])
+        .mount("/", rocket::routes![perhaps, counts])
         .mount("/open", rocket::routes![served]);
     for base in ["/any", "/guide", "/map", "/counted"] {
         app = app.mount(base, rocket::routes![used]);
@@ -140,11 +150,14 @@ async fn a_guarded_route_lets_only_requests_with_the_right_key_through() {
 #[tokio::test]
 async fn head_counts_no_use() {
     for (framework, shop, host) in hosts().await {
-        for _ in 0..3 {
-            let key = [("Authorization", format!("Bearer {}", shop.key))];
-            assert_eq!(host.ask(Method::HEAD, "/counted/book", &key, "").await.0, 200, "{framework}");
+        let key = [("Authorization", format!("Bearer {}", shop.key))];
+        for path in ["/counted/book", "/counts", "/counted/book", "/counts"] {
+            assert_eq!(host.ask(Method::HEAD, path, &key, "").await.0, 200, "{framework} {path}");
         }
         assert_eq!(shop.delivery.validate(&shop.key).await.unwrap().used(), 0);
+        assert_eq!(host.ask(Method::GET, "/counts", &key, "").await, (200, "1".to_owned()), "{framework}");
+        let used_up = [("Authorization", format!("Bearer {}", shop.used_up))];
+        assert_eq!(host.ask(Method::HEAD, "/counts", &used_up, "").await.0, 403, "{framework}");
     }
 }
 

@@ -6,6 +6,7 @@ mod doubles;
 mod files;
 mod guards;
 mod hosts_ports;
+mod hosts_rules;
 mod hosts_sign_in;
 mod observer;
 mod outbox;

@@ -66,7 +66,8 @@ fn every_endpoint_has_a_line() {
 
 #[test]
 fn every_code_has_a_line_with_its_status() {
-    for code in ErrorCode::ALL {
+    // An application's own rules have codes of their own, and the servers have no such rules.
+    for code in ErrorCode::ALL.into_iter().filter(|code| *code != ErrorCode::Denied) {
         let line = SERVERS.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{code}`")));
         assert!(
             line.is_some_and(|line| line.contains(&code.status().to_string())),

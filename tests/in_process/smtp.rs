@@ -24,6 +24,7 @@ fn message() -> Message {
         html: "<p>Your key: dlv_key ä</p>".to_owned(),
         message_id: MessageId::new("e-mail-1@example.com").unwrap(),
         date: chrono::DateTime::from_timestamp(1_795_255_200, 0).unwrap(),
+        about: None,
     }
 }
 

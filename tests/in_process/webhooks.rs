@@ -9,7 +9,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
-use delivery_core::delivery::Stores;
+use delivery_core::delivery::{Stores, Uncommitted};
 use delivery_core::key::{Actor, Change, LimitChange};
 use delivery_core::ledger::MessageKind;
 use delivery_core::store::{SqliteStore, StoreError};
@@ -338,13 +338,16 @@ async fn a_sale_in_a_transaction_of_the_host_is_told_once_it_is_committed() {
     let shop = open(store.clone(), [webhook("crm", &url)]).await;
     for (commit, sent) in [(false, 0), (true, 1)] {
         let sale = shop.delivery.prepare(paid("A-1")).await.unwrap();
+        let delivery = shop.delivery.clone();
         let sold = store.transaction(move |mut transaction| {
             Box::pin(async move {
-                let issue = transaction.issue(&sale).await?;
-                if commit { Ok(issue) } else { Err(StoreError::Unsupported) }
+                let issued = delivery.issue_in(&mut transaction, &sale).await.unwrap();
+                if commit { Ok(issued) } else { Err(StoreError::Unsupported) }
             })
         });
-        assert_eq!(sold.await.is_ok(), commit);
+        let sold = sold.await;
+        assert_eq!(sold.is_ok(), commit);
+        let _ = sold.map(Uncommitted::committed);
         work(&shop.delivery).await;
         assert_eq!((crm.received(SECRET).len(), shop.mailer.accepted().len()), (sent, sent));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::Delivery;
 use delivery_core::clock::SystemClock;
-use delivery_core::delivery::Stores;
+use delivery_core::delivery::{Builder, Stores};
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, SecretVersion};
 use delivery_core::ledger::{Edit, MessageId, Notice};
@@ -14,7 +14,7 @@ use delivery_core::limit::{Quota, Quotas};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::Ledger;
-use delivery_core::terms::{Terms, UseLimit, Validity};
+use delivery_core::terms::{OwnTerms, Terms, UseLimit, Validity};
 use delivery_testing::MemoryStore;
 use delivery_testing::{Fixture, Shop};
 use http::Method;
@@ -70,13 +70,18 @@ pub fn key(number: u128, uses: i64) -> NewKey {
     NewKey::on_terms(identity, product(), "a@example.com".parse().unwrap(), terms, now())
 }
 
+/// The terms of a key with this many uses.
+pub fn limited(uses: i64) -> OwnTerms {
+    OwnTerms { limit: Some(UseLimit::from_count(uses).unwrap()), ..OwnTerms::default() }
+}
+
 /// The e-mail with a key, by the name of its message.
 pub fn e_mail(name: &str) -> Vec<Notice> {
     vec![Notice::purchase(MessageId::new(format!("{name}@example.com")).unwrap())]
 }
 
 pub fn spend(second: i64) -> Change {
-    Change::Use { product: product(), at: now() + TimeDelta::seconds(second) }
+    Change::use_of(product(), now() + TimeDelta::seconds(second))
 }
 
 /// Uses a key that may be used.
@@ -86,9 +91,13 @@ pub async fn used(store: &impl Ledger, key: KeyId, second: i64) -> Key {
 
 /// A server in real time, with limits that no test reaches.
 pub async fn shop(stores: impl Into<Stores>) -> Shop {
+    shop_with(stores, |builder| builder).await
+}
+
+pub async fn shop_with(stores: impl Into<Stores>, build: impl FnOnce(Builder) -> Builder) -> Shop {
     let plenty = Quota::per_minute(u32::MAX).unwrap();
     let quotas = Quotas { product: plenty, webhook: plenty, validate: plenty, ..Quotas::default() };
-    Shop::over(stores, |builder| builder.quotas(quotas).clock(Arc::new(SystemClock::default()))).await
+    Shop::over(stores, |builder| build(builder.quotas(quotas).clock(Arc::new(SystemClock::default())))).await
 }
 
 pub async fn call(delivery: &Delivery, endpoint: Endpoint, call: Call) -> (u16, Value) {

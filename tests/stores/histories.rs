@@ -4,8 +4,12 @@
 //! one of those that once failed.
 //! `PROPTEST_CASES=10000 cargo test --test stores histories` looks longer.
 
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use delivery_core::key::{Denied, Key, Rule};
 use delivery_core::store::{CatalogEditor, Ledger, Posts};
-use delivery_testing::histories::{Step, Told};
+use delivery_testing::histories::{Ruled, Step, Told};
 use delivery_testing::{Fixture, histories};
 
 use super::fixtures::in_memory;
@@ -33,12 +37,42 @@ fn the_service_is_its_model_over_postgres() {
     check((8, 32), || in_a_schema(false));
 }
 
-/// Fewer cases, or more with `CI_LONG`.
+/// A rule of a host's own. The second product is closed at night, and its keys can be used four times.
+#[derive(Debug)]
+struct Nights;
+
+const NIGHT: Denied = Denied::new("NIGHT", "The shop opens at six.");
+const ENOUGH: Denied = Denied::new("ENOUGH", "Four times is enough.");
+
+fn is_night(at: i64) -> bool {
+    at.rem_euclid(24 * 3_600_000) < 6 * 3_600_000
+}
+
+impl Rule for Nights {
+    fn judge(&self, key: &Key, at: DateTime<Utc>) -> Result<(), Denied> {
+        match key.product().get() {
+            2 if is_night(at.timestamp_millis()) => Err(NIGHT),
+            2 if key.used() > 4 => Err(ENOUGH),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn nights(key: &histories::Key, now: i64) -> Option<&'static str> {
+    match key.product {
+        2 if is_night(now) => Some(NIGHT.code()),
+        2 if key.used > 4 => Some(ENOUGH.code()),
+        _ => None,
+    }
+}
+
+/// Fewer cases, or more with `CI_LONG`. A rule of the host's own is asked too.
 fn check<F>((few, many): (u32, u32), fixture: impl Fn() -> F)
 where
     F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
 {
-    histories::check(fixture, support::rounds_of("PROPTEST_CASES", few, many));
+    let ruled = Ruled { rule: Arc::new(Nights), model: nights };
+    histories::check_ruled(fixture, &ruled, support::rounds_of("PROPTEST_CASES", few, many));
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn call(random: &mut StdRng) -> Call {
     let limit = |uses| UseLimit::from_count(uses).unwrap();
     Call::Change(match random.random_range(0..12) {
         0..6 => spend(60),
-        6 => Change::Use { product: ProductId::new(2).unwrap(), at },
+        6 => Change::use_of(ProductId::new(2).unwrap(), at),
         7 => Change::Revoke { at, reason: None, by },
         8 => Change::Restore { at, by },
         9 => Change::SetTerms { at, by, expires_at: None, limit: Some(LimitChange::Set(limit(6))) },

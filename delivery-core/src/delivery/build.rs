@@ -65,6 +65,7 @@ impl Builder {
             platforms: Platforms::new(self.platforms, self.accept_test_events, names),
             subscription_grace: self.subscription_grace,
             limiter,
+            rules: self.rules.into_iter().collect(),
             clock: self.clock,
             entropy: self.entropy,
             keyring,

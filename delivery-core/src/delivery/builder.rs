@@ -16,7 +16,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Entropy, SystemEntropy};
 #[cfg(feature = "files")]
 use crate::files::Links;
-use crate::key::Keyring;
+use crate::key::{Keyring, Rule};
 use crate::language::Language;
 use crate::limit::bodies::BodyBudget;
 use crate::limit::{Quotas, RateLimiter};
@@ -84,6 +84,7 @@ pub struct Builder {
     pub(super) body_budget: usize,
     pub(super) list_details: bool,
     pub(super) observers: Vec<Arc<dyn Observer>>,
+    pub(super) rules: Vec<Arc<dyn Rule>>,
     #[cfg(feature = "pages")]
     pub(super) look: Option<crate::look::Look>,
     #[cfg(feature = "files")]
@@ -140,6 +141,7 @@ impl Delivery {
             body_budget: BodyBudget::DEFAULT,
             list_details: false,
             observers: Vec::new(),
+            rules: Vec::new(),
             #[cfg(feature = "pages")]
             look: None,
             #[cfg(feature = "files")]
@@ -330,6 +332,14 @@ impl Builder {
     #[must_use]
     pub fn list_details(mut self, show: bool) -> Self {
         self.list_details = show;
+        self
+    }
+
+    /// Adds a [rule](Rule) of the host application, which is asked after our own rules and after those that were added
+    /// before it.
+    #[must_use]
+    pub fn rule(mut self, rule: Arc<dyn Rule>) -> Self {
+        self.rules.push(rule);
         self
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::{Delivery, Error};
-use crate::key::{Change, Key, KeyId};
+use crate::key::{Denied, Key, KeyId, Refusal};
 use crate::ledger::{Fetch, Fetched, Refused, RequestId};
 use crate::product::{Product, ProductId};
 
@@ -30,7 +30,8 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, exhausted), or [`Error::Store`].
+    /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, exhausted, [rules](crate::key::Rule) of the host
+    /// application), or [`Error::Store`].
     pub async fn validate(&self, key: &str) -> Result<Key, Error> {
         self.check(self.verify(key).ok_or(Error::UnknownKey)?).await
     }
@@ -41,8 +42,8 @@ impl Delivery {
     ///
     /// As for [`validate`](Self::validate).
     pub async fn check(&self, key: KeyId) -> Result<Key, Error> {
-        let checked = self.find(key).await.and_then(|key| match key.check(self.inner.clock.now()) {
-            Ok(()) => Ok(key),
+        let checked = self.find(key).await.and_then(|key| match key.apply(&self.inner.use_of(key.product())) {
+            Ok(_) => Ok(key),
             Err(refusal) => Err(Error::refused(refusal, key)),
         });
         checked.inspect_err(|error| self.inner.note_refusal(Some(key), error))
@@ -52,10 +53,11 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted), or
+    /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted,
+    /// [rules](crate::key::Rule) of the host application), or
     /// [`Error::Store`].
     pub async fn check_for(&self, key: KeyId, product: ProductId) -> Result<Key, Error> {
-        let change = Change::Use { product, at: self.inner.clock.now() };
+        let change = self.inner.use_of(product);
         let checked = self.find(key).await.and_then(|key| match key.apply(&change) {
             Ok(_) => Ok(key),
             Err(refusal) => Err(Error::refused(refusal, key)),
@@ -68,7 +70,8 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted), or
+    /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted,
+    /// [rules](crate::key::Rule) of the host application), or
     /// [`Error::Store`]. If there is no such product, and the key is valid and has not expired, the error is
     /// [`Error::UnknownProduct`]. This holds even if the key is for another product, or is exhausted.
     pub async fn fetch(&self, key: KeyId, product: ProductId) -> Result<Arc<Product>, Error> {
@@ -112,7 +115,7 @@ impl Delivery {
             let key = self.count_use(key, product).await?;
             return Ok(Opened { product: found, key, at });
         };
-        let fetch = Fetch { product, at, request };
+        let fetch = Fetch { product, at, request, rules: self.inner.rules.clone() };
         let inner = self.inner.clone();
         let work = async move {
             let fetched = match inner.ledger.fetch(key, fetch).await? {
@@ -145,9 +148,10 @@ impl Delivery {
         let Some(found) = self.inner.catalog.product(product).await? else {
             return Err(self.without_product(key, product).await);
         };
-        let (known, at) = (self.find(key).await?, self.inner.clock.now());
-        match known.apply(&Change::Use { product, at }) {
-            Ok(_) => Ok(Opened { product: found, key: known, at }),
+        let known = self.find(key).await?;
+        let change = self.inner.use_of(product);
+        match known.apply(&change) {
+            Ok(_) => Ok(Opened { product: found, key: known, at: change.at() }),
             Err(refusal) => Err(Error::refused(refusal, known)),
         }
     }
@@ -156,10 +160,11 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted), or
+    /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted,
+    /// [rules](crate::key::Rule) of the host application), or
     /// [`Error::Store`].
     pub async fn count_use(&self, key: KeyId, product: ProductId) -> Result<Key, Error> {
-        let change = Change::Use { product, at: self.inner.clock.now() };
+        let change = self.inner.use_of(product);
         let inner = self.inner.clone();
         self.inner
             .told(async move {
@@ -174,6 +179,14 @@ impl Delivery {
             .await
     }
 
+    /// Returns why a rule of the host application does not allow the next use of a key now; `None` if no rule refuses it.
+    pub(crate) fn denied(&self, key: &Key) -> Option<Denied> {
+        match key.apply(&self.inner.use_of(key.product())) {
+            Err(Refusal::Denied(denied)) => Some(denied),
+            _ => None,
+        }
+    }
+
     async fn find(&self, id: KeyId) -> Result<Key, Error> {
         self.inner.ledger.find(id).await?.ok_or(Error::UnknownKey)
     }
@@ -185,10 +198,8 @@ impl Delivery {
             Ok(key) => key,
             Err(error) => return error,
         };
-        match key.apply(&Change::Use { product, at: self.inner.clock.now() }) {
-            Err(refusal @ (crate::key::Refusal::Revoked { .. } | crate::key::Refusal::Expired { .. })) => {
-                Error::refused(refusal, key)
-            }
+        match key.apply(&self.inner.use_of(product)) {
+            Err(refusal @ (Refusal::Revoked { .. } | Refusal::Expired { .. })) => Error::refused(refusal, key),
             _ => Error::UnknownProduct,
         }
     }

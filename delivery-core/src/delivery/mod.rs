@@ -11,6 +11,8 @@ mod encoded;
 mod expiry;
 #[cfg(feature = "files")]
 mod files;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod host;
 mod lost;
 mod maintenance;
 mod messages;
@@ -42,6 +44,8 @@ pub use self::expiry::{ExpiryNotice, SubscriptionGrace};
 pub use self::files::FileLink;
 #[cfg(feature = "files")]
 pub(crate) use self::files::{NewFile, PutError};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use self::host::Uncommitted;
 pub use self::maintenance::Maintenance;
 pub use self::orders::Issued;
 #[cfg(feature = "pages")]
@@ -55,12 +59,13 @@ pub use self::stores::Stores;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::error::ErrorCode;
-use crate::key::{Key, KeyId, Keyring, Refusal};
+use crate::key::{Change, Denied, Key, KeyId, Keyring, Refusal, Rules};
 use crate::ledger::WebhookName;
 use crate::limit::bodies::BodyBudget;
 use crate::limit::{Quotas, RateLimiter};
 use crate::mail::Outbox;
 use crate::observer::{Event, Observers};
+use crate::product::ProductId;
 use crate::secret::WebhookSecret;
 use crate::seller::Seller;
 use crate::store::{Catalog, CatalogEditor, Ledger, Posts, StoreError};
@@ -77,15 +82,14 @@ use crate::terms::Terms;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
 /// # let (store, mail) = (folder.path().join("delivery.db"), folder.path().join("mail"));
-/// use delivery_core::{Delivery, order::{Order, OrderRef, Source}};
+/// use delivery_core::{Delivery, order::Order};
 ///
 /// # let store = Arc::new(SqliteStore::open(store).await?);
 /// # let mailer = Arc::new(FolderMailer::open(mail)?);
 /// let delivery = Delivery::builder(store, mailer, "a signing secret that is kept".parse()?).build();
 /// let guide = delivery.add_product(NewProduct::new("Field Guide")?.content("# Birds")?).await?;
 ///
-/// let reference = OrderRef { source: Source::webhook(), id: "2026-1001".parse()? };
-/// let order = Order { reference, product: guide.id(), email: "ada@example.com".parse()? };
+/// let order = Order::new("shop", "2026-1001", guide.id(), "ada@example.com")?;
 /// let issued = delivery.order(order).await?;
 ///
 /// let key = delivery.validate(issued.text.expose()).await?;
@@ -113,6 +117,7 @@ pub(crate) struct Inner {
     pub(crate) platforms: platforms::Platforms,
     pub(crate) subscription_grace: SubscriptionGrace,
     pub(crate) limiter: Arc<dyn RateLimiter>,
+    pub(crate) rules: Rules,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) keyring: Arc<Keyring>,
@@ -207,6 +212,11 @@ pub enum Error {
 }
 
 impl Inner {
+    /// Returns a use of a key for `product` now, under the rules of the host application.
+    pub(crate) fn use_of(&self, product: ProductId) -> Change {
+        Change::Use { product, at: self.clock.now(), rules: self.rules.clone() }
+    }
+
     /// Runs `work`, which commits a change and then notifies the observers. If there are observers, `work` runs to its
     /// end even if the caller is cancelled. Otherwise a commit that has begun could still happen, and the observers
     /// would not be notified of it.
@@ -261,6 +271,7 @@ impl Error {
                 Refusal::Expired { .. } => ErrorCode::ExpiredKey,
                 Refusal::WrongProduct { .. } => ErrorCode::WrongProduct,
                 Refusal::Exhausted { .. } => ErrorCode::ExceededUses,
+                Refusal::Denied(_) => ErrorCode::Denied,
                 Refusal::NoLimit | Refusal::NoAddress | Refusal::Replaced { .. } | Refusal::OtherRequest => {
                     ErrorCode::InvalidParams
                 }
@@ -275,6 +286,15 @@ impl Error {
                 | StoreError::Full { .. },
             ) => ErrorCode::Unavailable,
             Self::Store(_) => ErrorCode::Internal,
+        }
+    }
+
+    /// Returns the refusal if a [`Rule`](crate::key::Rule) of the host application did not allow the use.
+    #[must_use]
+    pub fn denied(&self) -> Option<&Denied> {
+        match self {
+            Self::Refused { refusal: Refusal::Denied(denied), .. } => Some(denied),
+            _ => None,
         }
     }
 

@@ -68,9 +68,8 @@ impl Delivery {
         self.issue(self.prepare_by_hand(product, email, terms, send_email).await?).await
     }
 
-    /// Prepares the key of a paid order, and writes nothing. A store can then issue the key inside the host
-    /// application's own transaction, with `PostgresStore::issue_in` or `SqliteStore::transaction`. Or the host
-    /// application [names](NewSale::called) the key and passes it to [`issue`](Self::issue).
+    /// Prepares the key of a paid order, and writes nothing. The host application can then [name](NewSale::called) the
+    /// key, and pass it to [`issue`](Self::issue) or, inside a transaction of its own, to `issue_in`.
     ///
     /// # Errors
     ///
@@ -102,24 +101,27 @@ impl Delivery {
     /// [`Error::Store`]. Nothing was issued then, unless the outcome is [unknown](crate::store::StoreError::Unknown).
     pub async fn issue(&self, sale: NewSale) -> Result<Issued, Error> {
         let delivery = self.clone();
-        let issue = async move { Ok(delivery.committed(delivery.inner.ledger.issue(sale).await?)) };
+        let issue = async move {
+            let issue = delivery.inner.ledger.issue(sale).await?;
+            delivery.tell_issued(&issue);
+            Ok(delivery.issued(&issue))
+        };
         self.inner.told(issue).await
     }
 
-    /// Tells the service that the transaction in which a key was issued is committed: the e-mail is sent at once, and
-    /// observers are told. Without this call the e-mail is sent within a second, and observers are not told. A second
-    /// call for the same [`NewSale`] tells observers again.
-    #[expect(clippy::must_use_candidate, reason = "it is called for what it does")]
-    pub fn committed(&self, issue: Issue) -> Issued {
-        let new = matches!(issue, Issue::New(_));
-        let key = issue.into_key();
-        if new {
+    /// Called after the commit: has the e-mail of a new key sent, and tells observers.
+    pub(super) fn tell_issued(&self, issue: &Issue) {
+        if let Issue::New(key) = issue {
             self.inner.wake.notify_one();
             telemetry::issued();
             self.inner.observers.tell(|| Event::Issued { key: key.clone() });
         }
+    }
+
+    pub(super) fn issued(&self, issue: &Issue) -> Issued {
+        let (Issue::New(key) | Issue::Existing(key)) = issue;
         let text = self.inner.keyring.text(key.id(), key.granted().secret);
-        Issued { key, text, new }
+        Issued { key: key.clone(), text, new: matches!(issue, Issue::New(_)) }
     }
 
     async fn sale(

@@ -27,13 +27,12 @@ impl Delivery {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let folder = tempfile::tempdir()?;
     /// # let (store, mail) = (folder.path().join("delivery.db"), folder.path().join("mail"));
-    /// # use delivery_core::{Delivery, order::{Order, OrderRef, Source}};
+    /// # use delivery_core::{Delivery, order::Order};
     /// # let store = Arc::new(SqliteStore::open(store).await?);
     /// # let mailer = Arc::new(FolderMailer::open(mail)?);
     /// # let delivery = Delivery::builder(store, mailer, "a signing secret that is kept".parse()?).build();
     /// # let guide = delivery.add_product(NewProduct::new("Guide")?).await?;
-    /// # let reference = OrderRef { source: Source::webhook(), id: "2026-1001".parse()? };
-    /// # let order = Order { reference, product: guide.id(), email: "ada@example.com".parse()? };
+    /// # let order = Order::new("shop", "2026-1001", guide.id(), "ada@example.com")?;
     /// # let key = delivery.order(order).await?.key.id();
     /// let key = delivery.count_use(key, guide.id()).await?;
     /// let link = format!("https://shop.example/download/{}/guide.pdf", delivery.ticket(&key, "guide.pdf"));

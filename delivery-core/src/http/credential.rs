@@ -20,6 +20,8 @@ use crate::product::ProductId;
 pub struct Grant {
     delivery: Delivery,
     key: Key,
+    /// Whether the request is a HEAD request, which counts no use.
+    is_head: bool,
 }
 
 impl Grant {
@@ -57,8 +59,8 @@ impl Grant {
 
     /// Counts one use of the key for `product`, durably, and returns the key after that use.
     ///
-    /// Frameworks also run a GET route for HEAD requests. A route that should not count a use for HEAD must check the
-    /// method.
+    /// A HEAD request counts no use, because frameworks run the route of GET for it. The key is then only checked for
+    /// `product`, and returned as it is.
     ///
     /// # Errors
     ///
@@ -67,7 +69,11 @@ impl Grant {
     /// [`StoreError::Unknown`](crate::store::StoreError::Unknown), after which a use may have been counted. In a
     /// handler, `?` converts the error into the API's own reply.
     pub async fn count_use(&self, product: ProductId) -> Result<Key, Error> {
-        self.delivery.count_use(self.key.id(), product).await
+        if self.is_head {
+            self.delivery.check_for(self.key.id(), product).await
+        } else {
+            self.delivery.count_use(self.key.id(), product).await
+        }
     }
 }
 
@@ -105,7 +111,8 @@ impl Requirement {
             let admitted = forged(delivery, call).await.map_err(refused)?;
             return Err(refused(admitted.apply(ApiError::from(Error::UnknownKey).into()).into()));
         };
-        let counts = self.counts && call.method != Method::HEAD;
+        let is_head = call.method == Method::HEAD;
+        let counts = self.counts && !is_head;
         let checked = match self.product {
             Some(product) if counts => delivery.count_use(verified.id(), product).await,
             Some(product) => delivery.check_for(verified.id(), product).await,
@@ -115,6 +122,6 @@ impl Requirement {
             },
         };
         let key = checked.map_err(|error| refused(error.into()))?;
-        Ok(Grant { delivery: delivery.clone(), key })
+        Ok(Grant { delivery: delivery.clone(), key, is_head })
     }
 }

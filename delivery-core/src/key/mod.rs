@@ -6,6 +6,7 @@
 
 mod keyring;
 mod parts;
+mod rule;
 mod rules;
 mod state;
 mod ticket;
@@ -20,6 +21,7 @@ use uuid::{Builder, Uuid};
 
 pub use self::keyring::{Keyring, KeyringError, Verified};
 pub use self::parts::{Acceptance, Fingerprint, KeyText, Prefix, SecretVersion};
+pub use self::rule::{Denied, Rule, Rules};
 pub use self::rules::{Change, LimitChange, Refusal, Status};
 pub use self::state::{Actor, KeyState, Reason, Revocation};
 pub(crate) use self::ticket::{Ticket, TicketFor};
@@ -105,6 +107,12 @@ impl KeyId {
     #[must_use]
     pub fn as_u128(self) -> u128 {
         self.0.as_u128()
+    }
+}
+
+impl From<Uuid> for KeyId {
+    fn from(uuid: Uuid) -> Self {
+        Self(uuid)
     }
 }
 

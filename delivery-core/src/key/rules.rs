@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, SubsecRound, Utc};
 use thiserror::Error;
 
-use super::{Actor, Key, KeyId, KeyState, NewKey, Reason, Revocation, SecretVersion};
+use super::{Actor, Denied, Key, KeyId, KeyState, NewKey, Reason, Revocation, Rules, SecretVersion};
 use crate::clock::whole_seconds;
 use crate::email::Email;
 use crate::product::ProductId;
@@ -25,6 +25,8 @@ pub enum Change {
         product: ProductId,
         /// When the key is used.
         at: DateTime<Utc>,
+        /// The rules of the host application, which are asked after ours.
+        rules: Rules,
     },
     /// The key is revoked. Revoking a revoked key changes nothing: the first revocation stays. There is one exception:
     /// a revocation for a [dispute](Revocation::is_disputed) is replaced by a revocation for another reason.
@@ -67,6 +69,12 @@ pub enum Change {
 }
 
 impl Change {
+    /// Returns a use of a key for `product`, which only our own rules decide.
+    #[must_use]
+    pub fn use_of(product: ProductId, at: DateTime<Utc>) -> Self {
+        Self::Use { product, at, rules: Rules::NONE }
+    }
+
     /// Returns when the change is made.
     #[must_use]
     pub fn at(&self) -> DateTime<Utc> {
@@ -91,7 +99,7 @@ pub enum LimitChange {
 }
 
 /// Why a key does not allow a use or a change, with the facts that decided this.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The key was revoked.
@@ -118,6 +126,9 @@ pub enum Refusal {
         /// The limit.
         limit: UseLimit,
     },
+    /// A [`Rule`](super::Rule) of the host application does not allow the use.
+    #[error(transparent)]
+    Denied(#[from] Denied),
     /// Uses cannot be added to a key that has no limit.
     #[error("unlimited: there is no limit to add uses to")]
     NoLimit,
@@ -159,8 +170,8 @@ crate::text::names!(Status, "must be valid, expired, exhausted or revoked", {
 impl Key {
     /// Returns the key after `change`.
     ///
-    /// A use is refused for the first of these reasons that applies: revoked, expired, wrong product, exhausted. A
-    /// revocation is never refused. Lifting a revocation is refused only if another key replaced this one.
+    /// A use is refused for the first of these reasons that applies: revoked, expired, wrong product, exhausted, a rule of
+    /// the host application. A revocation is never refused. Lifting a revocation is refused only if another key replaced this one.
     ///
     /// # Errors
     ///
@@ -168,13 +179,16 @@ impl Key {
     pub fn apply(&self, change: &Change) -> Result<Self, Refusal> {
         let (mut granted, mut state) = (self.granted.clone(), self.state.clone());
         match change {
-            Change::Use { product, at } => {
+            Change::Use { product, at, rules } => {
                 self.check_time(*at)?;
                 if *product != self.granted.product {
                     return Err(Refusal::WrongProduct { granted: self.granted.product });
                 }
                 self.check_uses()?;
                 state.used = state.used.saturating_add(1);
+                let used = Self { granted, state };
+                rules.judge(&used, *at)?;
+                return Ok(used);
             }
             Change::Revoke { at, reason, by } => {
                 let (at, reason, by) = (at.trunc_subsecs(3), reason.clone(), by.clone());
@@ -242,9 +256,13 @@ impl Key {
     pub fn status(&self, at: DateTime<Utc>) -> Status {
         match self.check(at) {
             Ok(())
-            | Err(Refusal::WrongProduct { .. } | Refusal::NoLimit | Refusal::NoAddress | Refusal::OtherRequest) => {
-                Status::Valid
-            }
+            | Err(
+                Refusal::WrongProduct { .. }
+                | Refusal::Denied(_)
+                | Refusal::NoLimit
+                | Refusal::NoAddress
+                | Refusal::OtherRequest,
+            ) => Status::Valid,
             Err(Refusal::Revoked { .. } | Refusal::Replaced { .. }) => Status::Revoked,
             Err(Refusal::Expired { .. }) => Status::Expired,
             Err(Refusal::Exhausted { .. }) => Status::Exhausted,

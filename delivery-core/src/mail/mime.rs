@@ -89,6 +89,7 @@ mod tests {
                 html: String::new(),
                 message_id: MessageId::new("a@b").unwrap(),
                 date: chrono::DateTime::UNIX_EPOCH,
+                about: None,
             };
             let composed = compose(&message).unwrap().formatted();
             assert_eq!(is_to(&composed, &asked.parse().unwrap()), is_its, "{to} {asked}");

@@ -59,7 +59,9 @@ pub use self::smtp::{SmtpError, SmtpMailer};
 pub use self::templates::{TemplateError, Templates};
 use crate::email::Email;
 use crate::error::explain;
-use crate::ledger::MessageId;
+use crate::key::KeyId;
+use crate::language::Language;
+use crate::ledger::{MessageId, MessageKind};
 use crate::redact::redacted;
 
 /// How long one attempt to send may take: the ten minutes that a mail server has for its last reply (RFC 5321,
@@ -109,6 +111,21 @@ pub struct Message {
     pub message_id: MessageId,
     /// When the message was rendered.
     pub date: DateTime<Utc>,
+    /// What the e-mail is about; `None` for one that is not about a key.
+    pub about: Option<About>,
+}
+
+/// What an e-mail to a buyer is about. A mailer for a provider of e-mail can tag the e-mail with it, or choose a template
+/// that the provider keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct About {
+    /// The kind of e-mail.
+    pub kind: MessageKind,
+    /// The key that the e-mail is about: the newest, if it is about several.
+    pub key: KeyId,
+    /// The language in which the e-mail was rendered.
+    pub language: Language,
 }
 
 /// The message was not accepted, or its acceptance was not confirmed.

@@ -39,7 +39,10 @@ const ENGLISH: &str = "en";
 /// their own. Each item has:
 ///
 /// * `key`: the key's text
-/// * `product.id`, `product.name`, `product.description`
+/// * `key_id`: the key's id, which is not secret
+/// * `order.id`, `order.source` and `order.host_ref`: the order's number, the platform that it comes from, and your own
+///   name for the key. Each is none if there is none
+/// * `product.id`, `product.name`, `product.description`, and `product.host_ref`, your own name for the product
 /// * `expires_at` (RFC 3339), and `ends` with `year`, `month`, `day` and `time`, in UTC; `ends` is none if the key
 ///   never expires
 /// * `subscribed`: whether a subscription renews the key. The key is then valid as long as the subscription runs, and
@@ -78,6 +81,7 @@ pub(super) struct Rendered {
     pub(super) subject: String,
     pub(super) text: String,
     pub(super) html: String,
+    pub(super) language: Language,
 }
 
 impl Templates {
@@ -123,7 +127,7 @@ impl Templates {
         let templates = Self { environment: Arc::new(environment), stems };
         for stem in &templates.stems {
             for example in values::examples() {
-                if templates.render_all(stem, &example)?.subject.is_empty() {
+                if templates.render_all((stem, ENGLISH), &example)?.subject.is_empty() {
                     return Err(TemplateError::new(&format!("{stem}.subject"), "is empty"));
                 }
             }
@@ -177,10 +181,10 @@ impl Templates {
         let tags = wanted.into_iter().chain([language]).flat_map(Language::lookup);
         let mut tags = tags.filter(|tag| self.stems.contains(&stem(kind, tag)));
         let tag = tags.next().unwrap_or(ENGLISH);
-        self.render_all(&stem(kind, tag), &values::values(keys, to.as_str(), place, tag))
+        self.render_all((&stem(kind, tag), tag), &values::values(keys, to.as_str(), place, tag))
     }
 
-    fn render_all(&self, stem: &str, values: &Value) -> Result<Rendered, TemplateError> {
+    fn render_all(&self, (stem, tag): (&str, &str), values: &Value) -> Result<Rendered, TemplateError> {
         let render = |part, values: &Value| {
             let name = format!("{stem}.{part}");
             let rendered = self.environment.get_template(&name).and_then(|template| template.render(values));
@@ -193,7 +197,7 @@ impl Templates {
         // link with escaped slashes. This replacement changes no value: if a value contains the text `&#x2f;`,
         // minijinja has escaped that text to `&amp;#x2f;`.
         let html = render("html", &values)?.replace("&#x2f;", "/");
-        Ok(Rendered { text: render("txt", &values)?, html, subject })
+        Ok(Rendered { text: render("txt", &values)?, html, subject, language: tag.parse().unwrap_or_default() })
     }
 }
 

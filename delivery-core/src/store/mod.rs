@@ -60,6 +60,8 @@ mod clock;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod dump;
 mod files;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod host;
 mod inbox;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod inspection;
@@ -86,6 +88,8 @@ pub use self::catalog::{Catalog, CatalogEditor, PostQuery, Posts, ProductNames};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::dump::{DumpError, Dumped, Progress};
 pub use self::files::{FileRow, Files};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use self::host::{HostTransaction, HostTransactions};
 pub use self::inbox::{Inbox, InboxQuery};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::inspection::{Inspection, Schema};

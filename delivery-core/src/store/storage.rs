@@ -189,6 +189,13 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// for lost keys, and every fetch counts, even if it repeats an `Idempotency-Key`.
     fn office(&self) -> Option<&dyn Office>;
 
+    /// Returns the part of the store that works inside transactions of the host application; `None` if the store does
+    /// not have this part.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    fn host_transactions(&self) -> Option<&dyn super::HostTransactions> {
+        None
+    }
+
     /// Succeeds if the store can answer. Readiness probes call this.
     ///
     /// # Errors

@@ -40,6 +40,7 @@ use proptest_state_machine::ReferenceStateMachine;
 
 use crate::MemoryStore;
 use delivery_core::delivery::Stores;
+use delivery_core::key::Rule;
 use delivery_core::store::{CatalogEditor, Ledger, Posts};
 
 pub use self::message::Topic;
@@ -83,7 +84,31 @@ where
             stores
         })
     };
-    run(fixture, keeps, Config { failure_persistence: None, ..config(cases) });
+    run(fixture, keeps, None, Config { failure_persistence: None, ..config(cases) });
+}
+
+/// A rule of a host application, and the same rule for the model.
+#[derive(Debug, Clone)]
+#[expect(clippy::exhaustive_structs, reason = "callers write it as a literal")]
+pub struct Ruled {
+    /// The rule that the service asks.
+    pub rule: Arc<dyn Rule>,
+    /// The rule that the model asks. Returns the code of the refusal, or `None` if the use is allowed. The arguments are
+    /// the key as it is after the use, and the time of the use in milliseconds since 1970.
+    pub model: fn(&Key, i64) -> Option<&'static str>,
+}
+
+/// Checks `cases` histories on a service with a rule of a host application.
+///
+/// # Panics
+///
+/// As [`check`].
+pub fn check_ruled<F>(fixture: impl Fn() -> F, ruled: &Ruled, cases: u32)
+where
+    F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
+{
+    let config = Config { failure_persistence: None, ..config(cases) };
+    run(fixture, || Box::new(Stores::from), Some(ruled), config);
 }
 
 /// Returns a configuration for [`check_with`]: this number of cases, and two minutes at most to shrink a failure.
@@ -101,7 +126,7 @@ pub fn check_with<F>(fixture: impl Fn() -> F, config: Config)
 where
     F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
 {
-    run(fixture, || Box::new(Stores::from), config);
+    run(fixture, || Box::new(Stores::from), None, config);
 }
 
 /// Plays one history on a new fixture, such as one that [`check`] found, as a regression test.
@@ -114,7 +139,7 @@ where
     F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
 {
     let keeps = Box::new(Stores::from);
-    runtime().block_on(history((fixture, keeps), Model::new(), steps, || {}));
+    runtime().block_on(history((fixture, keeps, None), Model::new(), steps, || {}));
 }
 
 /// Makes the stores of a service from the opened store.
@@ -123,11 +148,12 @@ type Keeps<S> = Box<dyn Fn(Arc<S>) -> Stores + Send>;
 fn run<F: Fixture<Store: Ledger + Sized>>(
     fixture: impl Fn() -> F,
     keeps: impl Fn() -> Keeps<F::Store>,
+    ruled: Option<&Ruled>,
     config: Config,
 ) {
     let runtime = runtime();
     let result = TestRunner::new(config).run(&Model::sequential_strategy(STEPS), |(model, steps, seen)| {
-        runtime.block_on(history((fixture(), keeps()), model, steps, || {
+        runtime.block_on(history((fixture(), keeps(), ruled.cloned()), model, steps, || {
             if let Some(seen) = &seen {
                 seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             }
@@ -145,12 +171,13 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 async fn history<F: Fixture<Store: Ledger + Sized>>(
-    (fixture, keeps): (F, Keeps<F::Store>),
+    (fixture, keeps, ruled): (F, Keeps<F::Store>, Option<Ruled>),
     mut model: Model,
     steps: Vec<Step>,
     seen: impl Fn(),
 ) {
-    let mut service = Service::open(fixture, keeps).await;
+    model.judge = ruled.as_ref().map(|ruled| ruled.model);
+    let mut service = Service::open(fixture, keeps, ruled.map(|ruled| ruled.rule)).await;
     for step in steps {
         let is_possible = match step {
             Step::Event { .. } | Step::FetchOnce { .. } | Step::Chores => service.has_office(),

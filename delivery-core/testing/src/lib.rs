@@ -11,6 +11,7 @@
 //! * [`histories`] runs generated histories of the whole service on your store and compares it with a naive model.
 //! * [`mod@conformance`] has cases for the promises of a store, a catalog and a limiter, which you run on your own. A
 //!   [`Fixture`] opens your store for them.
+//! * [`race`] starts calls at the same moment and makes them give way to each other, for tests of races of your own.
 //!
 //! # Guides
 //!
@@ -20,7 +21,8 @@
 //! | a catalog | [`delivery_core::store`](delivery_core::store#implementing-catalog) | [`Shop::with`] and [`Builder::catalog`](delivery_core::delivery::Builder::catalog); `conformance!(catalog, …)` if it can be edited |
 //! | a mailer | [`delivery_core::mail`] | give it to a [`Builder`](delivery_core::Delivery::builder) over a [`Faulty`] store |
 //! | a limiter | [`delivery_core::limit`] | [`conformance::RATE_LIMITER`] |
-//! | a rule for keys | [`delivery_core::key::Key::apply`] | [`strategies`], and [`histories::Model`] for a rule about histories |
+//! | a [`Rule`](delivery_core::key::Rule) that the service asks | [`delivery_core::key::Rule`] | [`rules::check`], and [`histories::check_ruled`] on your store |
+//! | another rule for keys | [`delivery_core::key::Key::apply`] | [`strategies`], and [`histories::Model`] for a rule about histories |
 //!
 //! # Example: a rule of your own
 //!
@@ -78,6 +80,7 @@
 
 pub mod conformance;
 pub mod histories;
+pub mod rules;
 pub mod strategies;
 
 mod chance;
@@ -85,6 +88,7 @@ mod faulty;
 mod fixture;
 mod mailer;
 mod memory;
+mod racing;
 mod shop;
 mod time;
 
@@ -93,6 +97,7 @@ pub use self::faulty::{Fault, Faulty};
 pub use self::fixture::Fixture;
 pub use self::mailer::{Behaviour, RecordingMailer};
 pub use self::memory::MemoryStore;
+pub use self::racing::{race, yielding};
 pub use self::shop::Shop;
 pub use self::time::ManualClock;
 

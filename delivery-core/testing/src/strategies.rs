@@ -216,7 +216,7 @@ pub fn history_to_expiry() -> impl Strategy<Value = (NewKey, Vec<Change>)> {
         let times = prop_oneof![issue..expiry, expiry..2 * expiry - issue, Just(expiry), Just(expiry - 1)];
         let times = times.prop_map(|at| DateTime::from_timestamp_millis(at).unwrap_or_default());
         let product = key.product;
-        let uses = prop::collection::vec(times.prop_map(move |at| Change::Use { product, at }), 1..20);
+        let uses = prop::collection::vec(times.prop_map(move |at| Change::use_of(product, at)), 1..20);
         (Just(key), uses)
     })
 }
@@ -247,7 +247,7 @@ pub fn history() -> impl Strategy<Value = (NewKey, Vec<Change>)> {
 fn change_around(times: BoxedStrategy<DateTime<Utc>>) -> impl Strategy<Value = Change> {
     let terms = (times.clone(), prop::option::of(times.clone()), prop::option::of(limit_change()));
     prop_oneof![
-        12 => (product(), times.clone()).prop_map(|(product, at)| Change::Use { product, at }),
+        12 => (product(), times.clone()).prop_map(|(product, at)| Change::use_of(product, at)),
         1 => (times.clone(), prop::option::of(reason()), actor()).prop_map(|(at, reason, by)| Change::Revoke { at, reason, by }),
         1 => (times.clone(), actor()).prop_map(|(at, by)| Change::Restore { at, by }),
         1 => (times, actor(), email()).prop_map(|(at, by, email)| Change::SetEmail { at, by, email }),

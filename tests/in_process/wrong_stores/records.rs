@@ -28,7 +28,7 @@ impl Wrong {
         let inner = self.open()?;
         match self.fault {
             CountsEveryRequest => {
-                let change = delivery_core::key::Change::Use { product: fetch.product, at: fetch.at };
+                let change = delivery_core::key::Change::use_of(fetch.product, fetch.at);
                 let used = inner.change(id, change, Vec::new()).await?;
                 return Ok(used.map(|used| used.map(|key| Fetched { key, is_repeat: false, counted_at: fetch.at })));
             }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
-use delivery_core::key::{KeyId, NewKey};
+use delivery_core::key::{KeyId, NewKey, Rules};
 use delivery_core::ledger::{
     Bought, ChargeRef, Charged, Customer, EventId, Fetch, Handling, InboundEvent, InboxEvent, Links, NewSale, Offer,
     Refund, Report, RequestId, Term,
@@ -108,7 +108,7 @@ pub async fn receive_events(store: &impl Ledger) {
     let inbox: &dyn Inbox = store.office().unwrap();
     inbox.dismiss(&shop(), &"pri_mug".parse().unwrap(), true, by_admin()).await.unwrap();
     // One use more, of a request that may come again.
-    let fetch = Fetch { product: order(1).product, at: now(), request: RequestId::of(b"a") };
+    let fetch = Fetch { product: order(1).product, at: now(), request: RequestId::of(b"a"), rules: Rules::NONE };
     assert!(!store.fetch(sold_id(SALES - 1), fetch).await.unwrap().unwrap().unwrap().is_repeat);
 }
 

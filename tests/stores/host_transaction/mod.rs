@@ -1,18 +1,22 @@
-//! A key that is issued inside a transaction of the host's: their order and our key are one commit, or none of them is.
+//! What the service does inside a transaction of the host's: their order and our key are one commit, or none of them is.
 
 mod postgres;
 mod sqlite;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use delivery_core::Delivery;
-use delivery_core::ledger::Issue;
+use delivery_core::delivery::{Issued, Uncommitted};
+use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange};
+use delivery_core::observer::{Event, Observer};
 use delivery_core::order::Order;
-use delivery_core::store::{CatalogEditor, KeyQuery, Ledger, Posts, StoreError};
+use delivery_core::product::{NewProduct, ProductId};
+use delivery_core::store::{AuditQuery, CatalogEditor, HostTransaction, KeyQuery, Ledger, Posts, StoreError};
+use delivery_core::{Delivery, Error};
 use delivery_testing::{RecordingMailer, Shop};
+use futures_util::future::BoxFuture;
 use tempfile::TempDir;
 
-use super::fixtures::{self, product, reference, shop};
+use super::fixtures::{self, product, reference};
 
 /// Why the host's transaction ended without a commit.
 #[derive(Debug)]
@@ -29,29 +33,102 @@ struct Host<S> {
     store: Arc<S>,
     delivery: Delivery,
     mailer: Arc<RecordingMailer>,
+    /// What observers were told.
+    told: Arc<Told>,
     /// Where the host's connections go.
     url: String,
     /// Where the store is, if it is in a file.
     _folder: Option<TempDir>,
 }
 
+#[derive(Debug, Default)]
+struct Told(Mutex<Vec<&'static str>>);
+
+impl Observer for Told {
+    fn observe(&self, event: &Event) {
+        self.0.lock().unwrap().push(match event {
+            Event::Issued { .. } => "issued",
+            Event::Used { .. } => "used",
+            Event::Revoked { .. } => "revoked",
+            Event::TermsChanged { .. } => "changed",
+            _ => "other",
+        });
+    }
+}
+
 async fn host<S: Ledger + CatalogEditor + Posts>(store: S, url: String, folder: Option<TempDir>) -> Host<S> {
-    let store = Arc::new(store);
-    let Shop { delivery, mailer, .. } = shop(store.clone()).await;
-    Host { store, delivery, mailer, url, _folder: folder }
+    let (store, told) = (Arc::new(store), Arc::new(Told::default()));
+    let observer = told.clone();
+    let Shop { delivery, mailer, .. } = fixtures::shop_with(store.clone(), |builder| builder.observer(observer)).await;
+    Host { store, delivery, mailer, told, url, _folder: folder }
 }
 
 fn order(id: &str) -> Order {
     Order { reference: reference(id), product: product(), email: "b@example.com".parse().unwrap() }
 }
 
+/// What is done inside the transaction.
+trait Work<T>: for<'t> FnOnce(Delivery, HostTransaction<'t>) -> BoxFuture<'t, T> + Send + 'static {}
+
+impl<T, W: for<'t> FnOnce(Delivery, HostTransaction<'t>) -> BoxFuture<'t, T> + Send + 'static> Work<T> for W {}
+
+/// A database of the host's.
+trait Transact: Sized {
+    /// Does work in a transaction, then commits or does not.
+    async fn within<T: Send + 'static>(host: &Host<Self>, commit: bool, work: impl Work<T>) -> T;
+}
+
+/// A statement of the host's.
+async fn execute(transaction: &mut HostTransaction<'_>, statement: &'static str) {
+    match transaction {
+        HostTransaction::Sqlite(connection) => sqlx::raw_sql(statement).execute(&mut **connection).await.map(drop),
+        HostTransaction::Postgres(connection) => sqlx::raw_sql(statement).execute(&mut **connection).await.map(drop),
+        _ => unreachable!(),
+    }
+    .unwrap();
+}
+
 impl<S: Transact> Host<S> {
-    async fn transact(&self, id: &'static str, commit: bool) -> Result<Issue, ChangedItsMind> {
-        S::transact(self, id, commit).await
+    async fn within<T: Send + 'static>(&self, commit: bool, work: impl Work<T>) -> T {
+        S::within(self, commit, work).await
+    }
+
+    /// The host's own row and our key, then a commit or not.
+    async fn transact(&self, id: &'static str, commit: bool) -> Uncommitted<Issued> {
+        let sale = self.delivery.prepare(order(id)).await.unwrap();
+        self.within(commit, move |delivery, mut transaction| {
+            Box::pin(async move {
+                let insert = format!("INSERT INTO shop_order (id) VALUES ('{id}')");
+                execute(&mut transaction, insert.leak()).await;
+                let issued = delivery.issue_in(&mut transaction, &sale).await.unwrap();
+                // The host's own tables are found as before.
+                execute(&mut transaction, "SELECT count(*) FROM shop_order").await;
+                issued
+            })
+        })
+        .await
+    }
+
+    async fn bought(&self, id: &'static str) -> Issued {
+        self.transact(id, true).await.committed()
     }
 
     async fn orders(&self) -> i64 {
-        S::orders(self).await
+        const COUNT: &str = "SELECT count(*) FROM shop_order";
+        self.within(false, |_, transaction| {
+            Box::pin(async move {
+                match transaction {
+                    HostTransaction::Sqlite(mut connection) => {
+                        sqlx::query_scalar(COUNT).fetch_one(&mut *connection).await.unwrap()
+                    }
+                    HostTransaction::Postgres(connection) => {
+                        sqlx::query_scalar(COUNT).fetch_one(connection).await.unwrap()
+                    }
+                    _ => unreachable!(),
+                }
+            })
+        })
+        .await
     }
 
     /// The key that the webhook answers with. The platform knows the buyer by another address than the host.
@@ -63,21 +140,40 @@ impl<S: Transact> Host<S> {
         self.delivery.keys(&KeyQuery { limit: 1000, ..KeyQuery::default() }).await.unwrap().items.len()
     }
 
+    async fn key(&self, id: KeyId) -> Key {
+        self.delivery.key(id).await.unwrap().unwrap()
+    }
+
+    /// What observers were told since this was asked before.
+    async fn told(&self) -> Vec<&'static str> {
+        self.delivery.flush_observers().await;
+        std::mem::take(&mut self.told.0.lock().unwrap())
+    }
+
+    async fn audited(&self) -> usize {
+        let query = AuditQuery { limit: 100, ..AuditQuery::default() };
+        self.delivery.desk(&Actor::admin()).audit(&query).await.unwrap().items.len()
+    }
+
     async fn sent(&self) -> usize {
         self.delivery.maintenance().outbox().work().await.unwrap();
         self.mailer.accepted().len()
     }
-}
 
-/// What a host does: its own row and our key, then a commit or not.
-trait Transact: Sized {
-    async fn transact(host: &Host<Self>, id: &'static str, commit: bool) -> Result<Issue, ChangedItsMind>;
-    async fn orders(host: &Host<Self>) -> i64;
+    /// A key with this many uses.
+    async fn key_with(&self, uses: i64) -> KeyId {
+        let email = "a@example.com".parse().unwrap();
+        let terms = fixtures::limited(uses);
+        let issued = self.delivery.issue_by_hand(product(), email, terms, false).await.unwrap();
+        self.told().await;
+        issued.key.id()
+    }
 }
 
 async fn a_rollback_leaves_nothing(host: Host<impl Transact>) {
-    assert!(matches!(host.transact("A-1", false).await, Err(ChangedItsMind)));
+    host.transact("A-1", false).await.rolled_back();
     assert_eq!((host.orders().await, host.keys().await, host.sent().await), (0, 0, 0));
+    assert_eq!(host.told().await, [""; 0]);
     // Nor a trace in a cache: the order is new to the webhook.
     let key = host.webhook("A-1").await;
     assert!(host.delivery.validate(&key).await.is_ok());
@@ -85,7 +181,10 @@ async fn a_rollback_leaves_nothing(host: Host<impl Transact>) {
 }
 
 async fn a_commit_is_an_order_a_key_and_one_message(host: Host<impl Transact>) {
-    let issued = host.delivery.committed(host.transact("A-1", true).await.unwrap());
+    let issued = host.transact("A-1", true).await;
+    assert_eq!(host.told().await, [""; 0], "before `committed`");
+    let issued = issued.committed();
+    assert_eq!(host.told().await, ["issued"]);
     assert!(issued.new);
     assert_eq!((host.orders().await, host.keys().await, host.sent().await), (1, 1, 1));
     let text = issued.text.expose();
@@ -97,24 +196,136 @@ async fn a_commit_is_an_order_a_key_and_one_message(host: Host<impl Transact>) {
 }
 
 async fn a_replay_by_webhook_answers_with_the_key_and_sends_nothing(host: Host<impl Transact>) {
-    let issued = host.delivery.committed(host.transact("A-1", true).await.unwrap());
+    let issued = host.bought("A-1").await;
     assert_eq!(host.webhook("A-1").await, issued.text.expose());
     assert_eq!((host.keys().await, host.sent().await), (1, 1));
 }
 
 async fn an_order_that_the_webhook_told_of_is_answered_with_its_key(host: Host<impl Transact>) {
     let key = host.webhook("A-1").await;
-    let issued = host.delivery.committed(host.transact("A-1", true).await.unwrap());
+    let issued = host.bought("A-1").await;
     assert_eq!((issued.text.expose(), issued.new), (key.as_str(), false));
     assert_eq!((host.orders().await, host.keys().await, host.sent().await), (1, 1, 1));
 }
 
 async fn an_order_told_by_both_at_once_has_one_key(host: Host<impl Transact>) {
     for id in ["R-0", "R-1", "R-2", "R-3", "R-4", "R-5", "R-6", "R-7", "R-8", "R-9"] {
-        let (inside, outside) = tokio::join!(host.transact(id, true), host.webhook(id));
-        assert_eq!(host.delivery.committed(inside.unwrap()).text.expose(), outside);
+        let (inside, outside) = tokio::join!(host.bought(id), host.webhook(id));
+        assert_eq!(inside.text.expose(), outside);
     }
     assert_eq!((host.orders().await, host.keys().await, host.sent().await), (10, 10, 10));
+}
+
+fn to_nine_uses() -> Change {
+    let limit = Some(LimitChange::Set(fixtures::limited(9).limit.unwrap()));
+    Change::SetTerms { at: fixtures::now(), by: Actor::admin(), expires_at: None, limit }
+}
+
+/// Two uses, a change and a product. Nobody else sees them before the commit.
+async fn uses_changes_and_products_are_there_after_the_commit_alone(host: Host<impl Transact>) {
+    let id = host.key_with(5).await;
+    let before = host.audited().await;
+    host.delivery.count_use(id, product()).await.unwrap();
+    assert_eq!(host.told().await, ["used"]);
+    for (commit, used, limit) in [(false, 1, 5), (true, 3, 9)] {
+        let work = host.within(commit, move |delivery, mut transaction| {
+            Box::pin(async move {
+                let transaction = &mut transaction;
+                let first = delivery.use_in(&mut *transaction, id, product()).await.unwrap();
+                let second = delivery.use_in(&mut *transaction, id, product()).await.unwrap();
+                let changed = delivery.change_in(&mut *transaction, id, to_nine_uses()).await.unwrap();
+                let atlas = NewProduct::new("Atlas").unwrap();
+                let added = delivery.add_product_in(&mut *transaction, atlas).await.unwrap();
+                assert_eq!((first.used(), second.used(), changed.used()), (2, 3, 3), "it sees its own uses");
+                let outside = delivery.key(id).await.unwrap().unwrap();
+                assert_eq!((outside.used(), outside.state().limit.as_count()), (1, 5), "nobody else does");
+                assert_eq!(delivery.products().await.unwrap().len(), 1);
+                (first, second, changed, added)
+            })
+        });
+        let (first, second, changed, added) = work.await;
+        assert_eq!(host.told().await, [""; 0]);
+        if commit {
+            first.committed();
+            second.committed();
+            changed.committed();
+            let added = added.committed();
+            assert_eq!(host.delivery.product(added.id()).await.unwrap().unwrap().name(), "Atlas");
+            assert_eq!(host.told().await, ["used", "used", "changed"]);
+        } else {
+            for undone in [first, second, changed] {
+                undone.rolled_back();
+            }
+            added.rolled_back();
+        }
+        let key = host.key(id).await;
+        assert_eq!((key.used(), key.state().limit.as_count()), (used, limit), "{commit}");
+        assert_eq!(host.delivery.products().await.unwrap().len(), 1 + usize::from(commit), "{commit}");
+        assert_eq!(host.audited().await, before + 2 * usize::from(commit), "{commit}");
+    }
+    assert_eq!(host.delivery.count_use(id, product()).await.unwrap().used(), 4);
+    assert_eq!(host.delivery.history(id, None, 10).await.unwrap().items.len(), 4);
+}
+
+/// A part of the transaction that the host rolls back.
+async fn what_a_savepoint_undoes_has_not_happened(host: Host<impl Transact>) {
+    let id = host.key_with(2).await;
+    let used = host.within(true, move |delivery, mut transaction| {
+        Box::pin(async move {
+            delivery.use_in(&mut transaction, id, product()).await.unwrap().rolled_back();
+            execute(&mut transaction, "SAVEPOINT item").await;
+            delivery.use_in(&mut transaction, id, product()).await.unwrap().rolled_back();
+            let refused = delivery.use_in(&mut transaction, id, product()).await.unwrap_err();
+            assert!(matches!(refused, Error::Refused { .. }), "{refused:?}");
+            execute(&mut transaction, "ROLLBACK TO SAVEPOINT item").await;
+            delivery.use_in(&mut transaction, id, product()).await.unwrap().used()
+        })
+    });
+    assert_eq!((used.await, host.key(id).await.used()), (2, 2));
+    assert!(host.delivery.count_use(id, product()).await.is_err());
+    assert_eq!(host.delivery.history(id, None, 10).await.unwrap().items.len(), 2);
+}
+
+async fn refusals_leave_the_transaction_open(host: Host<impl Transact>) {
+    let (id, unknown) = (host.key_with(1).await, KeyId::from_bytes([7; 16]));
+    let refused = host.within(true, move |delivery, mut transaction| {
+        Box::pin(async move {
+            let wrong = delivery.use_in(&mut transaction, id, ProductId::new(2).unwrap()).await.unwrap_err();
+            let missing = delivery.use_in(&mut transaction, unknown, product()).await.unwrap_err();
+            let revoke = Change::Revoke { at: fixtures::now(), reason: None, by: Actor::admin() };
+            let gone = delivery.change_in(&mut transaction, unknown, revoke.clone()).await.unwrap_err();
+            delivery.change_in(&mut transaction, id, revoke).await.unwrap().rolled_back();
+            (wrong, missing, gone, delivery.use_in(&mut transaction, id, product()).await.unwrap_err())
+        })
+    });
+    let refused = refused.await;
+    assert!(
+        matches!(refused, (Error::Refused { .. }, Error::UnknownKey, Error::UnknownKey, Error::UnknownKey)),
+        "{refused:?}"
+    );
+    assert!(host.key(id).await.state().revoked.is_some());
+}
+
+/// Half of the racers are in transactions.
+async fn a_race_spends_exactly_the_uses_of_the_key(host: Host<impl Transact>) {
+    for _ in 0..5 {
+        let id = host.key_with(5).await;
+        let inside = || async {
+            let used = host.within(true, move |delivery, mut transaction| {
+                Box::pin(
+                    async move { delivery.use_in(&mut transaction, id, product()).await.map(Uncommitted::committed) },
+                )
+            });
+            used.await.is_ok()
+        };
+        let outside = || async { host.delivery.count_use(id, product()).await.is_ok() };
+        let (inside, outside) = tokio::join!(
+            futures_util::future::join_all((0..5).map(|_| inside())),
+            futures_util::future::join_all((0..5).map(|_| outside())),
+        );
+        let allowed = inside.into_iter().chain(outside).filter(|is_allowed| *is_allowed).count();
+        assert_eq!((allowed, host.key(id).await.used()), (5, 5));
+    }
 }
 
 macro_rules! promises {
@@ -131,4 +342,8 @@ promises! {
     a_replay_by_webhook_answers_with_the_key_and_sends_nothing,
     an_order_that_the_webhook_told_of_is_answered_with_its_key,
     an_order_told_by_both_at_once_has_one_key,
+    uses_changes_and_products_are_there_after_the_commit_alone,
+    what_a_savepoint_undoes_has_not_happened,
+    refusals_leave_the_transaction_open,
+    a_race_spends_exactly_the_uses_of_the_key,
 }

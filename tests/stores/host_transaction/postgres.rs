@@ -1,33 +1,19 @@
-//! PostgreSQL: `issue_in` on a connection of the host's.
+//! PostgreSQL: a transaction on a connection of the host's.
 
-use delivery_core::ledger::Issue;
-use delivery_core::store::{PostgresStore, StoreError};
+use delivery_core::Error;
+use delivery_core::store::{HostTransaction, PostgresStore, StoreError};
 use sqlx::{Connection, Executor, PgConnection};
 
-use super::{ChangedItsMind, Host, Transact, host as open, order};
+use super::{Host, Transact, Work, host as open, order};
 use support::postgres::{postgres, unique};
 
 impl Transact for PostgresStore {
-    async fn transact(host: &Host<Self>, id: &'static str, commit: bool) -> Result<Issue, ChangedItsMind> {
-        let sale = host.delivery.prepare(order(id)).await.unwrap();
+    async fn within<T: Send + 'static>(host: &Host<Self>, commit: bool, work: impl Work<T>) -> T {
         let mut connection = PgConnection::connect(&host.url).await.unwrap();
         let mut transaction = connection.begin().await.unwrap();
-        let insert = sqlx::query("INSERT INTO shop_order (id) VALUES ($1)").bind(id);
-        insert.execute(&mut *transaction).await.unwrap();
-        let issue = host.store.issue_in(&mut transaction, &sale).await?;
-        // The host's own tables are found as before.
-        transaction.execute("SELECT count(*) FROM shop_order").await.unwrap();
-        if !commit {
-            transaction.rollback().await.unwrap();
-            return Err(ChangedItsMind);
-        }
-        transaction.commit().await.unwrap();
-        Ok(issue)
-    }
-
-    async fn orders(host: &Host<Self>) -> i64 {
-        let mut connection = PgConnection::connect(&host.url).await.unwrap();
-        sqlx::query_scalar("SELECT count(*) FROM shop_order").fetch_one(&mut connection).await.unwrap()
+        let done = work(host.delivery.clone(), HostTransaction::from(&mut transaction)).await;
+        if commit { transaction.commit().await } else { transaction.rollback().await }.unwrap();
+        done
     }
 }
 
@@ -55,8 +41,8 @@ async fn without_a_transaction_refuses_and_issues_nothing() {
     let host = host(false).await;
     let sale = host.delivery.prepare(order("A-1")).await.unwrap();
     let mut connection = PgConnection::connect(&host.url).await.unwrap();
-    let refused = host.store.issue_in(&mut connection, &sale).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+    let refused = host.delivery.issue_in(&mut connection, &sale).await.unwrap_err();
+    assert!(matches!(refused, Error::Store(StoreError::Refused { .. })), "{refused:?}");
     assert_eq!(host.keys().await, 0);
 }
 
@@ -72,13 +58,14 @@ async fn after_an_error_the_transaction_of_the_host_goes_on() {
     lock.execute("LOCK TABLE keys.delivery_purchase").await.unwrap();
     let mut transaction = connection.begin().await.unwrap();
     transaction.execute("SET LOCAL lock_timeout = 50").await.unwrap();
-    let refused = host.store.issue_in(&mut transaction, &sale).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Conflict { .. }), "{refused:?}");
+    let refused = host.delivery.issue_in(&mut transaction, &sale).await.unwrap_err();
+    assert!(matches!(refused, Error::Store(StoreError::Conflict { .. })), "{refused:?}");
     lock.rollback().await.unwrap();
     let path: String = sqlx::query_scalar("SHOW search_path").fetch_one(&mut *transaction).await.unwrap();
     assert_eq!(path, "\"$user\", public");
-    assert!(matches!(host.store.issue_in(&mut transaction, &sale).await, Ok(Issue::New(_))));
+    let issued = host.delivery.issue_in(&mut transaction, &sale).await.unwrap();
     transaction.execute("INSERT INTO shop_order (id) VALUES ('A-1')").await.unwrap();
     transaction.commit().await.unwrap();
+    assert!(issued.committed().new);
     assert_eq!((host.orders().await, host.keys().await, host.sent().await), (1, 1, 1));
 }

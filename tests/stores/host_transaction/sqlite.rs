@@ -3,37 +3,28 @@
 use std::time::Duration;
 
 use delivery_core::email::Email;
-use delivery_core::ledger::{Issue, NewSale};
-use delivery_core::store::{Ledger, SqliteStore, StoreError};
+use delivery_core::ledger::NewSale;
+use delivery_core::store::{Backend, HostTransaction, Ledger, SqliteStore, StoreError};
 use delivery_core::terms::OwnTerms;
+use delivery_core::{Delivery, Error};
 use sqlx::{Connection, Executor};
 
-use super::{ChangedItsMind, Host, Transact, host as open, order};
+use super::{ChangedItsMind, Host, Transact, Work, host as open, order};
 use crate::fixtures::product;
 use crate::places::sqlite;
 
 impl Transact for SqliteStore {
-    async fn transact(host: &Host<Self>, id: &'static str, commit: bool) -> Result<Issue, ChangedItsMind> {
-        let sale = host.delivery.prepare(order(id)).await.unwrap();
-        let work = host.store.transaction(move |mut transaction| {
+    async fn within<T: Send + 'static>(host: &Host<Self>, commit: bool, work: impl Work<T>) -> T {
+        let (done, at_last) = tokio::sync::oneshot::channel();
+        let delivery = host.delivery.clone();
+        let ended = host.store.transaction(move |mut transaction| {
             Box::pin(async move {
-                let insert = sqlx::query("INSERT INTO shop_order (id) VALUES (?)").bind(id);
-                insert.execute(&mut *transaction).await.unwrap();
-                let issue = transaction.issue(&sale).await?;
-                if commit { Ok(issue) } else { Err(ChangedItsMind) }
+                let _ = done.send(work(delivery, HostTransaction::from(&mut transaction)).await);
+                if commit { Ok(()) } else { Err(ChangedItsMind) }
             })
         });
-        work.await
-    }
-
-    async fn orders(host: &Host<Self>) -> i64 {
-        let count = host.store.transaction(|mut transaction| {
-            Box::pin(async move {
-                let count = sqlx::query_scalar("SELECT count(*) FROM shop_order").fetch_one(&mut *transaction).await;
-                Ok::<i64, StoreError>(count.unwrap())
-            })
-        });
-        count.await.unwrap()
+        assert_eq!(ended.await.is_ok(), commit);
+        at_last.await.unwrap()
     }
 }
 
@@ -58,11 +49,11 @@ async fn execute(store: &SqliteStore, statements: &'static [&'static str]) {
 }
 
 /// Keys that are issued in one transaction, at whose end the host's code may crash.
-async fn issue(store: &SqliteStore, sales: [NewSale; 2], crashes: bool) -> Result<(), StoreError> {
+async fn issue(store: &SqliteStore, delivery: Delivery, sales: [NewSale; 2], crashes: bool) -> Result<(), StoreError> {
     let work = store.transaction(move |mut transaction| {
         Box::pin(async move {
             for sale in &sales {
-                transaction.issue(sale).await?;
+                delivery.issue_in(&mut transaction, sale).await.unwrap().rolled_back();
             }
             assert!(!crashes, "a bug of the host's");
             Ok(())
@@ -78,11 +69,11 @@ async fn goes_on_after_a_panic_of_the_host() {
     let (email, terms) = ("a@example.com".parse::<Email>().unwrap(), OwnTerms::default());
     let by_hand = async || host.delivery.prepare_by_hand(product(), email.clone(), terms, true).await.unwrap();
     let sales = [by_hand().await, by_hand().await];
-    let (store, doomed) = (host.store.clone(), sales.clone());
-    let crash = tokio::spawn(async move { issue(&store, doomed, true).await });
+    let (store, delivery, doomed) = (host.store.clone(), host.delivery.clone(), sales.clone());
+    let crash = tokio::spawn(async move { issue(&store, delivery, doomed, true).await });
     assert!(crash.await.unwrap_err().is_panic());
     assert_eq!((host.keys().await, host.sent().await), (0, 0));
-    issue(&host.store, sales, false).await.unwrap();
+    issue(&host.store, host.delivery.clone(), sales, false).await.unwrap();
     assert_eq!((host.keys().await, host.sent().await), (2, 2));
 }
 
@@ -98,10 +89,11 @@ async fn what_the_host_rolled_back_or_committed_itself_is_what_the_store_knows()
         let host = host().await;
         let sale = host.delivery.prepare(order("A-1")).await.unwrap();
         let id = sale.key.id;
+        let delivery = host.delivery.clone();
         let work = host.store.transaction(move |mut transaction| {
             Box::pin(async move {
                 transaction.execute(before).await.unwrap();
-                transaction.issue(&sale).await?;
+                delivery.issue_in(&mut transaction, &sale).await.unwrap().rolled_back();
                 sqlx::raw_sql(after).execute(&mut *transaction).await.unwrap();
                 Ok::<(), StoreError>(())
             })
@@ -126,10 +118,10 @@ async fn what_the_host_rolled_back_or_committed_itself_is_what_the_store_knows()
 async fn a_transaction_inside_the_transaction_is_a_savepoint() {
     for commit in [false, true] {
         let host = host().await;
-        let sale = host.delivery.prepare(order("A-1")).await.unwrap();
+        let (sale, delivery) = (host.delivery.prepare(order("A-1")).await.unwrap(), host.delivery.clone());
         let work = host.store.transaction(move |mut transaction| {
             Box::pin(async move {
-                transaction.issue(&sale).await?;
+                delivery.issue_in(&mut transaction, &sale).await.unwrap().rolled_back();
                 let mut inside = transaction.begin().await.unwrap();
                 inside.execute("INSERT INTO shop_order (id) VALUES ('A-1')").await.unwrap();
                 let ended = if commit { inside.commit().await } else { inside.rollback().await };
@@ -158,18 +150,17 @@ async fn a_transaction_that_sqlite_ends_by_itself_ends_no_later_one() {
     ] {
         let host = host().await;
         execute(&host.store, SETUP).await;
-        let sale = host.delivery.prepare(order("A-1")).await.unwrap();
+        let (sale, delivery) = (host.delivery.prepare(order("A-1")).await.unwrap(), host.delivery.clone());
         let work = host.store.transaction(move |mut transaction| {
             Box::pin(async move {
-                transaction.issue(&sale).await?;
+                delivery.issue_in(&mut transaction, &sale).await.unwrap().rolled_back();
                 assert!(transaction.execute(statement).await.is_err());
                 if is_error { Err(StoreError::Unsupported) } else { Ok(()) }
             })
         });
         assert!(work.await.is_err(), "{statement}");
         assert_eq!((host.keys().await, host.sent().await), (0, 0), "{statement}");
-        let issued = host.transact("A-1", true).await.unwrap();
-        assert!(matches!(issued, Issue::New(_)), "{statement}");
+        assert!(host.bought("A-1").await.new, "{statement}");
         assert_eq!((host.keys().await, host.sent().await), (1, 1), "{statement}");
     }
 }
@@ -178,10 +169,10 @@ async fn a_transaction_that_sqlite_ends_by_itself_ends_no_later_one() {
 #[tokio::test]
 async fn rolls_back_a_transaction_that_takes_too_long() {
     let host = host().await;
-    let sale = host.delivery.prepare(order("A-1")).await.unwrap();
+    let (sale, delivery) = (host.delivery.prepare(order("A-1")).await.unwrap(), host.delivery.clone());
     let work = host.store.transaction(move |mut transaction| {
         Box::pin(async move {
-            transaction.issue(&sale).await?;
+            delivery.issue_in(&mut transaction, &sale).await.unwrap().rolled_back();
             tokio::time::pause();
             tokio::time::advance(Duration::from_millis(4001)).await;
             tokio::time::resume();
@@ -192,4 +183,43 @@ async fn rolls_back_a_transaction_that_takes_too_long() {
     assert!(matches!(refused, StoreError::Unavailable { .. }), "{refused:?}");
     assert_eq!(host.keys().await, 0);
     assert!(host.delivery.validate(&host.webhook("A-1").await).await.is_ok());
+}
+
+/// Counts are flushed later, except those of a transaction. A crash mixes neither up.
+#[tokio::test]
+async fn uses_inside_and_outside_are_counted_after_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = open(sqlite(&folder).await, String::new(), None).await;
+    let id = host.key_with(-1).await;
+    for uses in [1, 2, 3] {
+        host.delivery.count_use(id, product()).await.unwrap();
+        let used = host.within(true, move |delivery, mut transaction| {
+            Box::pin(async move { delivery.use_in(&mut transaction, id, product()).await.unwrap().committed().used() })
+        });
+        assert_eq!(used.await, 2 * uses);
+    }
+    host.delivery.count_use(id, product()).await.unwrap();
+    let crashed = tempfile::tempdir().unwrap();
+    for file in ["delivery.db", "delivery.db-wal"] {
+        std::fs::copy(folder.path().join(file), crashed.path().join(file)).unwrap();
+    }
+    host.store.close().await;
+    for place in [crashed, folder] {
+        let store = sqlite(&place).await;
+        assert_eq!(store.find(id).await.unwrap().unwrap().used(), 7);
+        assert_eq!(store.history(id, None, 10).await.unwrap().items.len(), 7);
+    }
+}
+
+/// A transaction on the file of another shop.
+#[tokio::test]
+async fn a_transaction_of_another_store_is_refused() {
+    let (one, other) = (host().await, host().await);
+    let (id, delivery) = (one.key_with(1).await, one.delivery.clone());
+    let refused = other.within(true, move |_, mut transaction| {
+        Box::pin(async move { delivery.use_in(&mut transaction, id, product()).await.unwrap_err() })
+    });
+    let refused = refused.await;
+    assert!(matches!(refused, Error::Store(StoreError::Refused { .. })), "{refused:?}");
+    assert_eq!(one.key(id).await.used(), 0);
 }

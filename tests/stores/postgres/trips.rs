@@ -1,5 +1,6 @@
 //! What a batch asks the server: in which order, and on how many trips.
 
+use delivery_core::key::Rules;
 use delivery_core::ledger::{Fetch, RequestId};
 use delivery_core::store::{Backend, Ledger, PostgresStore};
 use sqlx::Executor;
@@ -38,7 +39,12 @@ async fn a_batch_of_a_request_and_an_event_locks_in_one_order_and_asks_nothing_i
     for index in 0..2 {
         assert_eq!(store.receive(sale(index)).await.unwrap().issued.len(), 1);
     }
-    let fetch = |name: &str| Fetch { product: product(), at: now(), request: RequestId::of(name.as_bytes()) };
+    let fetch = |name: &str| Fetch {
+        product: product(),
+        at: now(),
+        request: RequestId::of(name.as_bytes()),
+        rules: Rules::NONE,
+    };
     store.fetch(sold_id(1), fetch("a")).await.unwrap().unwrap().unwrap();
 
     let before = postgres().log().len();

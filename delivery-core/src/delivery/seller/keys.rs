@@ -130,7 +130,8 @@ impl Desk<'_> {
             {
                 inner.observers.tell(|| Event::Revoked { key });
             }
-            Ok(told.committed(issue))
+            told.tell_issued(&issue);
+            Ok(told.issued(&issue))
         };
         delivery.inner.told(work).await
     }

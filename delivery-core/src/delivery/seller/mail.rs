@@ -34,6 +34,7 @@ impl Desk<'_> {
             html,
             message_id,
             date: inner.clock.now(),
+            about: None,
         };
         match timeout(PATIENCE, outbox.mailer.send(&message)).await {
             Ok(sent) => sent,

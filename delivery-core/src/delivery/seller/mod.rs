@@ -28,6 +28,9 @@ pub struct Desk<'d> {
     actor: &'d Actor,
 }
 
+/// Makes the event of a changed key, for observers.
+type Told = fn(Key) -> Event;
+
 impl Desk<'_> {
     /// Returns the actor and the time of a change that is made now, for its entry in the audit log.
     pub(super) fn edit(&self) -> Edit {
@@ -129,13 +132,9 @@ impl Delivery {
     /// without a limit, or if it restores a key that was replaced by another key. A [`Change::Use`] is counted or
     /// refused as [`count_use`](Self::count_use) does.
     pub async fn change(&self, key: KeyId, change: Change) -> Result<Key, Error> {
-        type Told = fn(Key) -> Event;
-        let (kind, event): (_, Told) = match &change {
-            Change::Use { product, .. } => return self.count_use(key, *product).await,
-            Change::Revoke { .. } => (MessageKind::KeyRevoked, |key| Event::Revoked { key }),
-            Change::Restore { .. } => (MessageKind::KeyRestored, |key| Event::Restored { key }),
-            Change::SetTerms { .. } => (MessageKind::KeyChanged, |key| Event::TermsChanged { key }),
-            Change::SetEmail { .. } => (MessageKind::KeyChanged, |key| Event::EmailChanged { key }),
+        let (kind, event) = match Self::announced(&change) {
+            Ok(announced) => announced,
+            Err(product) => return self.count_use(key, product).await,
         };
         let webhooks = self.webhooks(kind)?;
         let inner = self.inner.clone();
@@ -147,6 +146,18 @@ impl Delivery {
             Ok(key)
         };
         self.inner.told(work).await
+    }
+
+    /// Returns the kind of webhook that announces a change, and the event for observers. The error is the product of a
+    /// use, which is announced otherwise.
+    pub(super) fn announced(change: &Change) -> Result<(MessageKind, Told), ProductId> {
+        match change {
+            Change::Use { product, .. } => Err(*product),
+            Change::Revoke { .. } => Ok((MessageKind::KeyRevoked, |key| Event::Revoked { key })),
+            Change::Restore { .. } => Ok((MessageKind::KeyRestored, |key| Event::Restored { key })),
+            Change::SetTerms { .. } => Ok((MessageKind::KeyChanged, |key| Event::TermsChanged { key })),
+            Change::SetEmail { .. } => Ok((MessageKind::KeyChanged, |key| Event::EmailChanged { key })),
+        }
     }
 
     /// Returns keys that match `query`, newest first.

@@ -28,6 +28,7 @@ pub(in crate::http) static VALIDATE: Row = Row {
         ErrorCode::InvalidKey,
         ErrorCode::ExpiredKey,
         ErrorCode::ExceededUses,
+        ErrorCode::Denied,
         ErrorCode::MethodNotAllowed,
         ErrorCode::RateLimited,
         ErrorCode::Internal,
@@ -59,6 +60,7 @@ pub(in crate::http) static PRODUCT: Row = Row {
         ErrorCode::ExpiredKey,
         ErrorCode::ExceededUses,
         ErrorCode::WrongProduct,
+        ErrorCode::Denied,
         ErrorCode::NotFound,
         ErrorCode::MethodNotAllowed,
         ErrorCode::RateLimited,
@@ -111,9 +113,11 @@ async fn product(delivery: &Delivery, call: &Call, key: VerifiedKey, asked: Fetc
 /// Converts an error of `/api/validate` into its reply. If the key is not valid, the reply contains `"valid":false`. If
 /// the service knows the key, the reply also contains the status of the key.
 pub(in crate::http) fn not_valid(error: Error) -> ApiError {
-    match (error.code(), error) {
-        (ErrorCode::Unavailable | ErrorCode::Internal, error) => error.into(),
-        (code, Error::Refused { key, .. }) => Reply::json(&wire::RefusedKey::of(code, &key)).with_status(code).into(),
+    match (error.code(), &error) {
+        (ErrorCode::Unavailable | ErrorCode::Internal, _) => error.into(),
+        (code, Error::Refused { key, .. }) => {
+            Reply::json(&wire::RefusedKey::of(code, error.denied(), key)).with_status(code).into()
+        }
         (code, _) => Reply::json(&wire::Error::not_valid(code)).with_status(code).challenge().into(),
     }
 }

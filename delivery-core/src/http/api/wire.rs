@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::clock::timestamp;
 use crate::delivery::Issued;
 use crate::error::ErrorCode;
-use crate::key::Key;
+use crate::key::{Denied, Key};
 use crate::post::Post;
 use crate::product::{Listing, Price, Product};
 
@@ -61,7 +61,8 @@ pub(in crate::http) struct RefusedKey<'a> {
 /// What is wrong: a code for programs, and a sentence for people.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-struct Problem<'a> {
+pub(in crate::http) struct Problem<'a> {
+    /// One of those listed for the endpoint, or one of the host's own, of the letters A to Z and _.
     code: &'static str,
     message: &'a str,
 }
@@ -227,16 +228,31 @@ impl<'a> Error<'a> {
         Self { valid: None, error: Problem { code: code.as_str(), message } }
     }
 
+    /// Creates the error for a use that a rule of the host application does not allow.
+    pub(in crate::http) fn denied(denied: &'a Denied) -> Self {
+        Self { valid: None, error: Problem::denied(denied) }
+    }
+
     /// Creates an error that also contains `"valid":false`, for clients that read `valid` and not the HTTP status.
     pub(in crate::http) fn not_valid(code: ErrorCode) -> Self {
         Self { valid: Some(false), ..Self::new(code, code.message()) }
     }
 }
 
-impl RefusedKey<'_> {
-    pub(in crate::http) fn of(code: ErrorCode, key: &Key) -> Self {
-        let error = Problem { code: code.as_str(), message: code.message() };
-        Self { valid: false, error, status: Status::of(key) }
+impl<'a> RefusedKey<'a> {
+    /// Creates the error for a known key. If a rule of the host application refused it, the error is that of the rule.
+    pub(in crate::http) fn of(code: ErrorCode, denied: Option<&'a Denied>, key: &Key) -> Self {
+        Self { valid: false, error: Problem::of(code, denied), status: Status::of(key) }
+    }
+}
+
+impl<'a> Problem<'a> {
+    fn of(code: ErrorCode, denied: Option<&'a Denied>) -> Self {
+        denied.map_or(Self { code: code.as_str(), message: code.message() }, Self::denied)
+    }
+
+    pub(in crate::http) fn denied(denied: &'a Denied) -> Self {
+        Self { code: denied.code(), message: denied.sentence() }
     }
 }
 

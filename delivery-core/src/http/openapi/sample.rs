@@ -11,10 +11,12 @@ use object_store::memory::InMemory;
 use serde_json::Value;
 
 use super::{bodies, responses};
+use crate::delivery::Builder;
 use crate::error::ErrorCode;
 use crate::http::describe::Kind;
 use crate::http::row::Parameter;
 use crate::http::{Call, Endpoint, PlatformPath};
+use crate::key::{Denied, Key, Rule};
 use crate::mail::{MailError, Mailer, Message};
 use crate::platform::{Gumroad, Secrets};
 use crate::store::SqliteStore;
@@ -51,6 +53,16 @@ impl Entropy for Counted {
     }
 }
 
+/// A rule that refuses every use.
+#[derive(Debug)]
+struct Closed;
+
+impl Rule for Closed {
+    fn judge(&self, _key: &Key, _at: DateTime<Utc>) -> Result<(), Denied> {
+        Err(Denied::new("DENIED", ErrorCode::Denied.message()))
+    }
+}
+
 #[derive(Debug)]
 struct NoPost;
 
@@ -69,6 +81,10 @@ async fn store() -> (tempfile::TempDir, Arc<SqliteStore>) {
 
 /// Builds a sample service that uses `store`. Its clock shows the time `days` days after the start of the example.
 fn shop(store: &Arc<SqliteStore>, days: i64) -> Delivery {
+    builder(store, days).build()
+}
+
+fn builder(store: &Arc<SqliteStore>, days: i64) -> Builder {
     let now = DateTime::from_timestamp(1_795_255_200, 0).unwrap() + TimeDelta::days(days);
     let signing = "what-keys-are-signed-with".parse().unwrap();
     Delivery::builder(store.clone(), Arc::new(NoPost), signing)
@@ -78,7 +94,6 @@ fn shop(store: &Arc<SqliteStore>, days: i64) -> Delivery {
         .clock(Arc::new(Moment(now)))
         .entropy(Arc::new(Counted::default()))
         .files(OBJECTS.clone())
-        .build()
 }
 
 async fn ask(delivery: &Delivery, endpoint: Endpoint, key: &str) -> Value {
@@ -166,9 +181,10 @@ pub(super) async fn refusals(endpoint: Endpoint) -> Vec<(ErrorCode, Value)> {
     let mut refusals = Vec::new();
     for &code in endpoint.codes() {
         let answer = match (endpoint, code) {
-            (Endpoint::Validate, ErrorCode::InvalidKey | ErrorCode::ExpiredKey | ErrorCode::ExceededUses) => {
-                not_valid(code).await
-            }
+            (
+                Endpoint::Validate,
+                ErrorCode::InvalidKey | ErrorCode::ExpiredKey | ErrorCode::ExceededUses | ErrorCode::Denied,
+            ) => not_valid(code).await,
             _ => responses::plain(code),
         };
         assert_eq!(answer["error"]["code"], code.as_str());
@@ -186,6 +202,7 @@ async fn not_valid(code: ErrorCode) -> Value {
             ask(&now, Endpoint::Product, &key).await;
             ask(&now, Endpoint::Validate, &key).await
         }
+        ErrorCode::Denied => ask(&builder(&store, 0).rule(Arc::new(Closed)).build(), Endpoint::Validate, &key).await,
         ErrorCode::ExpiredKey => ask(&shop(&store, 366), Endpoint::Validate, &key).await,
         _ => ask(&now, Endpoint::Validate, "dlv_unknown").await,
     }

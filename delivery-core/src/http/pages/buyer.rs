@@ -176,6 +176,7 @@ fn refused(visit: &PageRequest<'_>, text: &str, error: &Error) -> Result<Reply, 
         Error::Refused { refusal: Refusal::Exhausted { .. }, .. } => {
             format!("This key is used up. To open the product again, buy it again, or {write}.")
         }
+        Error::Refused { refusal: Refusal::Denied(denied), .. } => denied.sentence().to_owned(),
         Error::UnknownProduct => format!("What this key opens is not there any more: {write}."),
         error => return Err(error.clone().into()),
     };

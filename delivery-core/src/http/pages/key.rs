@@ -41,6 +41,7 @@ pub(super) async fn page(
         "the_key.html",
         context! {
             key => key(&found, now, &names),
+            denied => delivery.denied(&found).map(|denied| denied.to_string()),
             subscription => subscribed.as_ref().map(subscription),
             text,
             actions => actions(&found, found.status(now)),

@@ -4,7 +4,7 @@
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 
 use super::{Answer, Operate};
-use crate::key::{Change, Key, KeyId, Refusal};
+use crate::key::{Change, Key, KeyId, Refusal, Rules};
 use crate::ledger::plan::{Basis, Needs, Planner, RequestRow};
 use crate::ledger::{Refused, RequestId, StoreError};
 use crate::product::ProductId;
@@ -25,6 +25,8 @@ pub struct Fetch {
     pub at: DateTime<Utc>,
     /// The identity of the request.
     pub request: RequestId,
+    /// The rules of the host application. A repetition is answered without asking them, because they allowed its use.
+    pub rules: Rules,
 }
 
 /// A use that was allowed.
@@ -68,7 +70,7 @@ impl Operate for FetchProduct {
     }
 
     fn plan(&self, planner: &mut Planner<'_>) -> Result<(Answer, Basis), StoreError> {
-        let (id, &Fetch { product, at, request }) = (self.key, &self.fetch);
+        let (id, &Fetch { product, at, request, ref rules }) = (self.key, &self.fetch);
         let at = at.trunc_subsecs(3);
         let known = planner.loaded.request(id, request)?.cloned();
         // A repetition may seem to come before the first request, because the clocks of servers differ and may be set
@@ -95,7 +97,8 @@ impl Operate for FetchProduct {
             return Ok((Answer::Fetched(Some(Ok(Fetched { key, is_repeat: true, counted_at: last.at }))), basis));
         }
         let counts_each = last.is_some();
-        let (changed, basis) = planner.change(id, &Change::Use { product, at: self.fetch.at }, &[])?;
+        let (changed, basis) =
+            planner.change(id, &Change::Use { product, at: self.fetch.at, rules: rules.clone() }, &[])?;
         if let (Some(Ok(_)), Some(row), false) = (&changed, planner.loaded.key(id)?, counts_each) {
             let (key, version) = (row.number, known.map_or(0, |known| known.version));
             planner.write_request(id, RequestRow { key, request, product, at, repeats: 0, version });

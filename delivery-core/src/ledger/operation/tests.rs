@@ -46,7 +46,7 @@ fn change(key: &NewKey, change: Change) -> Operation {
 }
 
 fn spend() -> Change {
-    Change::Use { product: product(), at: at(9) }
+    Change::use_of(product(), at(9))
 }
 
 fn revoke() -> Change {
@@ -200,7 +200,7 @@ fn a_refusal_is_told_by_a_row_that_was_read_or_that_the_batch_writes() {
     assert_eq!(answered(planned(&[change(&key, spend())], [row(&key, 3, 40)]), |_| true), [true]);
     // The batch also allows a use of the key, before or after the refused use. Persisting that use proves that the row
     // was current.
-    let other = || Change::Use { product: ProductId::new(2).unwrap(), at: at(9) };
+    let other = || Change::use_of(ProductId::new(2).unwrap(), at(9));
     for changes in [[spend(), other()], [other(), spend()]] {
         let operations = changes.map(|what| change(&key, what));
         assert_eq!(answered(planned(&operations, [cached(0)]), |_| true), [true, true]);

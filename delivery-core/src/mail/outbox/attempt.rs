@@ -10,7 +10,7 @@ use crate::key::Key;
 use crate::ledger::{LeasedMessage, MessageKind, Recipient, WebhookName};
 use crate::mail::running_time::within;
 use crate::mail::templates::{Place, Shown};
-use crate::mail::{MailError, Message, SEND_TIMEOUT};
+use crate::mail::{About, MailError, Message, SEND_TIMEOUT};
 use crate::store::{ExpiryScan, KeyQuery, StoreError, Subscribed};
 
 /// How long each read from the store or the catalog may take while an e-mail is rendered.
@@ -124,6 +124,7 @@ impl Outbox {
             Shown { key, status, text, is_subscribed, product }
         });
         let shown: Vec<Shown<'_>> = shown.collect();
+        let shown_first = shown.first().map_or(key.id(), |shown| shown.key.id());
         let rendered = self.templates.render(
             message.kind,
             (&shown, to),
@@ -139,6 +140,7 @@ impl Outbox {
             html: rendered.html,
             message_id: message.message_id.clone(),
             date,
+            about: Some(About { kind: message.kind, key: shown_first, language: rendered.language }),
         })
     }
 

@@ -4,6 +4,7 @@ use chrono::{DateTime, Datelike, Utc};
 use minijinja::{Value, context};
 
 use crate::clock::timestamp;
+use crate::host_ref::HostRef;
 use crate::key::{Key, KeyText, Status};
 use crate::product::Product;
 use crate::terms::NEVER;
@@ -40,9 +41,11 @@ pub(super) fn examples() -> [Value; 6] {
         let at = "2027-11-21T10:00:00Z".parse().unwrap_or(DateTime::UNIX_EPOCH);
         context! {
             key => "dlv_example",
+            key_id => "0197a3f0-5c1e-7c7e-9d59-3f6f0c6f1a01",
+            order => context! { id => "1001", source => "shop", host_ref => Value::from(()) },
             status => status.as_str(),
             subscribed,
-            product => context! { id => 1, name => "Example", description => "" },
+            product => context! { id => 1, name => "Example", description => "", host_ref => Value::from(()) },
             ..terms(if ends { at } else { NEVER }, if ends { (3, 1) } else { (-1, 0) })
         }
     };
@@ -74,12 +77,20 @@ fn all(keys: Vec<Value>, (email, place, language): (&str, Place<'_>, &str)) -> V
 }
 
 fn value(Shown { key, status, text, is_subscribed, product }: Shown<'_>) -> Value {
+    let order = key.granted().order.as_ref();
     context! {
         status => status.as_str(),
         key => text.expose(),
+        key_id => key.id().to_string(),
+        order => context! {
+            id => order.map(|order| order.id.as_str()),
+            source => order.map(|order| order.source.as_str()),
+            host_ref => key.granted().host_ref.as_ref().map(HostRef::as_str),
+        },
         subscribed => is_subscribed,
         product => context! {
-            id => product.id().get(), name => product.name(), description => product.description()
+            id => product.id().get(), name => product.name(), description => product.description(),
+            host_ref => product.host_ref().map(HostRef::as_str),
         },
         ..terms(key.expires_at(), (key.limit().as_count(), key.used()))
     }

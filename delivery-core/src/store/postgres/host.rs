@@ -1,65 +1,80 @@
-//! Issuing keys inside a transaction of the host application.
+//! Work inside a transaction of the host application.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use sqlx::Executor;
-use sqlx::postgres::PgConnection;
 
+use super::cold::cold;
 use super::error::store_error;
 use super::numbers::next_block;
 use super::persist::persist;
 use super::schema::ensure_durable;
 use super::session::Session;
 use super::{PostgresStore, load};
+use crate::key::Key;
 use crate::ledger::operation::{needs, plan};
 use crate::ledger::plan::Loaded;
-use crate::ledger::{Answer, Issue, NewSale, Operation};
-use crate::store::{Persisted, StoreError};
+use crate::ledger::{Answer, ChangeKey, Edit, Issue, NewSale, Operation, Refused};
+use crate::product::{NewProduct, Product};
+use crate::store::host::elsewhere;
+use crate::store::ledger::of_another_operation;
+use crate::store::sql::catalog;
+use crate::store::{HostTransaction, HostTransactions, Persisted, StoreError};
 
-/// The number of times that issuing is tried. The first time fails if another transaction commits the same order in the
-/// meantime.
+/// The number of times that an operation is tried. The first time fails if another transaction commits the same order in
+/// the meantime.
 const LOOKS: usize = 2;
 
+#[async_trait]
+impl HostTransactions for PostgresStore {
+    async fn issue(&self, transaction: HostTransaction<'_>, sale: &NewSale) -> Result<Issue, StoreError> {
+        let operation = Operation::Issue(Box::new(sale.clone()));
+        match self.inside(transaction, |session| Box::pin(operate(session, operation))).await? {
+            Answer::Issued(issue) => Ok(issue),
+            _ => Err(of_another_operation()),
+        }
+    }
+
+    async fn change(
+        &self,
+        transaction: HostTransaction<'_>,
+        change: ChangeKey,
+    ) -> Result<Option<Result<Key, Refused>>, StoreError> {
+        match self.inside(transaction, |session| Box::pin(operate(session, Operation::Change(change)))).await? {
+            Answer::Changed(changed) => Ok(changed),
+            _ => Err(of_another_operation()),
+        }
+    }
+
+    async fn add_product(
+        &self,
+        transaction: HostTransaction<'_>,
+        product: NewProduct,
+        edit: Edit,
+    ) -> Result<Arc<Product>, StoreError> {
+        self.inside(transaction, |session| {
+            Box::pin(async move { catalog::add(&mut cold(session), &product, &edit).await })
+        })
+        .await
+    }
+
+    fn committed(&self) {
+        self.products.clear();
+    }
+}
+
 impl PostgresStore {
-    /// Issues a key inside a transaction of the host application. If the transaction is committed, the purchase, the
-    /// key and the message are committed with it; otherwise nothing of them remains. `transaction` must be a connection
-    /// to this store's database, with a transaction open. If the order already has a key, for example from a webhook,
-    /// returns that key.
-    ///
-    /// The work is done within a savepoint. After an error nothing of the work remains, and the transaction can go on
-    /// as before, with its own `search_path`. If another transaction is inserting the same order, this method waits for
-    /// it, as long as the `lock_timeout` of `transaction` allows.
-    ///
-    /// If the future is dropped before it ends, roll the transaction back: part of the work may have been done.
-    ///
-    /// Before, [prepare the sale](crate::Delivery::prepare) with the service. After the commit, [tell the
-    /// service](crate::Delivery::committed) about it:
-    ///
-    /// ```no_run
-    /// # async fn example(
-    /// #     pool: sqlx::PgPool,
-    /// #     delivery: delivery_core::Delivery,
-    /// #     store: delivery_core::store::PostgresStore,
-    /// #     order: delivery_core::order::Order,
-    /// # ) -> Result<(), Box<dyn std::error::Error>> {
-    /// let sale = delivery.prepare(order).await?;
-    /// let mut transaction = pool.begin().await?;
-    /// sqlx::query("INSERT INTO shop_order …").execute(&mut *transaction).await?;
-    /// let issue = store.issue_in(&mut transaction, &sale).await?;
-    /// transaction.commit().await?;
-    /// let issued = delivery.committed(issue);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// - [`StoreError::Refused`] if no transaction is open.
-    /// - [`StoreError::Conflict`] if a lock was not released in time.
-    /// - [`StoreError::Conflict`] also if `transaction` is repeatable read or serializable, and another transaction has
-    ///   issued the key in the meantime.
-    ///
-    /// Nothing was written after an error.
-    pub async fn issue_in(&self, transaction: &mut PgConnection, sale: &NewSale) -> Result<Issue, StoreError> {
-        transaction.execute("SAVEPOINT delivery_issue").await.map_err(|error| {
+    /// Does `work` within a savepoint, in the schema of this store. Afterwards the transaction has its own
+    /// `search_path` again. Only the caller's `lock_timeout` limits how long `work` waits for other transactions.
+    async fn inside<T, W>(&self, transaction: HostTransaction<'_>, work: W) -> Result<T, StoreError>
+    where
+        W: for<'s> FnOnce(&'s mut Session<'_>) -> BoxFuture<'s, Result<T, StoreError>>,
+    {
+        #[cfg_attr(not(feature = "sqlite"), expect(irrefutable_let_patterns, reason = "there is another database"))]
+        let HostTransaction::Postgres(connection) = transaction else { return Err(elsewhere()) };
+        connection.execute("SAVEPOINT delivery").await.map_err(|error| {
             // no_active_sql_transaction
             let is_alone = error
                 .as_database_error()
@@ -67,45 +82,47 @@ impl PostgresStore {
                 .is_some_and(|code| code == "25P01");
             if is_alone { StoreError::refused(error) } else { store_error(error) }
         })?;
-        let issued = self.issue_inside(&mut Session::Host(transaction), sale).await;
-        let end = match issued {
-            Ok(_) => "RELEASE SAVEPOINT delivery_issue",
-            Err(_) => "ROLLBACK TO SAVEPOINT delivery_issue; RELEASE SAVEPOINT delivery_issue",
+        let done = self.in_schema(&mut Session::Host(connection), work).await;
+        let end = match done {
+            Ok(_) => "RELEASE SAVEPOINT delivery",
+            Err(_) => "ROLLBACK TO SAVEPOINT delivery; RELEASE SAVEPOINT delivery",
         };
-        let ended = sqlx::raw_sql(end).execute(transaction).await.map_err(store_error);
-        let issue = issued?;
-        ended.map(|_| issue)
+        let ended = sqlx::raw_sql(end).execute(connection).await.map_err(store_error);
+        let done = done?;
+        ended.map(|_| done)
     }
 
-    async fn issue_inside(&self, session: &mut Session<'_>, sale: &NewSale) -> Result<Issue, StoreError> {
+    async fn in_schema<T, W>(&self, session: &mut Session<'_>, work: W) -> Result<T, StoreError>
+    where
+        W: for<'s> FnOnce(&'s mut Session<'_>) -> BoxFuture<'s, Result<T, StoreError>>,
+    {
         const ENTER: &str = "WITH host AS MATERIALIZED (SELECT current_setting('search_path') AS path) \
             SELECT path FROM host WHERE set_config('search_path', $1, true) IS NOT NULL";
         const LEAVE: &str = "SELECT set_config('search_path', $1, true)";
         let enter = session.scalar::<String>(ENTER).bind(self.sessions.schema());
         let path = enter.fetch_one(&mut **session).await.map_err(store_error)?;
         ensure_durable(session).await?;
-        let issue = issue(session, sale).await?;
+        let done = work(session).await?;
         session.query(LEAVE).bind(path).execute(&mut **session).await.map_err(store_error)?;
-        Ok(issue)
+        Ok(done)
     }
 }
 
-async fn issue(session: &mut Session<'_>, sale: &NewSale) -> Result<Issue, StoreError> {
+async fn operate(session: &mut Session<'_>, operation: Operation) -> Result<Answer, StoreError> {
+    let needs = needs([&operation]);
     for _ in 0..LOOKS {
-        let operation = Operation::Issue(Box::new(sale.clone()));
-        let needs = needs([&operation]);
         let mut loaded = Loaded::absent(&needs);
-        for row in load::keys(session, &needs.new).await? {
-            loaded.insert(row);
-        }
-        for row in load::purchases(session, &needs.purchases).await? {
+        let mut rows = load::locked_keys(session, &needs.keys).await?;
+        rows.extend(load::keys(session, &needs.new).await?);
+        rows.extend(load::purchases(session, &needs.purchases).await?);
+        for row in rows {
             loaded.insert(row);
         }
         let planned = plan([&operation], loaded, &mut next_block(session).await?)?;
         let persisted = persist(session, &planned.writes, true).await?;
         let is_written = |unit: usize| persisted.get(unit) == Some(&Persisted::Written);
-        if let Some(Some(Answer::Issued(issue))) = planned.answers(is_written).pop() {
-            return Ok(issue);
+        if let Some(Some(answer)) = planned.answers(is_written).pop() {
+            return Ok(answer);
         }
     }
     Err(StoreError::Conflict { source: None })

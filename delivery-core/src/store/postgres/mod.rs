@@ -64,7 +64,7 @@ use super::batch::BatchQueue;
 use super::cache::{PostCache, ProductCache};
 use super::sql::WorkQueue;
 use super::sql::messages::{retry, retry_all};
-use super::{Backend, KeyQuery, Ledger, Office, Page, StoreError, Use, UseId};
+use super::{Backend, HostTransactions, KeyQuery, Ledger, Office, Page, StoreError, Use, UseId};
 use crate::key::{Acceptance, Fingerprint, Key, KeyId};
 use crate::ledger::{Answer, ChangeKey, Edit, FailedMessage, Lease, LeasedMessage, MessageNumber, Operation, Route};
 
@@ -283,6 +283,10 @@ impl Backend for PostgresStore {
     }
 
     fn office(&self) -> Option<&dyn Office> {
+        Some(self)
+    }
+
+    fn host_transactions(&self) -> Option<&dyn HostTransactions> {
         Some(self)
     }
 

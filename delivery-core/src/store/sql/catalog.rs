@@ -173,7 +173,12 @@ async fn product(session: &mut (dyn Session + '_), sql: &str, wanted: Value) -> 
     }
 }
 
-async fn add(session: &mut (dyn Session + '_), facts: &NewProduct, edit: &Edit) -> Result<Arc<Product>, StoreError> {
+/// Adds a product, with its entry in the audit log.
+pub(in crate::store) async fn add(
+    session: &mut (dyn Session + '_),
+    facts: &NewProduct,
+    edit: &Edit,
+) -> Result<Arc<Product>, StoreError> {
     let added = change(session, (ADD_PRODUCT, columns(facts)?), Action::ProductAdded, edit).await?;
     added.ok_or(StoreError::corrupt("a product that was added and is not there"))
 }

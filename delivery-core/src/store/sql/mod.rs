@@ -1,7 +1,7 @@
 //! Code that both SQL stores share: the work queue, statements that both databases understand, and the conversion of
 //! rows to values.
 
-mod catalog;
+pub(super) mod catalog;
 mod erase;
 mod events;
 mod expiry;

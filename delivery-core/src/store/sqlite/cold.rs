@@ -12,7 +12,7 @@ use sqlx::{AssertSqlSafe, Column, Connection, Sqlite, TypeInfo, ValueRef};
 use super::error::store_error;
 use super::json::json;
 use super::writer::Writer;
-use super::{SqliteStore, inbox, load, timely_for};
+use super::{SqliteStore, inbox, timely_for};
 use crate::email::Email;
 use crate::ledger::plan::{Loaded, ReferenceId};
 use crate::store::StoreError;
@@ -22,19 +22,25 @@ use crate::store::sql::records::FIGURES;
 use crate::store::sql::session::{Database, Dialect, Patience, Row, Session, Stale, Task, Value};
 
 /// The maximum number of row numbers that one task may take. They are reserved before the task begins.
-const NUMBERS: i64 = 10_000;
+pub(super) const NUMBERS: i64 = 10_000;
 
 pub(super) struct Cold<'c> {
     connection: &'c mut SqliteConnection,
     /// The row number that was taken last, and the highest one that may be taken. `None` for a session that only reads.
     numbers: Option<(&'c mut i64, i64)>,
-    stale: Vec<Stale>,
+    pub(super) stale: Vec<Stale>,
 }
 
 impl<'c> Cold<'c> {
     /// Returns a session that only reads.
     pub(super) fn reading(connection: &'c mut SqliteConnection) -> Self {
         Self { connection, numbers: None, stale: Vec::new() }
+    }
+
+    /// Returns a session that writes, inside an open transaction. [`NUMBERS`] after `newest` must be reserved.
+    pub(super) fn writing(connection: &'c mut SqliteConnection, newest: &'c mut i64) -> Self {
+        let last = *newest + NUMBERS;
+        Self { connection, numbers: Some((newest, last)), stale: Vec::new() }
     }
 }
 
@@ -149,27 +155,11 @@ async fn write<T>(writer: &mut Writer, work: impl Task<T>) -> Result<T, StoreErr
     // The numbers are reserved outside the transaction, so that a rollback does not undo the reservation.
     writer.reserve(NUMBERS).await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
-    let last = writer.newest + NUMBERS;
-    let numbers = Some((&mut writer.newest, last));
-    let mut session = Cold { connection: &mut transaction, numbers, stale: Vec::new() };
+    let mut session = Cold::writing(&mut transaction, &mut writer.newest);
     let done = work(&mut session).await?;
     let stale = session.stale;
     transaction.commit().await.map_err(store_error)?;
-    for stale in stale {
-        match stale {
-            Stale::Products => writer.cache.products.clear(),
-            Stale::Keys(keys) => {
-                for id in &keys {
-                    writer.cache.keys.remove(id);
-                }
-                // The task is already committed, so it must not fail because of an error here. In that case the keys
-                // are read when they are next needed.
-                for row in load::keys(&mut writer.connection, &writer.cache, &keys).await.unwrap_or_default() {
-                    writer.cache.keys.insert(row.key.id(), row);
-                }
-            }
-        }
-    }
+    writer.refresh(stale).await;
     Ok(done)
 }
 

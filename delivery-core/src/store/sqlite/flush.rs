@@ -101,19 +101,12 @@ pub(super) async fn drain(writer: &mut Writer, until: i64, most: usize) -> Resul
 /// Writes the counts of the next keys of the current pass, at most `most`. If these are the last, moves the watermark
 /// and ends the pass.
 async fn chunk(writer: &mut Writer, most: usize) -> Result<(), StoreError> {
-    const UPSERT: &str = "INSERT INTO delivery_count (key, used, last_use) \
-        SELECT value->>0, value->>1, value->>2 FROM json_each(?) WHERE true \
-        ON CONFLICT (key) DO UPDATE SET used = excluded.used, last_use = excluded.last_use \
-        WHERE excluded.last_use > last_use";
     const MOVE: &str = "UPDATE delivery_watermark SET number = ?";
     let pass = &mut writer.pass;
     let left = pass.counts.len().saturating_sub(most);
     let next = pass.counts.get(left..).unwrap_or_default().iter().rev();
     let rows: Vec<(i64, u64, i64)> = next.map(|(key, count)| (*key, count.used, count.last_use)).collect();
-    if !rows.is_empty() {
-        let upsert = sqlx::query(UPSERT).bind(json(&rows)?);
-        upsert.execute(&mut writer.connection).await.map_err(store_error)?;
-    }
+    write(&mut writer.connection, &rows).await?;
     pass.counts.truncate(left);
     pass.uses = 0;
     if left == 0 {
@@ -123,6 +116,19 @@ async fn chunk(writer: &mut Writer, most: usize) -> Result<(), StoreError> {
         pass.until = None;
     }
     Ok(())
+}
+
+/// Writes counts: the number of the key, its count, and the number of its newest use. A later count stays.
+pub(super) async fn write(connection: &mut SqliteConnection, counts: &[(i64, u64, i64)]) -> Result<(), StoreError> {
+    const UPSERT: &str = "INSERT INTO delivery_count (key, used, last_use) \
+        SELECT value->>0, value->>1, value->>2 FROM json_each(?) WHERE true \
+        ON CONFLICT (key) DO UPDATE SET used = excluded.used, last_use = excluded.last_use \
+        WHERE excluded.last_use > last_use";
+    if counts.is_empty() {
+        return Ok(());
+    }
+    let upsert = sqlx::query(UPSERT).bind(json(&counts)?);
+    upsert.execute(connection).await.map(drop).map_err(store_error)
 }
 
 /// Returns the number up to which uses are flushed.

@@ -124,7 +124,7 @@ impl Writer {
         }
         if purchases {
             for row in load::purchases(&mut self.connection, &self.cache, &needs.purchases).await? {
-                loaded.insert(row);
+                loaded.insert(self.cache.current(row));
             }
         }
         if operations.iter().any(|operation| operation.needs_transaction()) {

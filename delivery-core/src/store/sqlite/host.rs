@@ -2,47 +2,59 @@
 
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sqlx::Connection;
 use sqlx::sqlite::SqliteConnection;
+use sqlx::{Connection, Executor};
 use tokio::time::timeout;
 
 use super::cache::Cache;
+use super::cold::Cold;
 use super::error::store_error;
 use super::persist::persist;
 use super::writer::{Writer, has_ended, rolled_back};
-use super::{SqliteStore, load};
-use crate::key::KeyId;
+use super::{SqliteStore, flush, load};
+use crate::key::{Key, KeyId};
 use crate::ledger::operation::{needs, plan};
-use crate::ledger::plan::{Loaded, Numbers};
-use crate::ledger::{Answer, Issue, NewSale, Operation};
-use crate::store::StoreError;
+use crate::ledger::plan::{Loaded, Numbers, Writes};
+use crate::ledger::{Answer, ChangeKey, Edit, Issue, NewSale, Operation, Refused};
+use crate::product::{NewProduct, Product};
+use crate::store::host::elsewhere;
+use crate::store::ledger::of_another_operation;
+use crate::store::sql::catalog;
+use crate::store::sql::session::Stale;
+use crate::store::{HostTransaction, HostTransactions, StoreError};
 
 /// How long a transaction of the host application may take. All other writes wait for it, and are refused after five
 /// seconds.
 const LONGEST: Duration = Duration::from_secs(4);
 
-/// A transaction of the host application: a connection that also [issues](Self::issue) keys.
+/// A transaction of the host application: a connection, in which the service also
+/// [issues](crate::Delivery::issue_in), [uses](crate::Delivery::use_in) and [changes](crate::Delivery::change_in) keys.
 #[derive(Debug)]
 pub struct SqliteTransaction<'t> {
     connection: &'t mut SqliteConnection,
     cache: &'t Cache,
     /// The highest row number in use, including the numbers that this transaction has used.
     newest: &'t mut i64,
+    /// Cached data that is outdated once the transaction is committed.
+    stale: &'t mut Vec<Stale>,
 }
 
 impl SqliteStore {
     /// Runs `work` in a transaction on the connection that writes. If `work` returns `Ok`, its changes to the host
-    /// application's tables in the same file are committed, together with the keys that it has issued. Otherwise
+    /// application's tables in the same file are committed, together with what the service has done in it. Otherwise
     /// everything is rolled back.
     ///
     /// Nothing else is written while `work` runs, so it should execute its statements and return. After four seconds
     /// its transaction is rolled back.
     ///
-    /// `work` must not call the store or the service, because they would wait for `work` to end. [Prepare the
+    /// Of the service, `work` may call only the methods that take the transaction, such as
+    /// [`issue_in`](crate::Delivery::issue_in): all others would wait for `work` to end. [Prepare the
     /// sale](crate::Delivery::prepare) before the transaction. `work` must not end the transaction. If it
     /// [begins](sqlx::Connection::begin) another transaction inside, that is a savepoint.
     ///
@@ -53,11 +65,11 @@ impl SqliteStore {
     /// #     order: delivery_core::order::Order,
     /// # ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     /// let sale = delivery.prepare(order).await?;
-    /// let issue = store.transaction(move |mut transaction| Box::pin(async move {
+    /// let issued = store.transaction(move |mut transaction| Box::pin(async move {
     ///     sqlx::query("INSERT INTO shop_order …").execute(&mut *transaction).await?;
-    ///     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(transaction.issue(&sale).await?)
+    ///     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(delivery.issue_in(&mut transaction, &sale).await?)
     /// }));
-    /// let issued = delivery.committed(issue.await?);
+    /// let issued = issued.await?.committed();
     /// # Ok(())
     /// # }
     /// ```
@@ -112,8 +124,8 @@ where
     writer.reserve(MOST_NUMBERS).await?;
     let Writer { connection, cache, newest, .. } = &mut *writer;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(store_error)?;
-    let mut numbers = *newest;
-    let lent = SqliteTransaction { connection: &mut transaction, cache, newest: &mut numbers };
+    let (mut numbers, mut stale) = (*newest, Vec::new());
+    let lent = SqliteTransaction { connection: &mut transaction, cache, newest: &mut numbers, stale: &mut stale };
     let working = AssertUnwindSafe(async { work(lent).await }).catch_unwind();
     let Ok(worked) = timeout(LONGEST, working).await else {
         return Err(StoreError::unavailable("a transaction of the host's took longer than four seconds"));
@@ -130,40 +142,114 @@ where
         let error = store_error(error);
         return Err(if writer.is_lost { StoreError::unknown(error) } else { error });
     }
-    // The issued keys are not added to the cache, because the host application may have undone some of them by rolling
-    // back to a savepoint.
     writer.newest = numbers;
+    // The rows are read again, because the host application may have undone some changes by rolling back to a savepoint.
+    writer.refresh(stale).await;
     Ok(worked)
 }
 
 impl SqliteTransaction<'_> {
-    /// Issues a key inside the transaction. If the order already has a key, returns that key.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`]. No key was issued then. The transaction can go on, unless SQLite has ended it, for example
-    /// because the disk is [full](StoreError::Full).
-    pub async fn issue(&mut self, sale: &NewSale) -> Result<Issue, StoreError> {
-        let Self { connection, cache, newest } = self;
-        let operation = Operation::Issue(Box::new(sale.clone()));
-        let needs = needs([&operation]);
+    /// Lends the transaction for a call.
+    pub(in crate::store) fn reborrow(&mut self) -> SqliteTransaction<'_> {
+        let Self { connection, cache, newest, stale } = self;
+        SqliteTransaction { connection, cache, newest, stale }
+    }
+
+    /// Plans and persists an operation.
+    async fn operate(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
+        let Self { connection, cache, newest, .. } = self;
+        let needs = needs([operation]);
         let mut loaded = Loaded::absent(&needs);
-        let new: Vec<KeyId> = needs.new.iter().copied().collect();
-        for row in load::keys(connection, cache, &new).await? {
+        // Not from the cache, which does not know what this transaction has changed.
+        let ids: Vec<KeyId> = needs.keys.iter().chain(&needs.new).copied().collect();
+        for row in load::keys(connection, cache, &ids).await? {
             loaded.insert(row);
         }
         for row in load::purchases(connection, cache, &needs.purchases).await? {
             loaded.insert(row);
         }
         let mut numbers = Numbers::block(**newest + 1, operation.numbers());
-        let planned = plan([&operation], loaded, &mut numbers)?;
+        let planned = plan([operation], loaded, &mut numbers)?;
         if !planned.writes.is_empty() {
-            persist(connection, &planned.writes).await?;
+            self.persist(&planned.writes).await?;
         }
-        **newest = numbers.newest();
-        match planned.answers(|_| true).pop() {
-            Some(Some(Answer::Issued(issue))) => Ok(issue),
-            _ => Err(StoreError::corrupt("the answer of another operation")),
+        *self.newest = numbers.newest();
+        let answer = planned.answers(|_| true).pop().flatten();
+        answer.ok_or(StoreError::corrupt("an operation without an answer"))
+    }
+
+    /// Persists `writes`, all or nothing. The counts of uses do not become [pending](super::pending), because the host
+    /// application may roll back to a savepoint, which a pending count would not notice.
+    async fn persist(&mut self, writes: &Writes) -> Result<(), StoreError> {
+        let counts: Vec<(i64, u64, i64)> = writes.uses.iter().map(|used| (used.key, used.used, used.number)).collect();
+        let changed = writes.keys.iter().filter(|write| write.loaded.is_some()).map(|write| write.row.key.id());
+        self.stale.push(Stale::Keys(changed.collect()));
+        self.begin().await?;
+        let written = match persist(self.connection, writes).await {
+            Ok(()) => flush::write(self.connection, &counts).await,
+            error => error,
+        };
+        self.end(written).await
+    }
+
+    async fn begin(&mut self) -> Result<(), StoreError> {
+        self.connection.execute("SAVEPOINT delivery").await.map(drop).map_err(store_error)
+    }
+
+    /// Keeps what was done since [`begin`](Self::begin), or undoes it after an error.
+    async fn end<T>(&mut self, done: Result<T, StoreError>) -> Result<T, StoreError> {
+        let end = if done.is_ok() { "RELEASE delivery" } else { "ROLLBACK TO delivery; RELEASE delivery" };
+        let ended = sqlx::raw_sql(end).execute(&mut *self.connection).await.map_err(store_error);
+        let done = done?;
+        ended.map(|_| done)
+    }
+}
+
+#[async_trait]
+impl HostTransactions for SqliteStore {
+    async fn issue(&self, transaction: HostTransaction<'_>, sale: &NewSale) -> Result<Issue, StoreError> {
+        let operation = Operation::Issue(Box::new(sale.clone()));
+        match self.own(transaction)?.operate(&operation).await? {
+            Answer::Issued(issue) => Ok(issue),
+            _ => Err(of_another_operation()),
+        }
+    }
+
+    async fn change(
+        &self,
+        transaction: HostTransaction<'_>,
+        change: ChangeKey,
+    ) -> Result<Option<Result<Key, Refused>>, StoreError> {
+        match self.own(transaction)?.operate(&Operation::Change(change)).await? {
+            Answer::Changed(changed) => Ok(changed),
+            _ => Err(of_another_operation()),
+        }
+    }
+
+    async fn add_product(
+        &self,
+        transaction: HostTransaction<'_>,
+        product: NewProduct,
+        edit: Edit,
+    ) -> Result<Arc<Product>, StoreError> {
+        let mut transaction = self.own(transaction)?;
+        transaction.begin().await?;
+        let mut session = Cold::writing(transaction.connection, transaction.newest);
+        let added = catalog::add(&mut session, &product, &edit).await;
+        let stale = session.stale;
+        transaction.stale.extend(stale);
+        transaction.end(added).await
+    }
+
+    /// Does nothing: the store itself commits the transaction.
+    fn committed(&self) {}
+}
+
+impl SqliteStore {
+    fn own<'t>(&self, transaction: HostTransaction<'t>) -> Result<SqliteTransaction<'t>, StoreError> {
+        match transaction {
+            HostTransaction::Sqlite(own) if std::ptr::eq(own.cache, Arc::as_ptr(&self.cache)) => Ok(own),
+            _ => Err(elsewhere()),
         }
     }
 }

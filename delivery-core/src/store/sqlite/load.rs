@@ -120,7 +120,7 @@ pub(super) async fn purchases(
     }
     let pending = cache.pending.snapshot();
     let found = sqlx::query(SQL).bind(json(&wanted)?).fetch_all(connection).await.map_err(store_error)?;
-    found.iter().map(|row| key(row, &pending).map(|row| cache.current(row))).collect()
+    found.iter().map(|row| key(row, &pending)).collect()
 }
 
 /// Returns a key's row with its newest count. The snapshot must have been taken before the row was read.

@@ -63,7 +63,7 @@ use super::batch::STALLED;
 use super::clock::SteadyClock;
 use super::sql::WorkQueue;
 use super::sql::messages::{retry, retry_all};
-use super::{Backend, KeyQuery, Ledger, Office, Page, StoreError, Use, UseId};
+use super::{Backend, HostTransactions, KeyQuery, Ledger, Office, Page, StoreError, Use, UseId};
 use crate::key::{Acceptance, Fingerprint, Key, KeyId};
 use crate::ledger::plan::Row;
 use crate::ledger::{Answer, Edit, FailedMessage, Lease, LeasedMessage, MessageNumber, Operation, Outcome, Route};
@@ -216,6 +216,10 @@ impl Backend for SqliteStore {
     }
 
     fn office(&self) -> Option<&dyn Office> {
+        Some(self)
+    }
+
+    fn host_transactions(&self) -> Option<&dyn HostTransactions> {
         Some(self)
     }
 

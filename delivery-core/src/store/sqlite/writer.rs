@@ -9,9 +9,11 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use super::cache::Cache;
 use super::checkpoint::Checkpoints;
 use super::error::store_error;
+use super::load;
 use super::lock::Lock;
 use super::pending::Count;
 use crate::store::StoreError;
+use crate::store::sql::session::Stale;
 
 /// The number of row numbers that a reservation takes beyond those that are needed at the moment.
 const AHEAD: i64 = 1_000_000;
@@ -50,6 +52,25 @@ impl Writer {
             self.reserved = reserved;
         }
         Ok(())
+    }
+
+    /// Called after a commit: replaces cached data that the commit has outdated.
+    pub(super) async fn refresh(&mut self, stale: Vec<Stale>) {
+        for stale in stale {
+            match stale {
+                Stale::Products => self.cache.products.clear(),
+                Stale::Keys(keys) => {
+                    for id in &keys {
+                        self.cache.keys.remove(id);
+                    }
+                    // What was written is already committed, so an error here must not fail it. In that case the keys
+                    // are read when they are next needed.
+                    for row in load::keys(&mut self.connection, &self.cache, &keys).await.unwrap_or_default() {
+                        self.cache.keys.insert(row.key.id(), row);
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -193,7 +193,7 @@ pub(super) async fn searches_find_the_same_before_and_after_expired_keys_are_mar
         let id = store.issue(NewSale::new(granted, Vec::new())).await.expect("issued").into_key().id();
         match index / 8 {
             0 => {}
-            1 => change(&store, id, Change::Use { product: product(i64::from(index % 2) + 1), at: now() }).await,
+            1 => change(&store, id, Change::use_of(product(i64::from(index % 2) + 1), now())).await,
             _ => change(&store, id, revoke(now(), None)).await,
         }
         ids.push(id);

@@ -14,6 +14,8 @@ use delivery_core::terms::{Terms, UseLimit, Validity};
 pub(super) type Port = Arc<dyn Ledger>;
 
 pub(super) const RACERS: usize = 100;
+/// The number of calls in a race that is run many times.
+pub(super) const FEW: u32 = 16;
 
 pub(super) fn now() -> DateTime<Utc> {
     DateTime::from_timestamp(1_795_255_200, 0).unwrap_or_default()
@@ -39,6 +41,13 @@ pub(super) fn key(index: u8, uses: i64) -> NewKey {
     NewKey::on_terms((KeyId::from_bytes(id), SecretVersion::from_stored(513)), product(1), email, terms, issued_at)
 }
 
+/// Returns a key of a race. It has another id than those of [`key`].
+pub(super) fn numbered(number: u32, uses: i64) -> NewKey {
+    let mut id = [0x22; 16];
+    id[1..5].copy_from_slice(&number.to_be_bytes());
+    NewKey { id: KeyId::from_bytes(id), ..key(0, uses) }
+}
+
 pub(super) fn product(id: i64) -> ProductId {
     ProductId::new(id).expect("1 or more")
 }
@@ -53,7 +62,7 @@ pub(super) fn e_mail(name: &str) -> Vec<Notice> {
 }
 
 pub(super) fn use_at(at: DateTime<Utc>) -> Change {
-    Change::Use { product: product(1), at }
+    Change::use_of(product(1), at)
 }
 
 pub(super) async fn issue(ledger: &Port, key: NewKey) -> Key {

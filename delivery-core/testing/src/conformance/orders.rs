@@ -1,31 +1,30 @@
 //! Orders: one purchase, one key, one e-mail.
 
 use chrono::TimeDelta;
-use tokio::task::JoinSet;
 
-use super::fixtures::{Port, RACERS, e_mail, issue, key, now, order, product, use_at};
+use super::fixtures::{FEW, Port, e_mail, issue, key, now, numbered, order, product, use_at};
+use crate::racing::{race, rounds};
 use delivery_core::key::{KeyId, NewKey};
 use delivery_core::ledger::{Issue, NewSale};
 use delivery_core::order::OrderRef;
 use delivery_core::store::{KeyQuery, StoreError};
 
 pub(super) async fn an_order_and_product_have_one_key_however_many_calls_race(ledger: Port) {
-    let mut racers = JoinSet::new();
-    for index in 0..u8::try_from(RACERS).expect("few") {
-        let ledger = ledger.clone();
-        let granted = key(index, 1).bought_with(order("race"));
-        racers.spawn(async move {
-            ledger.issue(NewSale::new(granted, e_mail(&format!("m{index}")))).await.expect("issued")
+    for round in rounds() {
+        let sales = (0..FEW).map(|racer| {
+            let (ledger, number) = (ledger.clone(), round * FEW + racer);
+            let granted = numbered(number, 1).bought_with(order(&round.to_string()));
+            async move { ledger.issue(NewSale::new(granted, e_mail(&number.to_string()))).await.expect("issued") }
         });
+        let issued = race(sales).await;
+        assert_eq!(issued.iter().filter(|issue| matches!(issue, Issue::New(_))).count(), 1);
+        let mut keys: Vec<KeyId> = issued.into_iter().map(|issue| issue.into_key().id()).collect();
+        keys.dedup();
+        assert_eq!(keys.len(), 1, "every call answers with the same key");
+        assert_eq!(messages(&ledger).await, 1);
+        let found = ledger.search(&KeyQuery { limit: 1000, ..KeyQuery::default() }).await.expect("searched");
+        assert_eq!(found.items.len(), round as usize + 1);
     }
-    let issued = racers.join_all().await;
-    assert_eq!(issued.iter().filter(|issue| matches!(issue, Issue::New(_))).count(), 1);
-    let mut keys: Vec<KeyId> = issued.into_iter().map(|issue| issue.into_key().id()).collect();
-    keys.dedup();
-    assert_eq!(keys.len(), 1, "every call answers with the same key");
-    assert_eq!(messages(&ledger).await, 1);
-    let found = ledger.search(&KeyQuery { limit: 10, ..KeyQuery::default() }).await.expect("searched");
-    assert_eq!(found.items.len(), 1);
 }
 
 pub(super) async fn a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_message(ledger: Port) {
@@ -91,5 +90,5 @@ pub(super) async fn an_order_whose_caller_goes_away_has_a_key_and_a_message_or_n
 
 async fn messages(ledger: &Port) -> usize {
     let later = now() + TimeDelta::days(365);
-    ledger.claim_messages(later, later, 1000).await.expect("claimed").len()
+    ledger.claim_messages(later, later + TimeDelta::minutes(1), 1000).await.expect("claimed").len()
 }

@@ -20,7 +20,7 @@ pub(super) async fn keys_are_searched_by_every_field_newest_first_in_pages(ledge
         let granted = if index > 6 { granted.called(name("seven and up")) } else { granted };
         issue(&ledger, granted).await;
     }
-    let spend = |index| Change::Use { product: product(i64::from(index % 3) + 1), at: now() };
+    let spend = |index| Change::use_of(product(i64::from(index % 3) + 1), now());
     ledger.change(key(2, 1).id, spend(2), Vec::new()).await.expect("changed");
     ledger.change(key(3, 1).id, revoke(now(), None), Vec::new()).await.expect("changed");
     let status = |status| KeyQuery { status: Some((status, now())), ..KeyQuery::default() };

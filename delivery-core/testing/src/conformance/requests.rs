@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use delivery_core::key::{KeyId, NewKey, Refusal};
+use delivery_core::key::{KeyId, NewKey, Refusal, Rules};
 use delivery_core::ledger::{Fetch, IDEMPOTENCY_WINDOW, MOST_REPEATS, NewSale, RequestId};
 use delivery_core::store::Ledger;
 
 use super::fixtures::{key, now, product, revoke, use_at};
 use super::{Case, cases};
+use crate::racing::race;
 
 cases![
     /// The promises of a store that keeps [`Requests`](delivery_core::store::Requests).
@@ -37,7 +38,7 @@ async fn issue(ledger: &Port, index: u8, uses: i64) -> KeyId {
 
 /// Makes a request. Returns whether it was a repeat, and the key's count after it; or why it was refused.
 async fn ask(ledger: &Port, id: KeyId, name: &str, at: DateTime<Utc>) -> Result<(bool, u64), Refusal> {
-    let fetch = Fetch { product: product(1), at, request: RequestId::of(name.as_bytes()) };
+    let fetch = Fetch { product: product(1), at, request: RequestId::of(name.as_bytes()), rules: Rules::NONE };
     let fetched = ledger.fetch(id, fetch).await.expect("answered").expect("known");
     fetched.map(|fetched| (fetched.is_repeat, fetched.key.used())).map_err(|refused| refused.refusal)
 }
@@ -101,7 +102,8 @@ async fn the_last_use_can_be_asked_for_again_and_a_revoked_key_cannot(ledger: Po
 
 async fn a_name_is_of_one_key_and_one_product(ledger: Port) {
     let (one, other) = (issue(&ledger, 1, 5).await, issue(&ledger, 2, 5).await);
-    let fetch = |number| Fetch { product: product(number), at: at(1), request: RequestId::of(b"a") };
+    let fetch =
+        |number| Fetch { product: product(number), at: at(1), request: RequestId::of(b"a"), rules: Rules::NONE };
     assert_eq!(ask(&ledger, one, "a", at(0)).await, Ok((false, 1)));
     assert_eq!(ask(&ledger, other, "a", at(0)).await, Ok((false, 1)), "the request of another key");
     let refused = ledger.fetch(one, fetch(2)).await.expect("answered").expect("known").expect_err("refused");
@@ -113,7 +115,7 @@ async fn a_name_is_of_one_key_and_one_product(ledger: Port) {
 
 async fn a_request_that_is_refused_is_not_known(ledger: Port) {
     let id = issue(&ledger, 1, 1).await;
-    let wrong = Fetch { product: product(2), at: at(0), request: RequestId::of(b"a") };
+    let wrong = Fetch { product: product(2), at: at(0), request: RequestId::of(b"a"), rules: Rules::NONE };
     let refused = ledger.fetch(id, wrong).await.expect("answered").expect("known").expect_err("refused");
     assert!(matches!(refused.refusal, Refusal::WrongProduct { .. }));
     assert_eq!(ask(&ledger, id, "a", at(1)).await, Ok((false, 1)));
@@ -124,12 +126,9 @@ async fn requests_that_race_count_once(ledger: Port) {
     let id = issue(&ledger, 1, -1).await;
     let asked = (0..16).map(|_| {
         let ledger = ledger.clone();
-        tokio::spawn(async move { ask(&ledger, id, "a", at(1)).await })
+        async move { ask(&ledger, id, "a", at(1)).await }
     });
-    let mut repeats = 0;
-    for asked in asked.collect::<Vec<_>>() {
-        repeats += u32::from(asked.await.expect("answered").expect("allowed").0);
-    }
+    let repeats: u32 = race(asked).await.into_iter().map(|asked| u32::from(asked.expect("allowed").0)).sum();
     // The first request counted, ten were repeats, and the other five counted again.
     assert_eq!((repeats, used(&ledger, id).await), (MOST_REPEATS, 6));
 }
@@ -138,18 +137,15 @@ async fn requests_and_other_uses_that_race_keep_the_limit(ledger: Port) {
     let id = issue(&ledger, 1, 20).await;
     let asked = (0..64).map(|index| {
         let ledger = ledger.clone();
-        tokio::spawn(async move {
+        async move {
             match index % 2 {
                 // Sixteen requests, each made twice.
                 0 => ask(&ledger, id, &format!("{}", index % 32), at(1)).await.is_ok_and(|(is_repeat, _)| !is_repeat),
                 _ => ledger.change(id, use_at(at(1)), Vec::new()).await.expect("answered").expect("known").is_ok(),
             }
-        })
+        }
     });
-    let mut counted = 0;
-    for asked in asked.collect::<Vec<_>>() {
-        counted += u64::from(asked.await.expect("answered"));
-    }
+    let counted: u64 = race(asked).await.into_iter().map(u64::from).sum();
     assert_eq!((counted, used(&ledger, id).await), (20, 20));
     assert_eq!(ledger.history(id, None, 100).await.expect("read").items.len(), 20, "each use has its record");
 }

@@ -88,6 +88,8 @@ pub struct Model {
     pub(super) deals: [Deal; 3],
     /// The files of the products 1 and 2: each by its name in lower case.
     pub(super) files: [BTreeMap<String, &'static str>; 2],
+    /// The rule of the host application.
+    pub(super) judge: Option<fn(&Key, i64) -> Option<&'static str>>,
     /// The e-mails that the mail server accepted: the key, the topic and the buyer. An e-mail is listed again each time
     /// the mail server accepted it but then hung up.
     pub accepted: Vec<(usize, Topic, usize)>,
@@ -111,6 +113,7 @@ impl Model {
             requests: Vec::new(),
             deals: <[Deal; 3]>::default(),
             files: <[BTreeMap<_, _>; 2]>::default(),
+            judge: None,
             accepted: Vec::new(),
             answer: Answer::None,
         }

@@ -7,7 +7,7 @@ use chrono::DateTime;
 use delivery_core::clock::Clock;
 use delivery_core::delivery::{Builder, Stores};
 use delivery_core::http::{Call, Endpoint};
-use delivery_core::key::{Actor, KeyId, Keyring, Prefix};
+use delivery_core::key::{Actor, KeyId, Keyring, Prefix, Rule};
 use delivery_core::ledger::{Edit, FailedMessage, MessageKind};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::{Templates, Worked};
@@ -49,6 +49,7 @@ impl Entropy for Punctual {
 pub(super) struct Service<F: Fixture> {
     fixture: F,
     keeps: Keeps<F::Store>,
+    rule: Option<Arc<dyn Rule>>,
     pub(super) delivery: Delivery,
     store: Arc<dyn Ledger>,
     clock: Arc<ManualClock>,
@@ -66,17 +67,17 @@ impl<F> Service<F>
 where
     F: Fixture<Store: Ledger + Sized>,
 {
-    pub(super) async fn open(fixture: F, keeps: Keeps<F::Store>) -> Self {
+    pub(super) async fn open(fixture: F, keeps: Keeps<F::Store>, rule: Option<Arc<dyn Rule>>) -> Self {
         let (clock, mailer) = (Arc::new(ManualClock::default()), Arc::new(RecordingMailer::default()));
         clock.set(DateTime::from_timestamp_millis(BEGINNING).expect("it is well"));
         let entropy = Arc::new(Punctual(SeededEntropy::new(1)));
-        let (delivery, store, editor) = start((&fixture, &keeps), &clock, &mailer, &entropy).await;
+        let (delivery, store, editor) = start((&fixture, &keeps), rule.as_ref(), &clock, &mailer, &entropy).await;
         let own = OwnTerms { validity: Validity::from_days(2).ok(), limit: UseLimit::from_count(3).ok() };
         for (name, terms) in [("Product 1", own), ("Product 2", OwnTerms::default())] {
             let product = NewProduct::new(name).expect("it is well").content("# x").expect("it is well").terms(terms);
             delivery.add_product(product).await.expect("it is well");
         }
-        Self { fixture, keeps, delivery, store, clock, mailer, entropy, editor, added: 0, texts: Vec::new() }
+        Self { fixture, keeps, rule, delivery, store, clock, mailer, entropy, editor, added: 0, texts: Vec::new() }
     }
 
     pub(super) async fn close(self) {
@@ -301,7 +302,7 @@ where
             self.store.close().await;
         }
         (self.delivery, self.store, self.editor) =
-            start((&self.fixture, &self.keeps), &self.clock, &self.mailer, &self.entropy).await;
+            start((&self.fixture, &self.keeps), self.rule.as_ref(), &self.clock, &self.mailer, &self.entropy).await;
     }
 }
 
@@ -331,6 +332,7 @@ fn forged(text: &str) -> String {
 
 async fn start<F>(
     (fixture, keeps): (&F, &Keeps<F::Store>),
+    rule: Option<&Arc<dyn Rule>>,
     clock: &Arc<ManualClock>,
     mailer: &Arc<RecordingMailer>,
     entropy: &Arc<Punctual>,
@@ -341,7 +343,8 @@ where
     let store = fixture.open().await;
     let stores = keeps(store.clone());
     let editor = stores.editor.clone();
-    (build(stores, clock, mailer, entropy), store, editor)
+    let builder = rule.into_iter().cloned().fold(builder(stores, mailer), Builder::rule);
+    (builder.clock(clock.clone()).entropy(entropy.clone()).build(), store, editor)
 }
 
 fn keyring() -> Keyring {
@@ -349,7 +352,7 @@ fn keyring() -> Keyring {
     Keyring::new(Prefix::default(), &[secret]).expect("it is well")
 }
 
-fn build(stores: Stores, clock: &Arc<ManualClock>, mailer: &Arc<RecordingMailer>, entropy: &Arc<Punctual>) -> Delivery {
+fn builder(stores: Stores, mailer: &Arc<RecordingMailer>) -> Builder {
     let plenty = Quota::per_minute(u32::MAX).expect("it is well");
     let quotas = Quotas {
         product: plenty,
@@ -360,13 +363,12 @@ fn build(stores: Stores, clock: &Arc<ManualClock>, mailer: &Arc<RecordingMailer>
         events: plenty,
         ..Quotas::default()
     };
-    let builder: Builder = Delivery::builder(stores, mailer.clone(), keyring())
+    let builder = Delivery::builder(stores, mailer.clone(), keyring())
         .webhook_secret(SECRET.parse().expect("it is well"))
         .admin_token(TOKEN.parse().expect("it is well"));
     let files = KINDS.iter().flat_map(|kind| {
         let kind = kind.as_str();
         [(format!("{kind}.subject"), kind.to_owned()), (format!("{kind}.txt"), "{{ key }}".to_owned())]
     });
-    let builder = builder.templates(Templates::replacing(files).expect("it is well"));
-    builder.clock(clock.clone()).entropy(entropy.clone()).quotas(quotas).build()
+    builder.templates(Templates::replacing(files).expect("it is well")).quotas(quotas)
 }

@@ -108,6 +108,11 @@ impl Model {
         self.now >= key.expires * 1000
     }
 
+    /// Returns the code with which the host's rule refuses the next use.
+    fn denied(&self, key: &Key) -> Option<&'static str> {
+        self.judge?(&Key { used: key.used + 1, ..key.clone() }, self.now)
+    }
+
     pub(super) fn validate(&self, key: usize) -> Answer {
         let key = &self.keys[key];
         let code = match () {
@@ -116,7 +121,7 @@ impl Model {
             }
             () if self.expired(key) => Some("EXPIRED_KEY"),
             () if key.is_used_up() => Some("EXCEEDED_USES"),
-            () => None,
+            () => self.denied(key),
         };
         let expires_at =
             DateTime::from_timestamp(key.expires, 0).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Secs, true);
@@ -141,6 +146,7 @@ impl Model {
             () if product == 9 => Answer::error(404, "NOT_FOUND"),
             () if key.product != product => Answer::error(403, "WRONG_PRODUCT"),
             () if key.is_used_up() => Answer::error(403, "EXCEEDED_USES"),
+            () if let Some(code) = self.denied(key) => Answer::error(403, code),
             () => {
                 self.keys[number].used += i64::from(counts);
                 Answer::served(product)

@@ -202,7 +202,8 @@ async fn key(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, 
     let messages = or_none(desk.messages(&messages).await)?;
     let events = or_none(desk.audit(&AuditQuery { key: Some(id), before: None, limit: NEWEST }).await)?;
     let history = (&uses[..], &messages[..], &events[..]);
-    Ok(Reply::json(&wire::KeyHistory::of((&key, subscribed.as_ref()), now, history)))
+    let denied = delivery.denied(&key);
+    Ok(Reply::json(&wire::KeyHistory::of((&key, subscribed.as_ref(), denied.as_ref()), now, history)))
 }
 
 /// Returns the items of a page. If the store does not keep such records, returns no items instead of the error

@@ -9,7 +9,8 @@ pub(in crate::http) use self::records::{Events, Inbox, Messages, Stats};
 use self::records::{ShownEvent, ShownMessage};
 use crate::clock::timestamp;
 use crate::delivery::Issued;
-use crate::key::{Key, KeyId, Reason};
+use crate::http::api::wire::Problem;
+use crate::key::{Denied, Key, KeyId, Reason};
 use crate::order::OrderRef;
 use crate::store::{AuditEntry, Page, StoredMessage, Subscribed, Use};
 
@@ -48,6 +49,11 @@ pub(in crate::http) struct ShownKey<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(format = DateTime, nullable = false))]
     paid_until: Option<String>,
+    /// Why a rule of the host application does not allow the next use now. Only where a key is shown with its history, and
+    /// absent there if no rule refuses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(nullable = false))]
+    denied: Option<Problem<'a>>,
 }
 
 /// Keys, newest first.
@@ -122,6 +128,7 @@ impl<'a> ShownKey<'a> {
             revoked_reason: key.state().revoked.as_ref().and_then(|it| it.reason.as_ref()).map(Reason::as_str),
             subscription: None,
             paid_until: None,
+            denied: None,
         }
     }
 
@@ -140,12 +147,12 @@ impl<'a> Keys<'a> {
 
 impl<'a> KeyHistory<'a> {
     pub(in crate::http) fn of(
-        (key, subscribed): (&'a Key, Option<&'a Subscribed>),
+        (key, subscribed, denied): (&'a Key, Option<&'a Subscribed>, Option<&'a Denied>),
         now: DateTime<Utc>,
         (uses, messages, events): (&'a [Use], &'a [StoredMessage], &'a [AuditEntry]),
     ) -> Self {
         Self {
-            key: ShownKey::of(key, now).renewed_by(subscribed),
+            key: ShownKey { denied: denied.map(Problem::denied), ..ShownKey::of(key, now).renewed_by(subscribed) },
             uses: uses.iter().map(|used| ShownUse { at: timestamp(used.at) }).collect(),
             messages: messages.iter().map(ShownMessage::of).collect(),
             events: events.iter().map(ShownEvent::of).collect(),

@@ -33,7 +33,7 @@ fn changes() -> impl Strategy<Value = Change> {
     let (reviver, editor) = (by.clone(), by.clone());
     prop_oneof![
         8 => (1..8_i64, second.clone()).prop_map(|(product, second)| {
-            Change::Use { product: ProductId::new(1 + product / 7).unwrap(), at: at(second) }
+            Change::use_of(ProductId::new(1 + product / 7).unwrap(), at(second))
         }),
         1 => second.clone().prop_map(move |second| Change::Revoke { at: at(second), reason: None, by: by.clone() }),
         1 => second.clone().prop_map(move |second| Change::Restore { at: at(second), by: reviver.clone() }),

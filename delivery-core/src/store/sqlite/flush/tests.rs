@@ -67,7 +67,7 @@ async fn issue_all(writer: &mut Writer) {
 /// Uses keys in one batch, and returns the keys as they were answered.
 async fn spend(writer: &mut Writer, keys: &[u8]) -> Vec<Key> {
     let (product, at) = (ProductId::new(1).unwrap(), DateTime::UNIX_EPOCH);
-    let change = Change::Use { product, at };
+    let change = Change::use_of(product, at);
     let spend = |key: &u8| ChangeKey { key: id(*key), change: change.clone(), messages: Vec::new() };
     let work: Vec<_> = keys.iter().map(|key| Work::Operation(Operation::Change(spend(key)))).collect();
     let answers = writer.commit(&work, Attempt::Optimistic, false).await.unwrap();

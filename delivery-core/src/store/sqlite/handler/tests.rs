@@ -38,7 +38,7 @@ fn change(number: u128, change: Change) -> Work<Writer> {
 
 fn spend(number: u128) -> Work<Writer> {
     let product = crate::product::ProductId::new(1).unwrap();
-    change(number, Change::Use { product, at: DateTime::UNIX_EPOCH })
+    change(number, Change::use_of(product, DateTime::UNIX_EPOCH))
 }
 
 pub(in crate::store::sqlite) async fn start(path: &Path) -> Writer {
@@ -206,7 +206,7 @@ async fn a_writer_that_panics_after_a_commit_goes_on_from_what_is_in_the_file() 
     let (_folder, store) = with_a_key().await;
     let counted = store.writer().unwrap().run(|writer| Box::pin(count_and_panic(writer))).await;
     assert!(matches!(counted, Err(StoreError::Unknown { .. })), "{counted:?}");
-    let change = Change::Use { product: crate::product::ProductId::new(1).unwrap(), at: DateTime::UNIX_EPOCH };
+    let change = Change::use_of(crate::product::ProductId::new(1).unwrap(), DateTime::UNIX_EPOCH);
     let used = store.change(id(1), change, Vec::new()).await.unwrap().unwrap().unwrap().used();
     assert_eq!(used, 2);
 }

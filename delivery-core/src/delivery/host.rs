@@ -1,0 +1,215 @@
+//! What the service does inside a transaction of the host application.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::{Delivery, Error, Issued};
+use crate::key::{Actor, Change, Key, KeyId};
+use crate::ledger::{ChangeKey, NewSale, Refused};
+use crate::product::{NewProduct, Product, ProductId};
+use crate::store::{HostTransaction, HostTransactions, StoreError};
+
+/// What was done inside a transaction of the host application that is not committed yet. It dereferences to the result.
+///
+/// After the commit, call [`committed`](Self::committed). Then observers are told, and messages are sent at once;
+/// without this call, messages are sent within a second, and observers are not told. After a rollback, call
+/// [`rolled_back`](Self::rolled_back). A value that is dropped without either call logs a warning in debug builds.
+#[must_use = "call `committed` after the commit, or `rolled_back`"]
+pub struct Uncommitted<T> {
+    result: T,
+    tell: Tell,
+}
+
+/// What is left to do after the commit; `None` once it is done.
+struct Tell(Option<Box<dyn FnOnce() + Send + Sync>>);
+
+impl<T> Uncommitted<T> {
+    fn new(result: T, tell: impl FnOnce() + Send + Sync + 'static) -> Self {
+        Self { result, tell: Tell(Some(Box::new(tell))) }
+    }
+
+    /// Tells the service that the transaction is committed. Returns the result.
+    pub fn committed(mut self) -> T {
+        if let Some(tell) = self.tell.0.take() {
+            tell();
+        }
+        self.result
+    }
+
+    /// Tells the service that the transaction was rolled back: nothing has happened.
+    pub fn rolled_back(mut self) {
+        self.tell.0 = None;
+    }
+}
+
+impl<T> Deref for Uncommitted<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.result
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Uncommitted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Uncommitted").field(&self.result).finish()
+    }
+}
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        if cfg!(debug_assertions) && self.0.is_some() {
+            tracing::warn!(
+                "what was done in a transaction was dropped: call `committed` after the commit, or `rolled_back`"
+            );
+        }
+    }
+}
+
+/// What the service does inside a transaction of the host application. If the transaction is committed, everything is
+/// committed with it: the key, its messages, its audit entry. Otherwise nothing of it remains.
+///
+/// Each method does all of its work or, after an error, nothing, and the transaction can go on. If a future is dropped
+/// before it ends, roll the transaction back.
+///
+/// On PostgreSQL the transaction is a `&mut PgConnection` or a `&mut Transaction<Postgres>` of sqlx, in the database of
+/// the store. The work does not change its `search_path`. What another transaction has locked is waited for as long as
+/// the `lock_timeout` of the transaction allows; a key that was used or changed, and the list of products after
+/// [`add_product_in`](Self::add_product_in), stay locked until the transaction ends. On SQLite the transaction is the
+/// [`SqliteTransaction`](crate::store::SqliteTransaction) that `SqliteStore::transaction` gives.
+///
+/// # Errors
+///
+/// Every method fails with [`Error::Store`]:
+///
+/// - [`StoreError::Refused`] if no transaction is open, or if it is in another database.
+/// - [`StoreError::Conflict`] if a lock was not released in time, or if the transaction is repeatable read or
+///   serializable and another transaction has changed the same rows in the meantime.
+/// - [`StoreError::Unsupported`] if the store has no transactions of the host application.
+impl Delivery {
+    /// Issues a key that was [prepared](Self::prepare) before the transaction. If the order already has a key, for
+    /// example from a webhook, returns that key.
+    ///
+    /// ```no_run
+    /// # async fn example(
+    /// #     pool: sqlx::PgPool,
+    /// #     delivery: delivery_core::Delivery,
+    /// #     order: delivery_core::order::Order,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// let sale = delivery.prepare(order).await?;
+    /// let mut transaction = pool.begin().await?;
+    /// sqlx::query("INSERT INTO shop_order …").execute(&mut *transaction).await?;
+    /// let issued = delivery.issue_in(&mut transaction, &sale).await?;
+    /// transaction.commit().await?;
+    /// let issued = issued.committed();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`], as every method of this group.
+    pub async fn issue_in<'t>(
+        &self,
+        transaction: impl Into<HostTransaction<'t>>,
+        sale: &NewSale,
+    ) -> Result<Uncommitted<Issued>, Error> {
+        let issue = self.host_transactions()?.issue(transaction.into(), sale).await?;
+        let (issued, delivery) = (self.issued(&issue), self.clone());
+        Ok(Uncommitted::new(issued, move || delivery.tell_issued(&issue)))
+    }
+
+    /// Counts one use of a verified key for `product`, as [`count_use`](Self::count_use) does.
+    ///
+    /// # Errors
+    ///
+    /// As for [`count_use`](Self::count_use), and [`Error::Store`] as every method of this group.
+    pub async fn use_in<'t>(
+        &self,
+        transaction: impl Into<HostTransaction<'t>>,
+        key: KeyId,
+        product: ProductId,
+    ) -> Result<Uncommitted<Key>, Error> {
+        let change = ChangeKey { key, change: self.inner.use_of(product), messages: Vec::new() };
+        let used = self.change_key_in(transaction.into(), change).await;
+        let used = used.inspect_err(|error| self.inner.note_refusal(Some(key), error))?;
+        let (inner, told) = (self.inner.clone(), used.clone());
+        Ok(Uncommitted::new(used, move || inner.note_use(key, &Ok(told))))
+    }
+
+    /// Revokes a key, restores it, or changes its terms or address, as [`change`](Self::change) does.
+    ///
+    /// ```no_run
+    /// # async fn example(
+    /// #     pool: sqlx::PgPool,
+    /// #     delivery: delivery_core::Delivery,
+    /// #     key: delivery_core::key::KeyId,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// use delivery_core::key::{Actor, Change, Reason};
+    ///
+    /// let mut refund = pool.begin().await?;
+    /// sqlx::query("UPDATE shop_order SET refunded = true …").execute(&mut *refund).await?;
+    /// let change = Change::Revoke { at: chrono::Utc::now(), reason: Some(Reason::refunded()), by: Actor::admin() };
+    /// let revoked = delivery.change_in(&mut refund, key, change).await?;
+    /// refund.commit().await?;
+    /// revoked.committed();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`change`](Self::change), and [`Error::Store`] as every method of this group.
+    pub async fn change_in<'t>(
+        &self,
+        transaction: impl Into<HostTransaction<'t>>,
+        key: KeyId,
+        change: Change,
+    ) -> Result<Uncommitted<Key>, Error> {
+        let (kind, event) = match Self::announced(&change) {
+            Ok(announced) => announced,
+            Err(product) => return self.use_in(transaction, key, product).await,
+        };
+        let messages = self.webhooks(kind)?;
+        let key = self.change_key_in(transaction.into(), ChangeKey { key, change, messages }).await?;
+        let (inner, told) = (self.inner.clone(), key.clone());
+        Ok(Uncommitted::new(key, move || {
+            inner.wake.notify_one();
+            inner.observers.tell(|| event(told));
+        }))
+    }
+
+    /// Adds a product, as [`Actor::admin`]. Sales of the product can be prepared once the transaction is committed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Desk::add_product`](super::Desk::add_product), and [`Error::Store`] as every method of this group.
+    /// [`StoreError::Unsupported`] also if products are managed elsewhere.
+    pub async fn add_product_in<'t>(
+        &self,
+        transaction: impl Into<HostTransaction<'t>>,
+        product: NewProduct,
+    ) -> Result<Uncommitted<Arc<Product>>, Error> {
+        if self.inner.editor.is_none() {
+            return Err(StoreError::Unsupported.into());
+        }
+        let edit = self.desk(&Actor::admin()).edit();
+        let added = self.host_transactions()?.add_product(transaction.into(), product, edit).await?;
+        let delivery = self.clone();
+        Ok(Uncommitted::new(added, move || {
+            if let Ok(store) = delivery.host_transactions() {
+                store.committed();
+            }
+        }))
+    }
+
+    async fn change_key_in(&self, transaction: HostTransaction<'_>, change: ChangeKey) -> Result<Key, Error> {
+        let changed = self.host_transactions()?.change(transaction, change).await?.ok_or(Error::UnknownKey)?;
+        changed.map_err(|Refused { refusal, key }| Error::refused(refusal, key))
+    }
+
+    fn host_transactions(&self) -> Result<&dyn HostTransactions, StoreError> {
+        self.inner.ledger.host_transactions().ok_or(StoreError::Unsupported)
+    }
+}

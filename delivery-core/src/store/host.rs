@@ -1,0 +1,114 @@
+//! Work inside a transaction of the host application.
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+#[cfg(feature = "postgres")]
+use sqlx::postgres::{PgConnection, PgTransaction};
+
+#[cfg(feature = "sqlite")]
+use super::SqliteTransaction;
+use super::StoreError;
+use crate::key::Key;
+use crate::ledger::{ChangeKey, Edit, Issue, NewSale, Refused};
+use crate::product::{NewProduct, Product};
+
+/// An open transaction of the host application, on the database of the service's store. On PostgreSQL it is made of
+/// sqlx's connection or transaction, on SQLite of a [`SqliteTransaction`](super::SqliteTransaction).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HostTransaction<'t> {
+    /// A transaction that [`SqliteStore::transaction`](super::SqliteStore::transaction) began.
+    #[cfg(feature = "sqlite")]
+    Sqlite(SqliteTransaction<'t>),
+    /// A connection on which a transaction is open.
+    #[cfg(feature = "postgres")]
+    Postgres(&'t mut PgConnection),
+}
+
+#[cfg(feature = "sqlite")]
+impl<'t> From<&'t mut SqliteTransaction<'_>> for HostTransaction<'t> {
+    fn from(transaction: &'t mut SqliteTransaction<'_>) -> Self {
+        Self::Sqlite(transaction.reborrow())
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl<'t> From<&'t mut PgConnection> for HostTransaction<'t> {
+    fn from(connection: &'t mut PgConnection) -> Self {
+        Self::Postgres(connection)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl<'t> From<&'t mut PgTransaction<'_>> for HostTransaction<'t> {
+    fn from(transaction: &'t mut PgTransaction<'_>) -> Self {
+        Self::Postgres(transaction)
+    }
+}
+
+impl<'t> From<&'t mut HostTransaction<'_>> for HostTransaction<'t> {
+    fn from(transaction: &'t mut HostTransaction<'_>) -> Self {
+        match transaction {
+            #[cfg(feature = "sqlite")]
+            HostTransaction::Sqlite(transaction) => transaction.into(),
+            #[cfg(feature = "postgres")]
+            HostTransaction::Postgres(connection) => Self::Postgres(connection),
+        }
+    }
+}
+
+/// A store that works inside transactions of the host application. `SqliteStore` and `PostgresStore` are such stores.
+/// Host applications call [`Delivery::issue_in`](crate::Delivery::issue_in) and the methods beside it.
+///
+/// Each method is done completely or not at all. After an error the transaction can go on as before, unless the
+/// database has ended it. The methods fail with [`StoreError::Refused`] if no transaction is open, or if it is on
+/// another store, and with [`StoreError::Conflict`] if a lock was not released in time or, on PostgreSQL, if the
+/// transaction is repeatable read or serializable and another transaction has changed the same rows.
+///
+/// # To ensure correctness
+///
+/// * Show what was done to nobody but the transaction before the commit, not even through a cache.
+/// * Leave nothing behind if the transaction, or the part of it that began with a savepoint, is rolled back.
+#[async_trait]
+pub trait HostTransactions: Debug + Send + Sync {
+    /// Does what [`Ledger::issue`](super::Ledger::issue) does.
+    ///
+    /// # Errors
+    ///
+    /// See [above](Self).
+    async fn issue(&self, transaction: HostTransaction<'_>, sale: &NewSale) -> Result<Issue, StoreError>;
+
+    /// Does what [`Ledger::change`](super::Ledger::change) does.
+    ///
+    /// # Errors
+    ///
+    /// See [above](Self).
+    async fn change(
+        &self,
+        transaction: HostTransaction<'_>,
+        change: ChangeKey,
+    ) -> Result<Option<Result<Key, Refused>>, StoreError>;
+
+    /// Does what [`CatalogEditor::add_product`](super::CatalogEditor::add_product) does.
+    ///
+    /// # Errors
+    ///
+    /// See [above](Self).
+    async fn add_product(
+        &self,
+        transaction: HostTransaction<'_>,
+        product: NewProduct,
+        edit: Edit,
+    ) -> Result<Arc<Product>, StoreError>;
+
+    /// Called after the commit of a transaction in which a product was added.
+    fn committed(&self);
+}
+
+/// The error for a transaction that is not on the store's database.
+pub(super) fn elsewhere() -> StoreError {
+    StoreError::refused(io::Error::other("the transaction is not on the database of this store"))
+}
