@@ -24,7 +24,7 @@
 //!
 //! Serve it with `into_make_service_with_connect_info::<SocketAddr>()`, so that limits count per client address. Without
 //! it the API works too, but all clients share one allowance for each limit that counts per address.
-
+//!
 //! # Your log
 //!
 //! A key may come in the query of an address. `tower-http`'s `TraceLayer` records the whole address unless you tell it what
@@ -42,6 +42,29 @@
 //!
 //! The path of a download holds a ticket, which opens a file for a day. Leave out paths below `/api/file/` too, if others
 //! read your log.
+
+//! # Other origins
+//!
+//! A page of another origin, such as a static shop, needs the permission of your application to read replies. This layer
+//! gives it, and exposes the fields that tell a program when to come again:
+//!
+//! ```
+//! use axum::http::{HeaderName, HeaderValue, Method, header};
+//! use tower_http::cors::CorsLayer;
+//!
+//! let layer = CorsLayer::new()
+//!     .allow_origin(HeaderValue::from_static("https://shop.example"))
+//!     .allow_methods([Method::GET])
+//!     .allow_headers([header::AUTHORIZATION, HeaderName::from_static("x-api-key"), HeaderName::from_static("idempotency-key")])
+//!     .expose_headers([
+//!         header::RETRY_AFTER,
+//!         HeaderName::from_static("ratelimit"),
+//!         HeaderName::from_static("ratelimit-policy"),
+//!     ]);
+//! # let _: axum::Router = axum::Router::new().layer(layer);
+//! ```
+//!
+//! Give it to the routes for buyers alone, with [`router_of`]: the seller's endpoints have no business with other origins.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

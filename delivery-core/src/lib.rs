@@ -124,6 +124,10 @@ pub mod webhook;
 #[cfg(feature = "files")]
 pub use object_store;
 
+/// The crate with the connections and transactions that [stores](store) take and give: sqlx 0.9.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub use sqlx;
+
 pub use self::clock::{Clock, SystemClock};
 #[doc(inline)]
 pub use self::delivery::{Builder, Delivery, Error, Running, Settings};

@@ -52,7 +52,7 @@ const FLUSH_AGAIN: Duration = Duration::from_millis(5);
 #[non_exhaustive]
 pub enum Event {
     /// A key was issued: for an order, by hand, or in a transaction of the host application. In the last case, the
-    /// event is sent when the host application calls [`committed`](crate::Delivery::committed).
+    /// event is sent when the host application calls `committed` on what the method returned.
     Issued {
         /// The new key.
         key: Key,

@@ -94,7 +94,13 @@ pub(crate) fn call(request: &Request<'_>, method: Method) -> Call {
     };
     let headers = request.headers().iter().filter_map(convert).collect();
     let host = request.host().map(ToString::to_string);
-    Call { query, headers, peer, ..Call::new(method) }.to_host(host.as_deref())
+    #[cfg_attr(not(feature = "secrets"), expect(unused_mut, reason = "private cookies are added"))]
+    let mut call = Call { query, headers, peer, ..Call::new(method) }.to_host(host.as_deref());
+    #[cfg(feature = "secrets")]
+    if let Some(cookies) = crate::PrivateCookies::of(request) {
+        call.extensions.insert(cookies);
+    }
+    call
 }
 
 pub(crate) fn response(reply: Reply) -> Response<'static> {

@@ -20,7 +20,7 @@ use crate::exchange::{self, Api, Mounted};
 use crate::grant;
 
 type Failure = Box<dyn Error + Send + Sync>;
-type Builder = dyn Fn(&Rocket<Build>) -> BoxFuture<'static, Result<Delivery, Failure>> + Send + Sync;
+type Builder = dyn FnOnce(&Rocket<Build>) -> BoxFuture<'static, Result<Delivery, Failure>> + Send;
 
 /// The API as a fairing. An application can have one.
 ///
@@ -35,7 +35,8 @@ pub struct DeliveryFairing {
     base: String,
     /// `None`: all that the service has what it needs for.
     endpoints: Option<Vec<Endpoint>>,
-    build: Box<Builder>,
+    /// `None` once the fairing was mounted.
+    build: Mutex<Option<Box<Builder>>>,
     running: Mutex<Option<Running>>,
     open: TaskTracker,
 }
@@ -43,15 +44,15 @@ pub struct DeliveryFairing {
 impl DeliveryFairing {
     /// Mounts `delivery` at `/`.
     pub fn new(delivery: Delivery) -> Self {
-        Self::built(Box::new(move |_| Box::pin(ready(Ok(delivery.clone())))))
+        Self::built(Box::new(move |_| Box::pin(ready(Ok(delivery)))))
     }
 
     /// Mounts the service that `build` makes of the [`Settings`] in Rocket's own configuration: in `[default.delivery]`
     /// of `Rocket.toml`, or in `ROCKET_DELIVERY`. Settings that make no sense, and a failure of `build`, abort the launch
-    /// with a line in Rocket's log.
+    /// with a line in Rocket's log. `build` is called once, so it can take what it captures by value.
     pub fn configured<B, F>(build: B) -> Self
     where
-        B: Fn(Settings) -> F + Send + Sync + 'static,
+        B: FnOnce(Settings) -> F + Send + 'static,
         F: Future<Output = Result<Delivery, Failure>> + Send + 'static,
     {
         Self::built(Box::new(move |rocket| match rocket.figment().extract_inner("delivery") {
@@ -61,7 +62,8 @@ impl DeliveryFairing {
     }
 
     fn built(build: Box<Builder>) -> Self {
-        Self { base: String::new(), endpoints: None, build, running: Mutex::default(), open: TaskTracker::new() }
+        let (build, running) = (Mutex::new(Some(build)), Mutex::default());
+        Self { base: String::new(), endpoints: None, build, running, open: TaskTracker::new() }
     }
 
     /// Mounts under `base` instead, a path such as `/shop`; anything else aborts the launch.
@@ -80,7 +82,8 @@ impl DeliveryFairing {
         if !self.base.is_empty() && !path(&self.base) {
             return Err("the base must be a path such as /shop".into());
         }
-        let delivery = (self.build)(rocket).await?;
+        let build = self.build.lock().await.take().ok_or("the fairing was mounted before")?;
+        let delivery = build(rocket).await?;
         delivery.register().await?;
         Ok(delivery)
     }

@@ -2,16 +2,18 @@
 //! both frameworks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::routing::{any, get};
 use axum::{Extension, Router};
 use delivery_core::Delivery;
-use delivery_core::http::Endpoint;
+use delivery_core::http::{Call, Endpoint, Grant, key_in};
+use delivery_core::limit::{HostPolicy, Quota};
 use delivery_core::product::NewProduct;
 use delivery_rocket::DeliveryFairing;
 use delivery_testing::MemoryStore;
-use delivery_testing::RecordingMailer;
-use http::Method;
+use delivery_testing::{RecordingMailer, Shop as Whole};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use rocket::{Build, Rocket};
 
 use super::calls::{Axum, Host, OnRocket, Staff, product, quiet, uses};
@@ -158,6 +160,77 @@ async fn head_counts_no_use() {
         assert_eq!(host.ask(Method::GET, "/counts", &key, "").await, (200, "1".to_owned()), "{framework}");
         let used_up = [("Authorization", format!("Bearer {}", shop.used_up))];
         assert_eq!(host.ask(Method::HEAD, "/counts", &used_up, "").await.0, 403, "{framework}");
+    }
+}
+
+/// A ticket of a route of the host's own, and a limit of the host's own.
+#[tokio::test]
+async fn a_route_gives_tickets_for_one_use_each_and_has_a_limit_of_its_own() {
+    const DOWNLOADS: HostPolicy = HostPolicy::new("downloads");
+    let shop = Whole::new().await;
+    let sold = shop.paid("A-1").await;
+    let grant = async |method| {
+        let call = Call::new(method).header(HeaderName::from_static("x-api-key"), sold.text.expose().parse().unwrap());
+        Grant::of(&shop.delivery, &call).await.unwrap()
+    };
+    let hour = Duration::from_hours(1);
+    let ticket = grant(Method::GET).await.open("guide.pdf", hour).await.unwrap();
+    let used = async || shop.delivery.key(sold.key.id()).await.unwrap().unwrap().used();
+    for (name, after, is_valid) in
+        [("guide.pdf", 0, true), ("other.pdf", 0, false), ("guide.pdf", 3599, true), ("guide.pdf", 1, false)]
+    {
+        shop.clock.advance(Duration::from_secs(after));
+        assert_eq!(shop.delivery.check_ticket(&ticket, name).await.is_ok(), is_valid, "{name}");
+    }
+    assert_eq!(used().await, 1);
+    let ended = grant(Method::HEAD).await.open("guide.pdf", hour).await.unwrap();
+    assert!(shop.delivery.check_ticket(&ended, "guide.pdf").await.is_err());
+    assert_eq!(used().await, 1, "HEAD counts no use");
+
+    let day = Quota::new(2, Duration::from_hours(24)).unwrap();
+    let admitted = async || grant(Method::GET).await.limit(DOWNLOADS, day).await;
+    assert!(admitted().await.is_ok() && admitted().await.is_ok());
+    let refused = admitted().await.unwrap_err();
+    let field = |name: &str| {
+        let (_, value) = refused.headers().iter().find(|(known, _)| *known == name).unwrap();
+        value.to_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        (refused.status().as_u16(), field("retry-after"), field("ratelimit-policy")),
+        (429, "86400".to_owned(), "\"downloads\";q=2;w=86400".to_owned())
+    );
+    shop.clock.advance(Duration::from_hours(24));
+    assert!(admitted().await.is_ok());
+    let other = grant(Method::GET).await.limit(HostPolicy::new("previews"), day).await;
+    assert!(other.is_ok(), "a limit of another name");
+}
+
+#[test]
+fn a_quota_has_a_window_of_a_second_to_a_year() {
+    for (limit, seconds, is_one) in
+        [(1, 1, true), (u32::MAX, 366 * 86_400, true), (0, 60, false), (1, 0, false), (1, 366 * 86_400 + 1, false)]
+    {
+        assert_eq!(Quota::new(limit, Duration::from_secs(seconds)).is_ok(), is_one, "{limit} in {seconds} s");
+    }
+}
+
+#[test]
+fn a_key_is_read_out_of_header_fields() {
+    for (fields, key) in [
+        (&[][..], None),
+        (&[("x-api-key", "a")], Some("a")),
+        (&[("authorization", "Bearer a")], Some("a")),
+        (&[("authorization", "bearer a"), ("x-api-key", "a")], Some("a")),
+        (&[("authorization", "Bearer a"), ("x-api-key", "b")], None),
+        (&[("x-api-key", "a"), ("x-api-key", "a")], None),
+        (&[("authorization", "Basic a")], None),
+        (&[("x-api-key", "ä")], None),
+    ] {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        assert_eq!(key_in(&headers).as_deref(), key, "{headers:?}");
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use chrono::DateTime;
 use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint, Page};
@@ -14,13 +15,16 @@ use delivery_core::limit::{Quota, Quotas};
 use delivery_core::look::Look;
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::NewProduct;
+use delivery_core::seller::{Head, Seller};
 use delivery_core::store::{AuditQuery, SqliteStore};
 use delivery_core::{Clock, Delivery};
+use delivery_rocket::{DeliveryFairing, PrivateCookies};
 use delivery_testing::MemoryStore;
 use delivery_testing::{ManualClock, RecordingMailer};
 use http::{Method, StatusCode, header};
+use rocket::local::asynchronous::Client;
 
-use super::calls::Staff;
+use super::calls::{Staff, quiet};
 
 fn shop(look: Option<Look>) -> (Delivery, Arc<Staff>) {
     let (mailer, staff) = (Arc::new(RecordingMailer::default()), Arc::new(Staff::default()));
@@ -46,6 +50,31 @@ async fn save(delivery: &Delivery, page: Page, call: Call, origin: &str, form: S
     let call = call.header(header::ORIGIN, origin.parse().unwrap());
     let call = call.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded".parse().unwrap());
     see(delivery, page, call).await
+}
+
+/// A sign-in whose cookies Rocket encrypts.
+#[derive(Debug)]
+struct Private;
+
+#[async_trait]
+impl Seller for Private {
+    async fn authenticate(&self, head: &Head<'_>) -> Option<Actor> {
+        head.extensions.get::<PrivateCookies>()?.get("user")?.parse().ok()
+    }
+}
+
+#[tokio::test]
+async fn a_private_cookie_of_rocket_signs_in_and_a_plain_one_does_not() {
+    let mailer = Arc::new(RecordingMailer::default());
+    let builder = Delivery::builder(Arc::new(MemoryStore::new()), mailer, "a secret for a host".parse().unwrap());
+    let app = rocket::custom(quiet()).attach(DeliveryFairing::new(builder.seller(Arc::new(Private)).build()));
+    let client = Client::untracked(app).await.unwrap();
+    for (is_private, status) in [(true, 200), (false, 401)] {
+        let request = client.get("/api/admin/keys");
+        let request =
+            if is_private { request.private_cookie(("user", "ada")) } else { request.cookie(("user", "ada")) };
+        assert_eq!(request.dispatch().await.status().code, status);
+    }
 }
 
 /// What a hidden field of a form holds.

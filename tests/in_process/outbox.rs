@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use delivery_core::delivery::Expiry;
+use delivery_core::delivery::{Builder, Expiry};
 use delivery_core::key::{Actor, Change};
-use delivery_core::mail::{MailError, Mailer, Message};
+use delivery_core::mail::{MailError, MailLinks, Mailer, Message};
 use delivery_core::product::NewProduct;
 use delivery_core::store::StoreError;
 use delivery_core::{Clock, Delivery};
 use delivery_testing::MemoryStore;
-use delivery_testing::{Behaviour, Fault, Faulty, ManualClock, RecordingMailer, SeededEntropy};
+use delivery_testing::{Behaviour, Fault, Faulty, ManualClock, RecordingMailer, SeededEntropy, Shop};
 use tokio::sync::Semaphore;
 
 use super::calls::{paid, work};
@@ -62,6 +62,27 @@ async fn a_message_brings_the_key_and_is_sent_once() {
         assert!(body.contains(&key) && body.contains("https://shop.example/api/product?product_id=1"));
     }
     assert!(post.delivery.validate(&key).await.is_ok());
+}
+
+#[tokio::test]
+async fn an_e_mail_recommends_the_addresses_that_the_host_has_and_no_others() {
+    let address = |path: &str| Some(format!("https://shop.example{path}"));
+    for (links, page, command) in [
+        (None, false, Some("http://localhost/api/product?product_id=1")),
+        (Some(MailLinks { page: address("/mine"), fetch: None }), true, None),
+        (Some(MailLinks { page: None, fetch: address("/v2") }), false, Some("https://shop.example/v2?product_id=1")),
+        (Some(MailLinks::default()), false, None),
+    ] {
+        let shop = Shop::with(|builder| links.clone().into_iter().fold(builder, Builder::mail_links)).await;
+        let key = shop.paid("A-1").await.text.expose().to_owned();
+        let messages = shop.messages().await;
+        for body in [&messages[0].text, &messages[0].html] {
+            assert!(body.contains(&key), "{links:?}");
+            assert_eq!(body.contains(&format!("https://shop.example/mine#{key}")), page, "{links:?}");
+            assert_eq!(body.contains("curl"), command.is_some(), "{links:?}");
+            assert!(command.is_none_or(|command| body.contains(command)), "{links:?} {body}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use crate::files::FileStore;
 use crate::ledger::Route;
 use crate::limit::MemoryLimiter;
 use crate::limit::bodies::BodyBudget;
-use crate::mail::Outbox;
+use crate::mail::{MailLinks, Outbox};
 use crate::observer::Observers;
 #[cfg(feature = "webhooks")]
 use crate::webhook::Webhooks;
@@ -32,6 +32,10 @@ impl Builder {
         let webhooks = self.webhooks.iter().flat_map(Webhooks::names).cloned().collect();
         #[cfg(not(feature = "webhooks"))]
         let webhooks = Vec::new();
+        #[cfg(feature = "pages")]
+        let has_page = self.look.as_ref().is_some_and(crate::look::Look::has_buyer);
+        #[cfg(not(feature = "pages"))]
+        let has_page = false;
         let outbox = Outbox {
             ledger: ledger.clone(),
             catalog: catalog.clone(),
@@ -42,11 +46,8 @@ impl Builder {
             entropy: self.entropy.clone(),
             templates: self.templates,
             sender: self.sender,
+            links: self.mail_links.unwrap_or_else(|| MailLinks::of(&self.base_url, has_page)),
             base_url: self.base_url,
-            #[cfg(feature = "pages")]
-            has_page: self.look.as_ref().is_some_and(crate::look::Look::has_buyer),
-            #[cfg(not(feature = "pages"))]
-            has_page: false,
             language: self.language,
             route,
             wake: wake.clone(),

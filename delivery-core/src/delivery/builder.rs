@@ -20,7 +20,7 @@ use crate::key::{Keyring, Rule};
 use crate::language::Language;
 use crate::limit::bodies::BodyBudget;
 use crate::limit::{Quotas, RateLimiter};
-use crate::mail::{Mailer, Sender, Templates};
+use crate::mail::{MailLinks, Mailer, Sender, Templates};
 use crate::observer::Observer;
 use crate::platform::Platform;
 use crate::secret::{AdminToken, WebhookSecret};
@@ -74,6 +74,7 @@ pub struct Builder {
     pub(super) templates: Templates,
     pub(super) sender: Sender,
     pub(super) base_url: String,
+    pub(super) mail_links: Option<MailLinks>,
     pub(super) language: Language,
     pub(super) expiry_notice: ExpiryNotice,
     pub(super) mail_lease: Duration,
@@ -131,6 +132,7 @@ impl Delivery {
             templates: Templates::default(),
             sender: Sender::default(),
             base_url: "http://localhost".to_owned(),
+            mail_links: None,
             language: Language::default(),
             expiry_notice: ExpiryNotice::default(),
             mail_lease: MAIL_LEASE,
@@ -283,9 +285,24 @@ impl Builder {
         self
     }
 
-    /// Sets the URL at which the API is mounted, such as `https://shop.example`. Buyers see it in e-mails. The default
-    /// templates tell buyers to fetch the product at `/api/product` below this URL, so a host application that serves
-    /// products on a route of its own must set [`templates`](Self::templates) too.
+    /// Sets the addresses that e-mails to buyers recommend. By default these are `/key` below the [base
+    /// URL](Self::base_url), if the buyer's page is served, and `/api/product`.
+    ///
+    /// ```
+    /// # use delivery_core::{delivery::Builder, mail::MailLinks};
+    /// fn without_our_api(builder: Builder) -> Builder {
+    ///     let page = Some("https://shop.example/account/downloads".to_owned());
+    ///     builder.mail_links(MailLinks { page, fetch: None })
+    /// }
+    /// ```
+    #[must_use]
+    pub fn mail_links(mut self, links: MailLinks) -> Self {
+        self.mail_links = Some(links);
+        self
+    }
+
+    /// Sets the URL at which the API is mounted, such as `https://shop.example`. Buyers see it in e-mails. A
+    /// host application that serves products on a route of its own also sets [`mail_links`](Self::mail_links).
     #[must_use]
     pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
         let base_url: String = base_url.into();

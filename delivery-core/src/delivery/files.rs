@@ -10,6 +10,7 @@ use futures_util::{Stream, TryStreamExt};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::seller::Desk;
+use super::tickets::TICKET;
 use super::{Delivery, Error};
 use crate::files::{Broken, Contents, FileStore, Stored, UploadError};
 use crate::key::{Key, Ticket, TicketFor};
@@ -95,7 +96,7 @@ impl Delivery {
     pub(crate) fn links(&self, key: &Key, product: &Product, opened_at: DateTime<Utc>) -> Vec<FileLink> {
         let files = if self.has_files() { product.files() } else { &[] };
         let link = |file: &File| {
-            let ticket = Self::ticket_for(key, file.object, opened_at);
+            let ticket = Self::ticket_for(key, file.object, opened_at, TICKET);
             let text = ticket.text(&self.inner.keyring, TicketFor::File);
             let name = utf8_percent_encode(file.name.as_str(), IN_PATH);
             let url = format!("{}/api/file/{text}/{name}", self.inner.outbox.base_url);

@@ -1,5 +1,7 @@
 //! Tickets: links to what a product unlocks, valid for a day after one counted use.
 
+use std::time::Duration;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
 
@@ -9,7 +11,7 @@ use crate::key::{Key, Ticket, TicketFor};
 use crate::product::ObjectName;
 
 /// How long a ticket is valid, unless its key expires before.
-pub(crate) const TICKET: TimeDelta = TimeDelta::hours(24);
+pub(crate) const TICKET: Duration = Duration::from_hours(24);
 
 impl Delivery {
     /// Makes a ticket for something of the host application's that it calls `name`, such as a file in a storage of its
@@ -46,7 +48,14 @@ impl Delivery {
     /// ```
     #[must_use]
     pub fn ticket(&self, key: &Key, name: &str) -> String {
-        Self::ticket_for(key, object_of(name), self.inner.clock.now()).text(&self.inner.keyring, TicketFor::Host)
+        self.ticket_lasting(key, name, TICKET)
+    }
+
+    /// Makes a [ticket](Self::ticket) that is valid for as long as `lasts`, in whole seconds, or until the key expires.
+    #[must_use]
+    pub fn ticket_lasting(&self, key: &Key, name: &str, lasts: Duration) -> String {
+        let ticket = Self::ticket_for(key, object_of(name), self.inner.clock.now(), lasts);
+        ticket.text(&self.inner.keyring, TicketFor::Host)
     }
 
     /// Returns the key of a [ticket](Self::ticket) that is valid for `name` now. Counts no use.
@@ -64,9 +73,10 @@ impl Delivery {
         self.holder_of(&ticket).await
     }
 
-    /// Returns a ticket of this key for an object, after a use that was counted at `opened_at`.
-    pub(crate) fn ticket_for(key: &Key, object: ObjectName, opened_at: DateTime<Utc>) -> Ticket {
-        let ends_at = key.expires_at().min(whole_seconds(opened_at + TICKET));
+    /// Returns a ticket of this key for an object, which begins at `from`.
+    pub(crate) fn ticket_for(key: &Key, object: ObjectName, from: DateTime<Utc>, lasts: Duration) -> Ticket {
+        let ends_at = TimeDelta::from_std(lasts).ok().and_then(|lasts| from.checked_add_signed(lasts));
+        let ends_at = ends_at.map_or(key.expires_at(), |ends_at| key.expires_at().min(whole_seconds(ends_at)));
         Ticket { key: key.id(), product: key.product(), object, ends_at }
     }
 

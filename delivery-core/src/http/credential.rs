@@ -1,14 +1,17 @@
 //! Protection of the host application's own routes: a caller must send a valid key.
 
+use std::time::Duration;
+
 use ::http::Method;
 
 use super::error::ApiError;
-use super::limits::forged;
+use super::limits::{admit_to, forged};
 use super::proof::VerifiedKey;
 use super::{Call, Reply, query};
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::key::Key;
+use crate::limit::{HostPolicy, Identity, Policy, Quota, Subject};
 use crate::product::ProductId;
 
 /// Proof that a request came with a valid key. Each binding wraps this type in a guard of its framework, and the guard
@@ -73,6 +76,51 @@ impl Grant {
             self.delivery.check_for(self.key.id(), product).await
         } else {
             self.delivery.count_use(self.key.id(), product).await
+        }
+    }
+}
+
+impl Grant {
+    /// Counts one use of the key, durably, and returns a [ticket](Delivery::ticket_lasting) for something of the host
+    /// application's that it calls `name`. The holder of the ticket can fetch that as often, and in as many parts, as
+    /// they like, for as long as `lasts` or until the key expires. The route that serves it checks the ticket with
+    /// [`Delivery::check_ticket`].
+    ///
+    /// A HEAD request counts no use, and gets a ticket that has ended already.
+    ///
+    /// # Errors
+    ///
+    /// As for [`count_use`](Self::count_use).
+    pub async fn open(&self, name: &str, lasts: Duration) -> Result<String, Error> {
+        let key = self.count_use(self.key.product()).await?;
+        Ok(self.delivery.ticket_lasting(&key, name, if self.is_head { Duration::ZERO } else { lasts }))
+    }
+
+    /// Counts the request against a limit of the host application's own, per key. `limit` is the name of the limit, which
+    /// appears in the `RateLimit` headers. The limiter of the service keeps the count, so several servers share it if
+    /// they share the others.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use delivery_core::http::{Grant, Reply};
+    /// use delivery_core::limit::{HostPolicy, Quota};
+    ///
+    /// const DOWNLOADS: HostPolicy = HostPolicy::new("downloads");
+    ///
+    /// async fn five_an_hour(grant: &Grant) -> Result<(), Box<Reply>> {
+    ///     let Ok(quota) = Quota::new(5, Duration::from_hours(1)) else { return Err(Box::new(Reply::internal())) };
+    ///     grant.limit(DOWNLOADS, quota).await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The API's own reply: 429 with `Retry-After` if the key has used up the limit, 503 if the limiter fails.
+    pub async fn limit(&self, limit: HostPolicy, quota: Quota) -> Result<(), Box<Reply>> {
+        let subject = Subject { policy: Policy::Host(limit), identity: Identity::Key(self.key.id().as_u128()) };
+        match admit_to(&self.delivery, subject, quota).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Box::new(Reply::from(error).confidential())),
         }
     }
 }

@@ -92,9 +92,10 @@ impl From<ApiError> for Reply {
                 Self::json(&wire::Error::new(fault.code(), fault.message())).with_status(fault.code())
             }
             ApiError::Failed(error) => match error.code() {
-                code @ ErrorCode::Denied if let Some(denied) = error.denied() => {
-                    Self::json(&wire::Error::denied(denied)).with_status(code)
-                }
+                code @ ErrorCode::Denied => match error.denied() {
+                    Some(denied) => Self::json(&wire::Error::denied(denied)).with_status(code),
+                    None => coded(code),
+                },
                 code @ (ErrorCode::Unavailable | ErrorCode::Internal) => coded(code).because(error),
                 code => coded(code),
             },

@@ -145,7 +145,10 @@ async fn answer<E>(
         }
         Handler::SignedWebhook(handler) => {
             let Endpoint::Platform(path) = endpoint else { return Err(ApiError::NOT_FOUND) };
-            call.headers.keys().filter(|name| is_read(name)).try_for_each(|name| query::check_text(call, name))?;
+            call.headers
+                .keys()
+                .filter(|name| is_read(name))
+                .try_for_each(|name| query::check_text(&call.headers, name))?;
             let body = read(row.body, &call.headers, body, strangers).await;
             let judged = Event::judge(delivery, path.name(), call, whole(&body)?);
             drop(body);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ::http::header::{self, HeaderName};
+use ::http::header::{self, HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
 
 use super::fields::{Fault, integer};
@@ -54,10 +54,25 @@ fn is_plain(raw: &str) -> bool {
 /// Returns the text of the key of a call. It can be in the query, in a bearer token or in `X-API-Key`. If it is in
 /// several of these places, it must be the same in all of them.
 pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
-    let places = [parameter(call, "key")?, bearer(call)?, api_key(call)?];
+    let places = [parameter(call, "key")?, bearer(call)?, api_key(&call.headers)?];
+    one_of(places)?.ok_or_else(|| Fault::missing("key"))
+}
+
+/// Returns the text of the key in the header fields of a request, `Authorization: Bearer` or `X-API-Key`. Returns `None`
+/// if there is no key, if there are two, or if a field is not visible ASCII. The key is not verified: see
+/// [`Delivery::verify`](crate::Delivery::verify).
+///
+/// A [`Grant`](super::Grant) reads the key by itself. This is for code that has nothing but the header fields.
+#[must_use]
+pub fn key_in(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    one_of([bearer_in(headers).ok()?, api_key(headers).ok()?]).ok().flatten()
+}
+
+/// Returns the key that one or more places have.
+fn one_of<const N: usize>(places: [Option<Cow<'_, str>>; N]) -> Result<Option<Cow<'_, str>>, Fault> {
     let mut keys = places.into_iter().flatten();
-    let key = keys.next().ok_or_else(|| Fault::missing("key"))?;
-    if keys.all(|other| other == key) { Ok(key) } else { Err(Fault::invalid(ONE_KEY)) }
+    let Some(key) = keys.next() else { return Ok(None) };
+    if keys.all(|other| other == key) { Ok(Some(key)) } else { Err(Fault::invalid(ONE_KEY)) }
 }
 
 /// The parameters of `/api/product`, without the key.
@@ -94,32 +109,36 @@ fn request(call: &Call) -> Result<Option<RequestId>, Fault> {
 /// Returns the token of `Authorization: Bearer`. Returns `None` if the header field is absent, or if it has another
 /// scheme or no token.
 pub(super) fn bearer(call: &Call) -> Result<Option<Cow<'_, str>>, Fault> {
-    let Some(value) = single(call, &header::AUTHORIZATION)? else { return Ok(None) };
+    bearer_in(&call.headers)
+}
+
+fn bearer_in(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, Fault> {
+    let Some(value) = single(headers, &header::AUTHORIZATION)? else { return Ok(None) };
     let Some((scheme, token)) = value.split_once(' ') else { return Ok(None) };
     let token = token.trim_matches(' ');
     Ok((scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(Cow::Borrowed(token)))
 }
 
-fn api_key(call: &Call) -> Result<Option<Cow<'_, str>>, Fault> {
-    let value = single(call, &names::API_KEY)?;
+fn api_key(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, Fault> {
+    let value = single(headers, &names::API_KEY)?;
     Ok(value.filter(|value| !value.is_empty()).map(Cow::Borrowed))
 }
 
 /// Refuses a header field whose value is not visible ASCII. Code that reads the field as text would ignore such a
 /// value, as if the request did not have the field.
-pub(super) fn check_text(call: &Call, name: &HeaderName) -> Result<(), Fault> {
+pub(super) fn check_text(headers: &HeaderMap, name: &HeaderName) -> Result<(), Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be visible ASCII");
-    let is_text = call.headers.get_all(name).iter().all(|value| value.to_str().is_ok());
+    let is_text = headers.get_all(name).iter().all(|value| value.to_str().is_ok());
     if is_text { Ok(()) } else { Err(Fault::malformed(name.as_str(), EXPECTED)) }
 }
 
-fn single<'a>(call: &'a Call, name: &HeaderName) -> Result<Option<&'a str>, Fault> {
-    let mut values = call.headers.get_all(name).iter();
+fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Fault> {
+    let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
         return Err(Fault::invalid(ONE_KEY));
     }
-    check_text(call, name)?;
+    check_text(headers, name)?;
     Ok(value.to_str().ok())
 }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::table::Table;
 use super::window::nanoseconds;
-use super::{Decision, Identity, LimitError, Policy, Quota, RateLimiter, Subject};
+use super::{Decision, HostPolicy, Identity, LimitError, Policy, Quota, RateLimiter, Subject};
 use crate::clock::Clock;
 
 const POLICIES: usize = 9;
@@ -32,6 +32,8 @@ pub struct MemoryLimiter {
     /// The tables of each policy. They are separate, so that a flood of addresses takes no room from keys, and one
     /// policy takes no room from another.
     policies: [Tables; POLICIES],
+    /// The limits of the host application.
+    host: Table<(HostPolicy, Identity)>,
 }
 
 struct Tables {
@@ -54,13 +56,14 @@ impl MemoryLimiter {
     #[must_use]
     pub fn with_capacity(clock: Arc<dyn Clock>, capacity: usize) -> Self {
         let tables = |_| Tables { v4: Table::new(capacity), v6: Table::new(capacity), keys: Table::new(capacity) };
-        Self { clock, policies: std::array::from_fn(tables) }
+        Self { clock, policies: std::array::from_fn(tables), host: Table::new(capacity) }
     }
 
     /// Returns how many subjects are remembered now.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.policies.iter().map(|tables| tables.v4.len() + tables.v6.len() + tables.keys.len()).sum()
+        let ours = self.policies.iter().map(|tables| tables.v4.len() + tables.v6.len() + tables.keys.len());
+        ours.sum::<usize>() + self.host.len()
     }
 
     /// Returns whether no subject is remembered.
@@ -70,6 +73,7 @@ impl MemoryLimiter {
     }
 
     fn decide(&self, subject: &Subject, quota: Quota) -> Decision {
+        let now = || nanoseconds(self.clock.monotonic());
         let [product, validate, webhook, admin, failures, events, resend, desk, files] = &self.policies;
         let tables = match subject.policy {
             Policy::Product => product,
@@ -81,8 +85,11 @@ impl MemoryLimiter {
             Policy::Resend => resend,
             Policy::Desk => desk,
             Policy::Files => files,
+            Policy::Host(policy) => {
+                let (subject, others) = ((policy, subject.identity), (policy, Identity::Unknown));
+                return self.host.decide(subject, others, quota, now);
+            }
         };
-        let now = || nanoseconds(self.clock.monotonic());
         match subject.identity {
             Identity::Key(id) => tables.keys.decide(id, id & 0xff, quota, now),
             Identity::V4(address) => {

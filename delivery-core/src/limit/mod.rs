@@ -92,7 +92,13 @@ pub enum Policy {
     Desk,
     /// Downloads of files, counted per key.
     Files,
+    /// A limit of the host application.
+    Host(HostPolicy),
 }
+
+/// The name of a limit of the host application. It appears in the `RateLimit` headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostPolicy(&'static str);
 
 /// The client, key, platform or session whose requests are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -172,6 +178,21 @@ pub struct LimitError {
 }
 
 impl Quota {
+    /// Returns a quota of `limit` requests, 1 or more, in any `window` of 1 s to 366 days. A limiter remembers up to
+    /// `limit` times for each subject, at 8 to 16 bytes each.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] if `limit` or `window` is out of range.
+    pub fn new(limit: u32, window: Duration) -> Result<Self, Invalid> {
+        const LONGEST: Duration = Duration::from_hours(366 * 24);
+        let limit = NonZeroU32::new(limit).ok_or(Invalid::expected("must be 1 or more requests"))?;
+        if window < Duration::from_secs(1) || window > LONGEST {
+            return Err(Invalid::expected("must have a window of 1 s to 366 days"));
+        }
+        Ok(Self { limit, window })
+    }
+
     /// Returns a quota of `limit` requests, 1 or more, in any 60 seconds.
     ///
     /// # Errors
@@ -196,10 +217,10 @@ impl Quota {
 }
 
 impl Quotas {
-    /// Returns the quota of `policy`.
+    /// Returns the quota of `policy`; `None` for a limit of the host application.
     #[must_use]
-    pub fn of(&self, policy: Policy) -> Quota {
-        match policy {
+    pub fn of(&self, policy: Policy) -> Option<Quota> {
+        Some(match policy {
             Policy::Product => self.product,
             Policy::Validate => self.validate,
             Policy::Webhook => self.webhook,
@@ -209,7 +230,9 @@ impl Quotas {
             Policy::Resend => self.resend,
             Policy::Desk => self.desk,
             Policy::Files => self.files,
-        }
+            // The host application gives the quota with each request.
+            Policy::Host(_) => return None,
+        })
     }
 }
 
@@ -232,6 +255,25 @@ impl Default for Quotas {
     }
 }
 
+impl HostPolicy {
+    /// Names a limit. The name has 1 to 24 characters of `a-z`, `0-9` and `-`. A name in a constant is checked when it is
+    /// compiled.
+    ///
+    /// # Panics
+    ///
+    /// If the name is not of this form.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        let mut bytes = name.as_bytes();
+        assert!(!bytes.is_empty() && bytes.len() <= 24, "the name of a limit has 1 to 24 characters");
+        while let [byte, rest @ ..] = bytes {
+            assert!(matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'), "the name of a limit has only a-z, 0-9 and -");
+            bytes = rest;
+        }
+        Self(name)
+    }
+}
+
 impl Policy {
     /// Returns the name of the policy in the `RateLimit` headers.
     #[must_use]
@@ -246,6 +288,7 @@ impl Policy {
             Self::Resend => "resend",
             Self::Desk => "desk",
             Self::Files => "files",
+            Self::Host(HostPolicy(name)) => name,
         }
     }
 }
@@ -287,7 +330,7 @@ mod tests {
             (Policy::Desk, "desk", 300),
             (Policy::Files, "files", 300),
         ] {
-            assert_eq!((policy.name(), quotas.of(policy)), (name, Quota::per_minute(limit).unwrap()));
+            assert_eq!((policy.name(), quotas.of(policy)), (name, Quota::per_minute(limit).ok()));
         }
     }
 }

@@ -14,7 +14,7 @@ use sha2::Sha256;
 use thiserror::Error;
 use tokio::time::timeout;
 
-use super::{Decision, Identity, LimitError, MemoryLimiter, Quota, RateLimiter, Subject};
+use super::{Decision, Identity, LimitError, MemoryLimiter, Policy, Quota, RateLimiter, Subject};
 use crate::clock::{Clock, SystemClock};
 use crate::text::{UNESCAPED, is_cut_short};
 
@@ -165,7 +165,8 @@ impl RedisLimiter {
         };
         let hashed = self.pepper.clone().chain_update(identity).finalize().into_bytes();
         let short: Vec<u8> = hashed.into_iter().take(16).collect();
-        format!("delivery:{}:{}", subject.policy.name(), BASE32_DNSSEC.encode(&short))
+        let host = if matches!(subject.policy, Policy::Host(_)) { "host:" } else { "" };
+        format!("delivery:{host}{}:{}", subject.policy.name(), BASE32_DNSSEC.encode(&short))
     }
 
     /// Decides whether Redis is queried for this request. Returns `None` if it is not, and otherwise the reason: Redis

@@ -128,6 +128,23 @@ pub struct About {
     pub language: Language,
 }
 
+/// The addresses that e-mails to buyers recommend. An e-mail without an address leaves the recommendation out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
+pub struct MailLinks {
+    /// The page on which a buyer opens a product. E-mails append `#` and the key.
+    pub page: Option<String>,
+    /// The endpoint from which a program fetches a product. E-mails append `?product_id=` and the number of the product.
+    pub fetch: Option<String>,
+}
+
+impl MailLinks {
+    /// Returns the addresses where the whole API is at `base_url`.
+    pub(crate) fn of(base_url: &str, has_page: bool) -> Self {
+        Self { page: has_page.then(|| format!("{base_url}/key")), fetch: Some(format!("{base_url}/api/product")) }
+    }
+}
+
 /// The message was not accepted, or its acceptance was not confirmed.
 ///
 /// The text of the error is stored with the e-mail, and logged together with its cause. Keys and e-mail addresses [are

@@ -17,7 +17,7 @@ use tokio::task::{self, JoinError};
 use self::outcome::{COMPLETE_ATTEMPTS, End};
 use self::under_way::{CONCURRENCY, Sending, UnderWay};
 use super::templates::Templates;
-use super::{MailError, Mailer, Sender};
+use super::{MailError, MailLinks, Mailer, Sender};
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::key::Keyring;
@@ -64,8 +64,7 @@ pub struct Outbox {
     pub(crate) templates: Templates,
     pub(crate) sender: Sender,
     pub(crate) base_url: String,
-    /// Whether there is a buyer's page at `base_url`.
-    pub(crate) has_page: bool,
+    pub(crate) links: MailLinks,
     pub(crate) language: Language,
     pub(crate) route: Route,
     pub(crate) wake: Arc<Notify>,

@@ -34,7 +34,8 @@ const ENGLISH: &str = "en";
 /// the built-in ones are `_layout.html`, `_parts.html`, `_key.txt`, `_words.txt` and `_words.de.txt`.
 ///
 /// Every template has the variables `email` (the recipient), `language`, `base_url` (without a slash at its end) and
-/// `page` (the URL of the buyer's page; none if there is no such page); the bodies also have `subject`. The variable
+/// `page` (the URL of the buyer's page) and `fetch` (the URL of the endpoint for products), each none if e-mails [are not to
+/// recommend it](super::MailLinks); the bodies also have `subject`. The variable
 /// `keys` is a list, which has more than one item only in `resend`. The fields of the first item are also variables of
 /// their own. Each item has:
 ///

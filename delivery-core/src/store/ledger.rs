@@ -58,7 +58,7 @@ pub trait Ledger: Backend {
     async fn issue(&self, sale: NewSale) -> Result<Issue, StoreError> {
         match self.submit(Operation::Issue(Box::new(sale))).await? {
             Answer::Issued(issue) => Ok(issue),
-            _ => Err(of_another_operation()),
+            _ => Err(Answer::of_another_operation()),
         }
     }
 
@@ -78,7 +78,7 @@ pub trait Ledger: Backend {
     ) -> Result<Option<Result<Key, Refused>>, StoreError> {
         match self.submit(Operation::Change(ChangeKey { key: id, change, messages })).await? {
             Answer::Changed(changed) => Ok(changed),
-            _ => Err(of_another_operation()),
+            _ => Err(Answer::of_another_operation()),
         }
     }
 
@@ -92,7 +92,7 @@ pub trait Ledger: Backend {
     async fn resend(&self, id: KeyId, resend: Resend) -> Result<Option<Result<Key, Refused>>, StoreError> {
         match self.submit(Operation::Resend(Box::new(ResendKey { key: id, resend }))).await? {
             Answer::Changed(changed) => Ok(changed),
-            _ => Err(of_another_operation()),
+            _ => Err(Answer::of_another_operation()),
         }
     }
 
@@ -108,7 +108,7 @@ pub trait Ledger: Backend {
     async fn rotate(&self, id: KeyId, successor: Successor) -> Result<Option<Result<Issue, Refused>>, StoreError> {
         match self.submit(Operation::Rotate(Box::new(RotateKey { key: id, successor }))).await? {
             Answer::Rotated(rotated) => Ok(rotated),
-            _ => Err(of_another_operation()),
+            _ => Err(Answer::of_another_operation()),
         }
     }
 
@@ -127,7 +127,7 @@ pub trait Ledger: Backend {
     async fn fetch(&self, id: KeyId, fetch: Fetch) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
         match self.submit(Operation::Fetch(FetchProduct { key: id, fetch })).await? {
             Answer::Fetched(fetched) => Ok(fetched),
-            _ => Err(of_another_operation()),
+            _ => Err(Answer::of_another_operation()),
         }
     }
 
@@ -143,7 +143,7 @@ pub trait Ledger: Backend {
     async fn receive(&self, receipt: InboundEvent) -> Result<Received, StoreError> {
         match self.submit(Operation::Receive(Box::new(receipt))).await? {
             Answer::Received(received) => Ok(*received),
-            _ => Err(of_another_operation()),
+            _ => Err(Answer::of_another_operation()),
         }
     }
 
@@ -156,12 +156,6 @@ pub trait Ledger: Backend {
     async fn complete_message(&self, lease: Lease, outcome: Outcome) -> Result<(), StoreError> {
         self.submit(Operation::Complete(CompleteMessage { lease, outcome })).await.map(drop)
     }
-}
-
-/// Returns the error for an answer that belongs to another kind of operation. Only a faulty ledger gives such an
-/// answer.
-pub(super) fn of_another_operation() -> StoreError {
-    StoreError::corrupt("the answer of another operation")
 }
 
 #[async_trait]

@@ -23,6 +23,22 @@
 //! store is closed and opened again, and in which two handles share a store. Its `histories` run the whole service on
 //! the store, with restarts and crashes. Its `MemoryStore` is short enough to read alongside your own store.
 //!
+//! ## What `_ =>` means
+//!
+//! Some enums that a store keeps or matches can get further variants in a later version of this crate. A store should
+//! keep such a value by its text (`as_str`, serde) and never refuse one that it does not know:
+//!
+//! | enum | an unknown variant |
+//! |---|---|
+//! | [`MessageKind`](crate::ledger::MessageKind), [`Action`](crate::ledger::Action), [`EventOutcome`](crate::ledger::EventOutcome) | kept by its text, like all others |
+//! | [`Recipient`](crate::ledger::Recipient) | kept by its text; the erasure of a buyer leaves it as it is |
+//! | [`Status`](crate::key::Status), in a [`KeyQuery`] | matches the keys for which [`Key::status`](crate::key::Key::status) returns it |
+//! | [`StoreError`] | an error after which nothing was written |
+//!
+//! The enums [`Operation`](crate::ledger::Operation), [`Answer`](crate::ledger::Answer) and
+//! [`Outcome`](crate::ledger::Outcome) are exhaustive: a store that matches them does not compile with a version that has
+//! more.
+//!
 //! # Implementing `Catalog`
 //!
 //! An application with a product table of its own implements [`Catalog`] on that table and keeps one of the stores of

@@ -49,7 +49,7 @@ impl Meeting {
         let arrived = self.0.fetch_add(1, Ordering::SeqCst);
         let mut spins = 0;
         // The first of two waits for the second, which may not come.
-        while arrived % 2 == 0 && self.0.load(Ordering::SeqCst) == arrived + 1 && spins < SPINS {
+        while arrived.is_multiple_of(2) && self.0.load(Ordering::SeqCst) == arrived + 1 && spins < SPINS {
             std::hint::spin_loop();
             spins += 1;
         }

@@ -11,7 +11,7 @@
 //! });
 //! ```
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use proptest::prelude::*;
 
 use delivery_core::email::Email;
@@ -230,6 +230,19 @@ pub fn change() -> impl Strategy<Value = Change> {
 pub fn key() -> impl Strategy<Value = Key> {
     history()
         .prop_map(|(key, changes)| changes.iter().fold(Key::from(key), |key, change| key.apply(change).unwrap_or(key)))
+}
+
+/// Generates a key that may be used, and a time at which it may: it is neither revoked nor used up, and has not expired.
+pub fn valid_key() -> impl Strategy<Value = (Key, DateTime<Utc>)> {
+    let fresh = new_key().prop_map(|key| {
+        let at = key.issued_at.max(key.expires_at - TimeDelta::seconds(1));
+        (Key::from(key), at)
+    });
+    let at = (key(), 0..3 * 86_400_i64).prop_map(|(key, after)| {
+        let at = key.granted().issued_at + TimeDelta::seconds(after);
+        (key, at)
+    });
+    prop_oneof![1 => fresh, 3 => at].prop_filter("a key that may be used", |(key, at)| key.check(*at).is_ok())
 }
 
 /// Generates a key, and changes in any order. They are at times from a second before the key's issue until four days

@@ -199,7 +199,7 @@ pub(super) async fn answer<E>(
 ) -> Result<Reply, ApiError> {
     let look = delivery.inner.look.as_deref().ok_or(ApiError::NOT_FOUND)?;
     // `Cookie` is not checked: cookies of other applications may contain any bytes.
-    [header::HOST, header::ORIGIN].iter().try_for_each(|name| check_text(call, name))?;
+    [header::HOST, header::ORIGIN].iter().try_for_each(|name| check_text(&call.headers, name))?;
     let mut visit = PageRequest { delivery, look, call, form: None };
     let seller = match shows {
         PageHandler::Public(_) => Ok(None),

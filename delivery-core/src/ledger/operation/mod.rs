@@ -77,6 +77,13 @@ pub enum Answer {
     Completed,
 }
 
+impl Answer {
+    /// Returns the error for a ledger that answers an operation with the answer of another one. Only a faulty ledger does.
+    pub(crate) fn of_another_operation() -> StoreError {
+        StoreError::corrupt("the answer of another operation")
+    }
+}
+
 /// What each operation defines.
 trait Operate {
     /// Adds the rows that the operation concerns to `needs`.

@@ -128,7 +128,7 @@ impl Outbox {
         let rendered = self.templates.render(
             message.kind,
             (&shown, to),
-            (Place { base_url: &self.base_url, has_page: self.has_page }, &self.language),
+            (Place { base_url: &self.base_url, links: &self.links }, &self.language),
         );
         let rendered =
             rendered.map_err(|error| MailError::transient("the e-mail cannot be rendered").because(error))?;

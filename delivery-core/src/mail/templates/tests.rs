@@ -2,6 +2,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::*;
 use crate::key::{Key, KeyId, KeyState, Keyring, NewKey, Prefix};
+use crate::mail::MailLinks;
 use crate::product::{NewProduct, Product, ProductId};
 use crate::terms::{Terms, UseLimit, Validity};
 
@@ -47,7 +48,11 @@ fn message_after(
         .collect();
     let english = Language::default();
     Templates::default()
-        .render(kind, (&shown, &email), (Place { base_url: "https://shop.example", has_page: true }, &english))
+        .render(
+            kind,
+            (&shown, &email),
+            (Place { base_url: "https://shop.example", links: &MailLinks::of("https://shop.example", true) }, &english),
+        )
         .unwrap()
 }
 

@@ -6,6 +6,7 @@ use minijinja::{Value, context};
 use crate::clock::timestamp;
 use crate::host_ref::HostRef;
 use crate::key::{Key, KeyText, Status};
+use crate::mail::MailLinks;
 use crate::product::Product;
 use crate::terms::NEVER;
 
@@ -25,8 +26,7 @@ pub(in crate::mail) struct Shown<'a> {
 #[derive(Clone, Copy)]
 pub(in crate::mail) struct Place<'a> {
     pub(in crate::mail) base_url: &'a str,
-    /// Whether there is a buyer's page at `base_url`.
-    pub(in crate::mail) has_page: bool,
+    pub(in crate::mail) links: &'a MailLinks,
 }
 
 /// Returns the variables of an e-mail to `email`.
@@ -35,7 +35,7 @@ pub(super) fn values(keys: &[Shown<'_>], email: &str, place: Place<'_>, language
 }
 
 /// Returns examples with which every template must render: a key that expires and was used, a key without expiry and
-/// use limit, an expired key, a key that a subscription renews, and several keys. One example has no buyer's page.
+/// use limit, an expired key, a key that a subscription renews, and several keys. One example has no links.
 pub(super) fn examples() -> [Value; 6] {
     let example = |ends: bool, status: Status, subscribed: bool| {
         let at = "2027-11-21T10:00:00Z".parse().unwrap_or(DateTime::UNIX_EPOCH);
@@ -49,8 +49,11 @@ pub(super) fn examples() -> [Value; 6] {
             ..terms(if ends { at } else { NEVER }, if ends { (3, 1) } else { (-1, 0) })
         }
     };
-    let all =
-        |(keys, has_page)| all(keys, ("buyer@example.com", Place { base_url: "https://shop.example", has_page }, "en"));
+    let all = |(keys, has_links): (Vec<Value>, bool)| {
+        let base_url = "https://shop.example";
+        let links = if has_links { MailLinks::of(base_url, true) } else { MailLinks::default() };
+        all(keys, ("buyer@example.com", Place { base_url, links: &links }, "en"))
+    };
     let [used, endless, over, renewed] = [
         (true, Status::Valid, false),
         (false, Status::Valid, false),
@@ -71,9 +74,8 @@ pub(super) fn examples() -> [Value; 6] {
 
 fn all(keys: Vec<Value>, (email, place, language): (&str, Place<'_>, &str)) -> Value {
     let first = keys.first().cloned().unwrap_or_default();
-    let Place { base_url, has_page } = place;
-    let page = has_page.then(|| format!("{base_url}/key"));
-    context! { keys, email, base_url, page, language, ..first }
+    let Place { base_url, links: MailLinks { page, fetch } } = place;
+    context! { keys, email, base_url, page, fetch, language, ..first }
 }
 
 fn value(Shown { key, status, text, is_subscribed, product }: Shown<'_>) -> Value {

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::PostgresError;
 use super::error::store_error;
 use super::hosts::{Hosts, Setting};
-use super::schema::{PATIENCE, SchemaConfig, check, check_migrated, ensure_durable, prepare_schema};
+use super::schema::{PATIENCE, SchemaConfig, check, check_migrated, is_durable, prepare_schema};
 use super::session::{Lent, Session};
 use crate::store::StoreError;
 
@@ -82,6 +82,7 @@ pub(super) struct Sessions(Arc<Shared>);
 struct Shared {
     source: Source,
     schema: String,
+    may_lose: bool,
     /// Whether the store is closed. The host application's pool stays open then.
     is_closed: AtomicBool,
 }
@@ -102,7 +103,7 @@ impl Sessions {
         let readers = PgPoolOptions::new().max_connections(READERS).acquire_timeout(ACQUIRE);
         let readers = readers.connect_lazy_with(readers_options);
         let source = Source::Own { hosts: RwLock::new(Arc::new(hosts)), readers };
-        Ok(Self(Arc::new(Shared { source, schema: place.schema, is_closed: AtomicBool::new(false) })))
+        Ok(Self::new(source, place))
     }
 
     /// Returns a source of transactions on connections from the host application's pool.
@@ -117,16 +118,22 @@ impl Sessions {
         let failed = |source| PostgresError::while_opening(&place.schema, source);
         let open = async {
             let mut session = Session::Lent(Lent::begin(&pool, begin.clone()).await.map_err(failed)?);
-            check(&mut session).await?;
+            check(&mut session, place.may_lose).await?;
             check_migrated(&mut session, &place.schema).await?;
             session.finish().await.map_err(failed)
         };
         timeout(PATIENCE, open).await.map_err(|_| PostgresError::Silent)??;
-        Ok(Self(Arc::new(Shared {
-            source: Source::Lent { pool, begin },
-            schema: place.schema,
-            is_closed: AtomicBool::new(false),
-        })))
+        Ok(Self::new(Source::Lent { pool, begin }, place))
+    }
+
+    fn new(source: Source, SchemaConfig { schema, may_lose, .. }: SchemaConfig) -> Self {
+        Self(Arc::new(Shared { source, schema, may_lose, is_closed: AtomicBool::new(false) }))
+    }
+
+    /// Fails if the server is set so that it would lose acknowledged writes in a crash, unless that is accepted.
+    pub(super) async fn ensure_durable(&self, session: &mut Session<'_>) -> Result<(), StoreError> {
+        const LOSES: &str = "the database has fsync or full_page_writes off, and would lose what it acknowledges";
+        if self.0.may_lose || is_durable(session).await? { Ok(()) } else { Err(StoreError::unavailable(LOSES)) }
     }
 
     /// Brings the schema up to date.
@@ -168,7 +175,7 @@ impl Sessions {
             }
             Source::Lent { pool, begin } => lend(pool, begin).await?,
         };
-        let admitted = async { timeout(ACQUIRE, ensure_durable(&mut session)).await.map_err(silent)? };
+        let admitted = async { timeout(ACQUIRE, self.ensure_durable(&mut session)).await.map_err(silent)? };
         if let Err(refused) = admitted.await {
             if !session.is_ours() {
                 let _ = timeout(ACQUIRE, session.roll_back()).await;

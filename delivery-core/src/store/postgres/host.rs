@@ -10,7 +10,6 @@ use super::cold::cold;
 use super::error::store_error;
 use super::numbers::next_block;
 use super::persist::persist;
-use super::schema::ensure_durable;
 use super::session::Session;
 use super::{PostgresStore, load};
 use crate::key::Key;
@@ -19,7 +18,6 @@ use crate::ledger::plan::Loaded;
 use crate::ledger::{Answer, ChangeKey, Edit, Issue, NewSale, Operation, Refused};
 use crate::product::{NewProduct, Product};
 use crate::store::host::elsewhere;
-use crate::store::ledger::of_another_operation;
 use crate::store::sql::catalog;
 use crate::store::{HostTransaction, HostTransactions, Persisted, StoreError};
 
@@ -33,7 +31,7 @@ impl HostTransactions for PostgresStore {
         let operation = Operation::Issue(Box::new(sale.clone()));
         match self.inside(transaction, |session| Box::pin(operate(session, operation))).await? {
             Answer::Issued(issue) => Ok(issue),
-            _ => Err(of_another_operation()),
+            _ => Err(Answer::of_another_operation()),
         }
     }
 
@@ -44,7 +42,7 @@ impl HostTransactions for PostgresStore {
     ) -> Result<Option<Result<Key, Refused>>, StoreError> {
         match self.inside(transaction, |session| Box::pin(operate(session, Operation::Change(change)))).await? {
             Answer::Changed(changed) => Ok(changed),
-            _ => Err(of_another_operation()),
+            _ => Err(Answer::of_another_operation()),
         }
     }
 
@@ -101,7 +99,7 @@ impl PostgresStore {
         const LEAVE: &str = "SELECT set_config('search_path', $1, true)";
         let enter = session.scalar::<String>(ENTER).bind(self.sessions.schema());
         let path = enter.fetch_one(&mut **session).await.map_err(store_error)?;
-        ensure_durable(session).await?;
+        self.sessions.ensure_durable(session).await?;
         let done = work(session).await?;
         session.query(LEAVE).bind(path).execute(&mut **session).await.map_err(store_error)?;
         Ok(done)

@@ -22,16 +22,17 @@ pub(super) async fn inspect(
     keyring: &[Fingerprint],
 ) -> Result<Inspection, PostgresError> {
     let hosts = hosts.map(|options| in_schema(options, &place.schema));
-    timeout(PATIENCE, look(&hosts, &place.schema, keyring)).await.map_err(|_| PostgresError::Silent)?
+    timeout(PATIENCE, look(&hosts, place, keyring)).await.map_err(|_| PostgresError::Silent)?
 }
 
-async fn look(hosts: &Hosts, schema: &str, keyring: &[Fingerprint]) -> Result<Inspection, PostgresError> {
+async fn look(hosts: &Hosts, place: &SchemaConfig, keyring: &[Fingerprint]) -> Result<Inspection, PostgresError> {
     const ENGINE: &str = "SELECT 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)";
+    let schema = place.schema.as_str();
     let failed = |source| PostgresError::while_opening(schema, source);
     let (mut connection, _) = hosts.connect(&[]).await.map_err(failed)?;
     connection.execute("SET default_transaction_read_only = on").await.map_err(failed)?;
     let mut session = Session::Host(&mut connection);
-    check(&mut session).await?;
+    check(&mut session, place.may_lose).await?;
     let engine = session.scalar(ENGINE).fetch_one(&mut *session).await.map_err(failed)?;
     let newest = newest_migration(&mut session, schema).await?;
     let inspection = match compare(newest)? {

@@ -81,11 +81,12 @@ const PARAMETERS: [&str; 9] =
 pub struct PostgresOptions {
     schema: String,
     migrates: bool,
+    may_lose: bool,
 }
 
 impl PostgresOptions {
     pub(super) fn new() -> Self {
-        Self { schema: SCHEMA.to_owned(), migrates: true }
+        Self { schema: SCHEMA.to_owned(), migrates: true, may_lose: false }
     }
 
     /// Uses the schema with this name. The name has 1 to 63 lower-case letters, digits and underscores, and begins with
@@ -101,6 +102,15 @@ impl PostgresOptions {
     #[must_use]
     pub fn without_migrating(mut self) -> Self {
         self.migrates = false;
+        self
+    }
+
+    /// Accepts a database that loses what it has acknowledged when it crashes: one with `fsync`, `full_page_writes` or
+    /// `synchronous_commit` off, as test servers often have. Without this, such a database is refused. Keys that were sold
+    /// would be lost, so this is for tests alone.
+    #[must_use]
+    pub fn losing_data_in_a_crash(mut self) -> Self {
+        self.may_lose = true;
         self
     }
 
@@ -180,11 +190,11 @@ impl PostgresOptions {
     }
 
     pub(super) fn checked(self) -> Result<SchemaConfig, PostgresError> {
-        let Self { schema, migrates } = self;
+        let Self { schema, migrates, may_lose } = self;
         let named = (1..=63).contains(&schema.len())
             && schema.starts_with(|c: char| c.is_ascii_lowercase())
             && schema.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-        if named { Ok(SchemaConfig { schema, migrates }) } else { Err(PostgresError::SchemaName) }
+        if named { Ok(SchemaConfig { schema, migrates, may_lose }) } else { Err(PostgresError::SchemaName) }
     }
 }
 

@@ -6,7 +6,6 @@ use sqlx::AssertSqlSafe;
 use super::connect::Sessions;
 use super::detached;
 use super::error::store_error;
-use super::schema::ensure_durable;
 use crate::key::{Key, KeyId};
 use crate::store::sql::rows;
 use crate::store::sql::search::{self, bind_candidates};
@@ -37,7 +36,7 @@ pub(super) async fn ping(sessions: Sessions) -> Result<(), StoreError> {
         let mut session = sessions.read().await?;
         // The ping also fails if the server would lose acknowledged writes in a crash, because the store then refuses
         // every write.
-        ensure_durable(&mut session).await?;
+        sessions.ensure_durable(&mut session).await?;
         session.finish().await.map_err(store_error)
     })
     .await

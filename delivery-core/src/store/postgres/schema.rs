@@ -24,11 +24,13 @@ const MIGRATIONS: &[Script] = &[
     (4, "files", include_str!("migrations/0004_files.sql")),
 ];
 
-/// The name of a schema, and whether the store migrates it. The name has only letters, digits and underscores.
+/// The name of a schema, and how the store uses it. The name has only letters, digits and underscores.
 #[derive(Debug, Clone)]
 pub(super) struct SchemaConfig {
     pub(super) schema: String,
     pub(super) migrates: bool,
+    /// Whether the database may lose in a crash what it has acknowledged.
+    pub(super) may_lose: bool,
 }
 
 /// Connects, checks that the server can be used, and makes sure that the schema is up to date. Creates and migrates the
@@ -41,7 +43,7 @@ pub(super) async fn prepare_schema(
     let failed = |source| PostgresError::while_opening(&place.schema, source);
     let silent = |_| PostgresError::Silent;
     let (mut session, options) = timeout(PATIENCE, hosts.connect(&[])).await.map_err(silent)?.map_err(failed)?;
-    timeout(PATIENCE, check(&mut Session::Host(&mut session))).await.map_err(silent)??;
+    timeout(PATIENCE, check(&mut Session::Host(&mut session), place.may_lose)).await.map_err(silent)??;
     // Waits for another server's migration as long as it takes.
     sqlx::raw_sql("SET statement_timeout = 0; SET lock_timeout = 0").execute(&mut session).await.map_err(failed)?;
     if place.migrates {
@@ -96,13 +98,7 @@ pub(super) async fn is_durable(session: &mut Session<'_>) -> Result<bool, StoreE
     session.scalar(SQL).bind(is_lent).fetch_one(&mut **session).await.map_err(store_error)
 }
 
-/// Fails if the server is set so that it would lose acknowledged writes in a crash.
-pub(super) async fn ensure_durable(session: &mut Session<'_>) -> Result<(), StoreError> {
-    const LOSES: &str = "the database has fsync or full_page_writes off, and would lose what it acknowledges";
-    if is_durable(session).await? { Ok(()) } else { Err(StoreError::unavailable(LOSES)) }
-}
-
-pub(super) async fn check(session: &mut Session<'_>) -> Result<(), PostgresError> {
+pub(super) async fn check(session: &mut Session<'_>, may_lose: bool) -> Result<(), PostgresError> {
     const SQL: &str = "SELECT current_setting('server_version_num')::bigint AS number, \
         current_setting('server_version') AS version, current_setting('fsync') AS fsync, \
         current_setting('full_page_writes') AS full_page_writes, \
@@ -117,7 +113,7 @@ pub(super) async fn check(session: &mut Session<'_>) -> Result<(), PostgresError
         return Err(PostgresError::NotUtf8);
     }
     for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
-        if row.try_get::<&str, _>(setting).map_err(unreachable)? == "off" {
+        if !may_lose && row.try_get::<&str, _>(setting).map_err(unreachable)? == "off" {
             return Err(PostgresError::NotDurable { setting: setting.to_owned() });
         }
     }

@@ -8,7 +8,6 @@ use tokio::time::timeout;
 use super::connect::{ACQUIRE, BATCH, Sessions};
 use super::error::{may_have_happened, store_error};
 use super::locked::{self, LockedRows};
-use super::schema::is_durable;
 use super::session::Session;
 use super::version_cache::VersionCache;
 use crate::clock::{Clock, SystemClock};
@@ -99,7 +98,7 @@ impl Writer {
         self.looked = now;
         let Some(mut session) = self.session.take() else { return };
         // If the check fails, the next batch connects again. That fails too, and its error names the reason.
-        if let Ok(Ok(true)) = timeout(ACQUIRE, is_durable(&mut session)).await {
+        if let Ok(Ok(())) = timeout(ACQUIRE, self.sessions.ensure_durable(&mut session)).await {
             self.session = Some(session);
         }
     }

@@ -1,6 +1,5 @@
 //! Transactions of the host application, on the connection that writes.
 
-use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection, Executor};
 use tokio::time::timeout;
 
-use super::cache::Cache;
 use super::cold::Cold;
 use super::error::store_error;
 use super::persist::persist;
+use super::transaction::SqliteTransaction;
 use super::writer::{Writer, has_ended, rolled_back};
 use super::{SqliteStore, flush, load};
 use crate::key::{Key, KeyId};
@@ -24,7 +22,6 @@ use crate::ledger::plan::{Loaded, Numbers, Writes};
 use crate::ledger::{Answer, ChangeKey, Edit, Issue, NewSale, Operation, Refused};
 use crate::product::{NewProduct, Product};
 use crate::store::host::elsewhere;
-use crate::store::ledger::of_another_operation;
 use crate::store::sql::catalog;
 use crate::store::sql::session::Stale;
 use crate::store::{HostTransaction, HostTransactions, StoreError};
@@ -32,18 +29,6 @@ use crate::store::{HostTransaction, HostTransactions, StoreError};
 /// How long a transaction of the host application may take. All other writes wait for it, and are refused after five
 /// seconds.
 const LONGEST: Duration = Duration::from_secs(4);
-
-/// A transaction of the host application: a connection, in which the service also
-/// [issues](crate::Delivery::issue_in), [uses](crate::Delivery::use_in) and [changes](crate::Delivery::change_in) keys.
-#[derive(Debug)]
-pub struct SqliteTransaction<'t> {
-    connection: &'t mut SqliteConnection,
-    cache: &'t Cache,
-    /// The highest row number in use, including the numbers that this transaction has used.
-    newest: &'t mut i64,
-    /// Cached data that is outdated once the transaction is committed.
-    stale: &'t mut Vec<Stale>,
-}
 
 impl SqliteStore {
     /// Runs `work` in a transaction on the connection that writes. If `work` returns `Ok`, its changes to the host
@@ -149,12 +134,6 @@ where
 }
 
 impl SqliteTransaction<'_> {
-    /// Lends the transaction for a call.
-    pub(in crate::store) fn reborrow(&mut self) -> SqliteTransaction<'_> {
-        let Self { connection, cache, newest, stale } = self;
-        SqliteTransaction { connection, cache, newest, stale }
-    }
-
     /// Plans and persists an operation.
     async fn operate(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
         let Self { connection, cache, newest, .. } = self;
@@ -211,7 +190,7 @@ impl HostTransactions for SqliteStore {
         let operation = Operation::Issue(Box::new(sale.clone()));
         match self.own(transaction)?.operate(&operation).await? {
             Answer::Issued(issue) => Ok(issue),
-            _ => Err(of_another_operation()),
+            _ => Err(Answer::of_another_operation()),
         }
     }
 
@@ -222,7 +201,7 @@ impl HostTransactions for SqliteStore {
     ) -> Result<Option<Result<Key, Refused>>, StoreError> {
         match self.own(transaction)?.operate(&Operation::Change(change)).await? {
             Answer::Changed(changed) => Ok(changed),
-            _ => Err(of_another_operation()),
+            _ => Err(Answer::of_another_operation()),
         }
     }
 
@@ -251,19 +230,5 @@ impl SqliteStore {
             HostTransaction::Sqlite(own) if std::ptr::eq(own.cache, Arc::as_ptr(&self.cache)) => Ok(own),
             _ => Err(elsewhere()),
         }
-    }
-}
-
-impl Deref for SqliteTransaction<'_> {
-    type Target = SqliteConnection;
-
-    fn deref(&self) -> &SqliteConnection {
-        self.connection
-    }
-}
-
-impl DerefMut for SqliteTransaction<'_> {
-    fn deref_mut(&mut self) -> &mut SqliteConnection {
-        self.connection
     }
 }

@@ -35,6 +35,7 @@ mod pending;
 mod persist;
 mod read;
 mod request;
+mod transaction;
 mod wipe;
 mod writer;
 
@@ -52,12 +53,12 @@ use tokio::sync::oneshot;
 pub use self::backup::Backup;
 use self::cache::Cache;
 pub use self::error::SqliteError;
-pub use self::host::SqliteTransaction;
 use self::load::Loaders;
 use self::lock::Lock;
 use self::lost::Asks;
 #[cfg(test)]
 pub(in crate::store) use self::open::migrate;
+pub use self::transaction::SqliteTransaction;
 use self::writer::Writer;
 use super::batch::STALLED;
 use super::clock::SteadyClock;

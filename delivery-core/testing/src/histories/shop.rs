@@ -146,8 +146,10 @@ impl Model {
             () if product == 9 => Answer::error(404, "NOT_FOUND"),
             () if key.product != product => Answer::error(403, "WRONG_PRODUCT"),
             () if key.is_used_up() => Answer::error(403, "EXCEEDED_USES"),
-            () if let Some(code) = self.denied(key) => Answer::error(403, code),
             () => {
+                if let Some(code) = self.denied(key) {
+                    return Answer::error(403, code);
+                }
                 self.keys[number].used += i64::from(counts);
                 Answer::served(product)
             }

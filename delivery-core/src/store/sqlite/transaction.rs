@@ -1,0 +1,42 @@
+//! A transaction of the host application: a connection, and what the store must know at its end.
+
+use std::ops::{Deref, DerefMut};
+
+use sqlx::sqlite::SqliteConnection;
+
+use super::cache::Cache;
+use crate::store::sql::session::Stale;
+
+/// A transaction of the host application: a connection, in which the service also
+/// [issues](crate::Delivery::issue_in), [uses](crate::Delivery::use_in) and [changes](crate::Delivery::change_in) keys.
+#[derive(Debug)]
+pub struct SqliteTransaction<'t> {
+    pub(super) connection: &'t mut SqliteConnection,
+    pub(super) cache: &'t Cache,
+    /// The highest row number in use, including the numbers that this transaction has used.
+    pub(super) newest: &'t mut i64,
+    /// Cached data that is outdated once the transaction is committed.
+    pub(super) stale: &'t mut Vec<Stale>,
+}
+
+impl SqliteTransaction<'_> {
+    /// Lends the transaction for a call.
+    pub(in crate::store) fn reborrow(&mut self) -> SqliteTransaction<'_> {
+        let Self { connection, cache, newest, stale } = self;
+        SqliteTransaction { connection, cache, newest, stale }
+    }
+}
+
+impl Deref for SqliteTransaction<'_> {
+    type Target = SqliteConnection;
+
+    fn deref(&self) -> &SqliteConnection {
+        self.connection
+    }
+}
+
+impl DerefMut for SqliteTransaction<'_> {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        self.connection
+    }
+}
