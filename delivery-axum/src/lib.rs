@@ -42,7 +42,7 @@
 //!
 //! The path of a download holds a ticket, which opens a file for a day. Leave out paths below `/api/file/` too, if others
 //! read your log.
-
+//!
 //! # Other origins
 //!
 //! A page of another origin, such as a static shop, needs the permission of your application to read replies. This layer
@@ -96,7 +96,8 @@ pub fn router<S: Clone + Send + Sync + 'static>(delivery: Delivery) -> Router<S>
     router_of(delivery, served)
 }
 
-/// Returns a router with these endpoints. It merges into, or nests under, the host application's router.
+/// Returns a router with these endpoints. Without `Endpoint::Product`, set
+/// [`mail_links`](delivery_core::delivery::Builder::mail_links) too, so that e-mails recommend what there is. It merges into, or nests under, the host application's router.
 ///
 /// ```
 /// use delivery_axum::delivery_core::{Delivery, http::Endpoint};

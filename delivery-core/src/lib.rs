@@ -86,6 +86,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod clock;
+mod cross_origin;
 pub mod delivery;
 pub mod email;
 pub mod entropy;
@@ -129,6 +130,7 @@ pub use object_store;
 pub use sqlx;
 
 pub use self::clock::{Clock, SystemClock};
+pub use self::cross_origin::CrossOrigin;
 #[doc(inline)]
 pub use self::delivery::{Builder, Delivery, Error, Running, Settings};
 pub use self::entropy::{Entropy, SystemEntropy};

@@ -205,6 +205,13 @@ impl NewProduct {
         self
     }
 
+    /// Takes the language away: e-mails about the product are in the shop's language.
+    #[must_use]
+    pub fn without_language(mut self) -> Self {
+        self.language = None;
+        self
+    }
+
     /// Sets the host application's own name for the product. No two products of a store may have the same name.
     #[must_use]
     pub fn host_ref(mut self, host_ref: HostRef) -> Self {

@@ -61,8 +61,8 @@ pub trait Seller: Debug + Send + Sync + 'static {
 pub struct Head<'c> {
     /// The header fields, in the order sent.
     pub headers: &'c HeaderMap,
-    /// What the host application's middleware has attached to the request. It is empty with Rocket, which has no such
-    /// extensions.
+    /// What the host application's middleware has attached to the request. With Rocket it is what
+    /// `DeliveryFairing::extensions` adds.
     pub extensions: &'c Extensions,
     /// The address at the other end of the connection; `None` if the host application does not know it.
     pub peer: Option<IpAddr>,

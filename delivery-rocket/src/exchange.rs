@@ -1,9 +1,11 @@
 //! Between Rocket's requests and responses and the core's values.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint, Reply};
-use http::{HeaderName, HeaderValue};
+use http::{Extensions, HeaderName, HeaderValue};
 use rocket::catcher::{self, Catcher};
 use rocket::data::{Data, ToByteUnit};
 use rocket::form::Form;
@@ -24,7 +26,11 @@ pub(crate) struct Api {
     /// Where the API is mounted.
     pub(crate) base: String,
     pub(crate) delivery: Delivery,
+    pub(crate) extend: Option<Extend>,
 }
+
+/// Adds what the host knows of a request, for its own sign-in.
+pub(crate) type Extend = Arc<dyn Fn(&Request<'_>, &mut Extensions) + Send + Sync>;
 
 impl Api {
     /// Whether a request is for exactly this endpoint. Rocket takes `//api/validate` and `/api/validate/` for the same
@@ -41,6 +47,9 @@ impl route::Handler for Api {
             return Outcome::Forward((data, response(Reply::not_found()).status()));
         }
         let mut call = call(request, request.method());
+        if let Some(extend) = &self.extend {
+            extend(request, &mut call.extensions);
+        }
         if self.endpoint.path().contains('{') {
             call.path = Some(request.uri().path().as_str().to_owned());
         }
@@ -94,13 +103,7 @@ pub(crate) fn call(request: &Request<'_>, method: Method) -> Call {
     };
     let headers = request.headers().iter().filter_map(convert).collect();
     let host = request.host().map(ToString::to_string);
-    #[cfg_attr(not(feature = "secrets"), expect(unused_mut, reason = "private cookies are added"))]
-    let mut call = Call { query, headers, peer, ..Call::new(method) }.to_host(host.as_deref());
-    #[cfg(feature = "secrets")]
-    if let Some(cookies) = crate::PrivateCookies::of(request) {
-        call.extensions.insert(cookies);
-    }
-    call
+    Call { query, headers, peer, ..Call::new(method) }.to_host(host.as_deref())
 }
 
 pub(crate) fn response(reply: Reply) -> Response<'static> {

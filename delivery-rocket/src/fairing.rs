@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 use std::error::Error;
 use std::future::{Future, ready};
+use std::sync::Arc;
 use std::time::Duration;
 
 use delivery_core::delivery::{Running, Settings};
 use delivery_core::http::Endpoint;
 use delivery_core::{Delivery, ErrorCode, explain};
+use http::Extensions;
 use rocket::fairing::{self, Fairing, Info, Kind};
 use rocket::futures::future::BoxFuture;
 use rocket::http::Method::{Connect, Delete, Get, Head, Options, Patch, Post, Put, Trace};
@@ -16,7 +18,7 @@ use rocket::{Build, Catcher, Data, Orbit, Request, Response, Rocket, Route};
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
-use crate::exchange::{self, Api, Mounted};
+use crate::exchange::{self, Api, Extend, Mounted};
 use crate::grant;
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -35,6 +37,7 @@ pub struct DeliveryFairing {
     base: String,
     /// `None`: all that the service has what it needs for.
     endpoints: Option<Vec<Endpoint>>,
+    extend: Option<Extend>,
     /// `None` once the fairing was mounted.
     build: Mutex<Option<Box<Builder>>>,
     running: Mutex<Option<Running>>,
@@ -63,7 +66,7 @@ impl DeliveryFairing {
 
     fn built(build: Box<Builder>) -> Self {
         let (build, running) = (Mutex::new(Some(build)), Mutex::default());
-        Self { base: String::new(), endpoints: None, build, running, open: TaskTracker::new() }
+        Self { base: String::new(), endpoints: None, extend: None, build, running, open: TaskTracker::new() }
     }
 
     /// Mounts under `base` instead, a path such as `/shop`; anything else aborts the launch.
@@ -72,9 +75,34 @@ impl DeliveryFairing {
     }
 
     /// Mounts these endpoints alone. By default those are mounted that the service
-    /// [has what it needs for](Endpoint::served_by).
+    /// [has what it needs for](Endpoint::served_by). Without `Endpoint::Product`, set
+    /// [`mail_links`](delivery_core::delivery::Builder::mail_links) too, so that e-mails recommend what there is.
     pub fn endpoints(self, endpoints: impl IntoIterator<Item = Endpoint>) -> Self {
         Self { endpoints: Some(endpoints.into_iter().collect()), ..self }
+    }
+
+    /// Calls `extend` for each request before it is answered, with the extensions in which a
+    /// [`Seller`](delivery_core::seller::Seller) looks for the host's own user. Rocket's requests are known here: private
+    /// cookies, managed state, what a guard or a fairing keeps in the request's local cache.
+    ///
+    /// ```
+    /// use delivery_rocket::DeliveryFairing;
+    /// # use delivery_rocket::delivery_core::Delivery;
+    ///
+    /// #[derive(Clone)]
+    /// struct User(String);
+    ///
+    /// # fn fairing(delivery: Delivery) -> DeliveryFairing {
+    /// DeliveryFairing::new(delivery).extensions(|request, extensions| {
+    ///     // With Rocket's feature `secrets`: `get_private`.
+    ///     if let Some(user) = request.cookies().get("user") {
+    ///         extensions.insert(User(user.value().to_owned()));
+    ///     }
+    /// })
+    /// # }
+    /// ```
+    pub fn extensions(self, extend: impl Fn(&Request<'_>, &mut Extensions) + Send + Sync + 'static) -> Self {
+        Self { extend: Some(Arc::new(extend)), ..self }
     }
 
     async fn prepare(&self, rocket: &Rocket<Build>) -> Result<Delivery, Failure> {
@@ -120,7 +148,8 @@ impl Fairing for DeliveryFairing {
             if !paths.insert(path.clone()) {
                 continue;
             }
-            let api = Api { endpoint, base: self.base.clone(), delivery: delivery.clone() };
+            let (base, extend) = (self.base.clone(), self.extend.clone());
+            let api = Api { endpoint, base, delivery: delivery.clone(), extend };
             // Wrong methods are answered by the API too: those Rocket knows by routes, others by a catcher.
             let routes = [Get, Put, Post, Delete, Options, Head, Trace, Connect, Patch]
                 .map(|method| Route::new(method, &rocket_path(&path), api.clone()));

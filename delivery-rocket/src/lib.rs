@@ -25,8 +25,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod body;
-#[cfg(feature = "secrets")]
-mod cookies;
 mod exchange;
 mod fairing;
 mod grant;
@@ -40,8 +38,6 @@ use rocket::request::Request;
 
 pub use delivery_core;
 
-#[cfg(feature = "secrets")]
-pub use self::cookies::PrivateCookies;
 pub use self::fairing::DeliveryFairing;
 pub use self::grant::{Grant, OptionalGrant};
 pub use self::rejection::GrantRejection;

@@ -12,7 +12,7 @@ use delivery_core::delivery::{Builder, Stores};
 use delivery_core::http::{Endpoint, Page};
 use delivery_core::key::Actor;
 use delivery_core::look::Look;
-use delivery_core::mail::{MailError, Mailer, Message};
+use delivery_core::mail::{MailError, MailLinks, Mailer, Message};
 use delivery_core::order::Order;
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::seller::{Head, Seller};
@@ -77,7 +77,9 @@ pub fn service(stores: impl Into<Stores>, base_url: &str) -> Result<Builder, Fai
     // The desk is behind the application's own sign-in, and leads there whoever is not signed in.
     let look = Look::default().name("Bookshop")?.colour("#7a3b00".parse()?).sign_in_at("/staff");
     let builder = Delivery::builder(stores, Arc::new(Terminal), keyring).seller(Arc::new(Staff));
-    Ok(builder.base_url(base_url).pages(look))
+    // The API's own endpoint for products is not mounted, so e-mails recommend the page alone.
+    let links = MailLinks { page: Some(format!("{base_url}/key")), fetch: None };
+    Ok(builder.base_url(base_url).mail_links(links).pages(look))
 }
 
 /// What of the service is mounted: buyers may ask about their keys, the staff may issue some by hand, and both have their pages.

@@ -184,6 +184,7 @@ fn inbox() -> Vec<Row> {
 
 fn catalog() -> Vec<Row> {
     let (update, archive) = (command("update_product", "product/update"), command("archive", "product/archive"));
+    let restore = command("restore_product", "product/restore");
     let archived =
         |name: &str, line: &str| row(format!("archive::{name}"), line).after_command("product/archive", r#"{"id":1}"#);
     let (update_post, delete_post) = (command("update_post", "post/update"), command("delete_post", "post/delete"));
@@ -205,6 +206,14 @@ fn catalog() -> Vec<Row> {
         archived("is_not_sold", "POST /api/webhook/order").json(ORDER).refused("NOT_FOUND"),
         archived("is_still_fetched", "GET /api/product?key={VALID}&product_id=1").like("product::fetch_counts_a_use"),
         archived("is_not_listed", "GET /api/products"),
+        restore("of_an_archived_product", r#"{"id":1}"#).after_command("product/archive", r#"{"id":1}"#),
+        restore("of_another", r#"{"id":1}"#).like("update_product::nothing"),
+        row("restore_product::is_sold", "POST /api/webhook/order")
+            .json(ORDER)
+            .after_command("product/archive", r#"{"id":1}"#)
+            .after_command("product/restore", r#"{"id":1}"#),
+        update("null_takes_away", r#"{"id":2,"expires_days":null,"max_uses":null,"language":null}"#)
+            .after_command("product/update", r#"{"id":2,"expires_days":7,"max_uses":7,"language":"de"}"#),
         update_post("one_field", r#"{"id":1,"title":"Summer"}"#),
         update_post(
             "all_fields",

@@ -39,7 +39,7 @@ const LISTS: [(&str, &str); 7] = [
 ];
 
 /// The seller's commands.
-const COMMANDS: [Command; 17] = [
+const COMMANDS: [Command; 18] = [
     ("delete_file", "product/file/delete", FILE, Id::Product, Some(NO_FILE)),
     ("add_product", "product", r#"{"name":"x","content":"y"}"#, Id::New, None),
     ("issue_key", "issue-key", r#"{"product_id":1,"customer_email":"a@example.com"}"#, Id::New, None),
@@ -54,6 +54,7 @@ const COMMANDS: [Command; 17] = [
     ("dismiss", "inbox/dismiss", r#"{"id":"1"}"#, Id::Text, Some(r#"{"id":"1"}"#)),
     ("update_product", "product/update", r#"{"id":1}"#, Id::Number, Some(r#"{"id":99,"price":1}"#)),
     ("archive", "product/archive", r#"{"id":1}"#, Id::Number, Some(r#"{"id":99}"#)),
+    ("restore_product", "product/restore", r#"{"id":1}"#, Id::Number, Some(r#"{"id":99}"#)),
     ("update_post", "post/update", r#"{"id":1}"#, Id::Number, Some(r#"{"id":99}"#)),
     ("delete_post", "post/delete", r#"{"id":1}"#, Id::Number, None),
     ("erase", "customer/erase", r#"{"customer_email":"a@example.com"}"#, Id::Address, None),

@@ -184,6 +184,11 @@ fn catalog() -> Vec<Row> {
         row("desk_product::archived", "POST /desk/product/archive")
             .sends("id=1")
             .leads_to("/desk/product?id=1&done=archived"),
+        row("desk_product::sold_again", "POST /desk/product/archive")
+            .after_command("product/archive", r#"{"id":1}"#)
+            .sends("id=1&do=restore")
+            .leads_to("/desk/product?id=1&done=on_sale"),
+        get("desk_product::that_is_archived", "GET /desk/product?id=1").after_command("product/archive", r#"{"id":1}"#),
         row("desk_product::archived_unknown", "POST /desk/product/archive").sends("id=99").like("desk_key::unknown"),
         get("desk_posts::listed", "GET /desk/posts"),
         get("desk_post::as_it_is", "GET /desk/post?id=1"),

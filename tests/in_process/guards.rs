@@ -203,6 +203,15 @@ async fn a_route_gives_tickets_for_one_use_each_and_has_a_limit_of_its_own() {
     assert!(admitted().await.is_ok());
     let other = grant(Method::GET).await.limit(HostPolicy::new("previews"), day).await;
     assert!(other.is_ok(), "a limit of another name");
+    // Each quota of a limit has its own count: the shorter one does not forget for the longer one.
+    let minute = Quota::new(1, Duration::from_mins(1)).unwrap();
+    let both = async || {
+        let grant = grant(Method::GET).await;
+        (grant.limit(DOWNLOADS, minute).await.is_ok(), grant.limit(DOWNLOADS, day).await.is_ok())
+    };
+    assert_eq!(both().await, (true, true));
+    shop.clock.advance(Duration::from_mins(1));
+    assert_eq!(both().await, (true, false));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod bindings;
 mod calls;
+mod cross_origin;
 mod doubles;
 mod files;
 mod guards;

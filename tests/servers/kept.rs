@@ -224,3 +224,20 @@ fn a_signing_secret_is_rotated_with_two_servers() {
     check(&first, &second);
     let _logs = [first, second].map(Server::terminate);
 }
+
+/// Keys with another prefix than the first would not verify.
+pub fn keys_begin_as_the_first_start_says(site: &Site) {
+    let shop = configured(&[("KEY_PREFIX", "fern7")]);
+    let server = site.shop(&[("KEY_PREFIX", "fern7")]);
+    let key = server.sell("A");
+    assert!(key.starts_with("fern7_"), "{key}");
+    assert_eq!(server.fetch(&key), 200);
+    server.terminate();
+    for other in [configured(&[]), configured(&[("KEY_PREFIX", "moss")])] {
+        site.refuses(&other, &[], "KEY_PREFIX");
+        site.refuses(&configured(&[("KEY_PREFIX", "Moss")]), &[], "must be 1 to 12 lower-case letters or digits");
+    }
+    let server = site.start(&shop);
+    assert_eq!(server.fetch(&key), 200);
+    server.terminate();
+}

@@ -69,6 +69,7 @@ on_both! {
     kept::a_file_of_secrets_is_only_ever_added_to,
     kept::a_secret_that_a_crash_left_behind_is_found_again,
     kept::files_are_for_their_owner_alone,
+    kept::keys_begin_as_the_first_start_says,
     kept::no_secret_is_made_for_a_database_that_has_keys,
     kept::one_process_owns_a_file_whatever_its_name,
     kept::a_parameter_of_the_database_address_that_nobody_knows_is_refused_and_not_repeated,

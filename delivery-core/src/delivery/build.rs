@@ -80,6 +80,7 @@ impl Builder {
             trusted_proxies: self.trusted_proxies,
             bodies: BodyBudget::new(self.body_budget),
             list_details: self.list_details,
+            cross_origin: self.cross_origin,
             outbox: Arc::new(outbox),
             wake,
             registered: OnceCell::new(),

@@ -13,6 +13,7 @@ use super::SubscriptionGrace;
 use super::expiry::ExpiryNotice;
 use super::{Delivery, Options, Settings, Stores};
 use crate::clock::{Clock, SystemClock};
+use crate::cross_origin::CrossOrigin;
 use crate::entropy::{Entropy, SystemEntropy};
 #[cfg(feature = "files")]
 use crate::files::Links;
@@ -84,6 +85,7 @@ pub struct Builder {
     pub(super) trusted_proxies: Vec<IpNet>,
     pub(super) body_budget: usize,
     pub(super) list_details: bool,
+    pub(super) cross_origin: CrossOrigin,
     pub(super) observers: Vec<Arc<dyn Observer>>,
     pub(super) rules: Vec<Arc<dyn Rule>>,
     #[cfg(feature = "pages")]
@@ -142,6 +144,7 @@ impl Delivery {
             trusted_proxies: Vec::new(),
             body_budget: BodyBudget::DEFAULT,
             list_details: false,
+            cross_origin: CrossOrigin::default(),
             observers: Vec::new(),
             rules: Vec::new(),
             #[cfg(feature = "pages")]
@@ -326,7 +329,17 @@ impl Builder {
     /// Applies all settings in `options`. If `options` has no base URL, the builder's base URL stays as it is.
     #[must_use]
     pub fn options(self, options: Options) -> Self {
-        let Options { sender, base_url, language, expiry_notice, trusted_proxies, quotas, terms, platforms } = options;
+        let Options {
+            sender,
+            base_url,
+            language,
+            expiry_notice,
+            trusted_proxies,
+            cross_origin,
+            quotas,
+            terms,
+            platforms,
+        } = options;
         let base_url = base_url.unwrap_or_else(|| self.base_url.clone());
         self.platforms(platforms)
             .sender(sender)
@@ -334,8 +347,17 @@ impl Builder {
             .language(language)
             .expiry_notice(expiry_notice)
             .trusted_proxies(trusted_proxies)
+            .cross_origin(cross_origin)
             .quotas(quotas)
             .terms(terms)
+    }
+
+    /// Lets pages of these origins read products and posts, validate keys, and fetch products with a key. By default no
+    /// page of another origin may.
+    #[must_use]
+    pub fn cross_origin(mut self, origins: CrossOrigin) -> Self {
+        self.cross_origin = origins;
+        self
     }
 
     /// Trusts the header `X-Forwarded-For` of requests from these networks. By default no network is trusted.

@@ -4,17 +4,21 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
 use super::{Delivery, Error, Issued};
 use crate::key::{Actor, Change, Key, KeyId};
 use crate::ledger::{ChangeKey, NewSale, Refused};
 use crate::product::{NewProduct, Product, ProductId};
 use crate::store::{HostTransaction, HostTransactions, StoreError};
+use crate::throttle::Throttle;
 
 /// What was done inside a transaction of the host application that is not committed yet. It dereferences to the result.
 ///
 /// After the commit, call [`committed`](Self::committed). Then observers are told, and messages are sent at once;
 /// without this call, messages are sent within a second, and observers are not told. After a rollback, call
-/// [`rolled_back`](Self::rolled_back). A value that is dropped without either call logs a warning in debug builds.
+/// [`rolled_back`](Self::rolled_back). A value that is dropped without either call, for example by `?`, counts as rolled back;
+/// a warning is logged, because a forgotten call is more frequent.
 #[must_use = "call `committed` after the commit, or `rolled_back`"]
 pub struct Uncommitted<T> {
     result: T,
@@ -59,9 +63,13 @@ impl<T: fmt::Debug> fmt::Debug for Uncommitted<T> {
 
 impl Drop for Tell {
     fn drop(&mut self) {
-        if cfg!(debug_assertions) && self.0.is_some() {
+        static DROPPED: Throttle = Throttle::new();
+        if self.0.is_some()
+            && let Some(more) = DROPPED.admit()
+        {
             tracing::warn!(
-                "what was done in a transaction was dropped: call `committed` after the commit, or `rolled_back`"
+                more,
+                "what was done in a transaction was dropped without `committed`: if it was committed, observers are not told"
             );
         }
     }
@@ -73,17 +81,19 @@ impl Drop for Tell {
 /// Each method does all of its work or, after an error, nothing, and the transaction can go on. If a future is dropped
 /// before it ends, roll the transaction back.
 ///
-/// On PostgreSQL the transaction is a `&mut PgConnection` or a `&mut Transaction<Postgres>` of sqlx, in the database of
-/// the store. The work does not change its `search_path`. What another transaction has locked is waited for as long as
-/// the `lock_timeout` of the transaction allows; a key that was used or changed, and the list of products after
-/// [`add_product_in`](Self::add_product_in), stay locked until the transaction ends. On SQLite the transaction is the
+/// On PostgreSQL the transaction is a `&mut PgConnection` or a `&mut Transaction<Postgres>` of sqlx. It must be in the
+/// database of the store: in another database with the same schema, the work is done there. The work does not change its
+/// `search_path`. What another transaction has locked is waited for as long as the `lock_timeout` of the transaction
+/// allows; a key that was used or changed, and the list of products after [`add_product_in`](Self::add_product_in), stay
+/// locked until the transaction ends. Transactions that use several keys should take them in the same order, because
+/// otherwise two of them can wait for each other until one fails. On SQLite the transaction is the
 /// [`SqliteTransaction`](crate::store::SqliteTransaction) that `SqliteStore::transaction` gives.
 ///
 /// # Errors
 ///
 /// Every method fails with [`Error::Store`]:
 ///
-/// - [`StoreError::Refused`] if no transaction is open, or if it is in another database.
+/// - [`StoreError::Refused`] if no transaction is open, or if it is on another kind of database or in another SQLite file.
 /// - [`StoreError::Conflict`] if a lock was not released in time, or if the transaction is repeatable read or
 ///   serializable and another transaction has changed the same rows in the meantime.
 /// - [`StoreError::Unsupported`] if the store has no transactions of the host application.
@@ -120,7 +130,8 @@ impl Delivery {
         Ok(Uncommitted::new(issued, move || delivery.tell_issued(&issue)))
     }
 
-    /// Counts one use of a verified key for `product`, as [`count_use`](Self::count_use) does.
+    /// Counts one use of a verified key for `product`, as [`count_use`](Self::count_use) does. Observers are told of a
+    /// refusal at once, even if the transaction is rolled back.
     ///
     /// # Errors
     ///
@@ -180,7 +191,8 @@ impl Delivery {
         }))
     }
 
-    /// Adds a product, as [`Actor::admin`]. Sales of the product can be prepared once the transaction is committed.
+    /// Adds a product, as [`Actor::admin`]. Sales of the product can be prepared once the transaction is committed. Then
+    /// platform events that wait for the seller are retried, because they may have waited for this product.
     ///
     /// # Errors
     ///
@@ -191,15 +203,17 @@ impl Delivery {
         transaction: impl Into<HostTransaction<'t>>,
         product: NewProduct,
     ) -> Result<Uncommitted<Arc<Product>>, Error> {
-        if self.inner.editor.is_none() {
-            return Err(StoreError::Unsupported.into());
-        }
+        let editor = self.inner.editor.as_ref().and_then(|editor| editor.in_host_transactions());
         let edit = self.desk(&Actor::admin()).edit();
-        let added = self.host_transactions()?.add_product(transaction.into(), product, edit).await?;
+        let added = editor.ok_or(StoreError::Unsupported)?.add_product(transaction.into(), product, edit).await?;
         let delivery = self.clone();
         Ok(Uncommitted::new(added, move || {
-            if let Ok(store) = delivery.host_transactions() {
+            if let Some(store) = delivery.inner.editor.as_ref().and_then(|editor| editor.in_host_transactions()) {
                 store.committed();
+            }
+            // Outside a runtime, the events are retried within the hour.
+            if let Ok(runtime) = Handle::try_current() {
+                runtime.spawn(async move { delivery.retry_events(None, None).await });
             }
         }))
     }

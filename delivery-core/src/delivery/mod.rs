@@ -57,6 +57,7 @@ pub use self::settings::PlatformSettings;
 pub use self::settings::{Options, Setting, SettingError, Settings};
 pub use self::stores::Stores;
 use crate::clock::Clock;
+use crate::cross_origin::CrossOrigin;
 use crate::entropy::Entropy;
 use crate::error::ErrorCode;
 use crate::key::{Change, Denied, Key, KeyId, Keyring, Refusal, Rules};
@@ -131,6 +132,7 @@ pub(crate) struct Inner {
     pub(crate) trusted_proxies: Vec<IpNet>,
     pub(crate) bodies: BodyBudget,
     pub(crate) list_details: bool,
+    pub(crate) cross_origin: CrossOrigin,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) wake: Arc<Notify>,
     pub(crate) registered: OnceCell<()>,

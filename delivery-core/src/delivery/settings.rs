@@ -12,11 +12,12 @@ use thiserror::Error;
 
 pub(crate) use self::platform_table::PLATFORMS;
 pub use self::platforms::PlatformSettings;
-use self::rows::{OPTIONS, SECRETS};
+use self::rows::{KEY_PREFIX, OPTIONS, SECRETS};
 use self::setting::Row;
 pub use self::setting::Setting;
 use super::expiry::ExpiryNotice;
-use crate::key::Keyring;
+use crate::cross_origin::CrossOrigin;
+use crate::key::{Keyring, Prefix};
 use crate::language::Language;
 use crate::limit::Quotas;
 use crate::mail::Sender;
@@ -50,7 +51,8 @@ pub struct Settings {
     /// `ADMIN_TOKEN`, at least 16 characters, and the tokens in `ADMIN_TOKENS`, each of which has the name of its
     /// bearer.
     pub admin_tokens: AdminTokens,
-    /// `KEY_SECRET`: secrets of at least 16 characters, newest first, separated by commas.
+    /// `KEY_SECRET`: secrets of at least 16 characters, newest first, separated by commas. `KEY_PREFIX`: what keys begin
+    /// with, by default `dlv`.
     pub keyring: Keyring,
     /// The settings that have defaults.
     pub options: Options,
@@ -71,6 +73,8 @@ pub struct Options {
     pub expiry_notice: ExpiryNotice,
     /// `TRUSTED_PROXIES`: networks or addresses whose `X-Forwarded-For` is trusted, separated by commas.
     pub trusted_proxies: Vec<IpNet>,
+    /// `CORS_ORIGINS`: the origins whose pages may use the endpoints for buyers, separated by commas, or `*`.
+    pub cross_origin: CrossOrigin,
     /// `LIMIT_PRODUCT`, `LIMIT_VALIDATE`, `LIMIT_WEBHOOK`, `LIMIT_ADMIN`, `LIMIT_FAILURES`, `LIMIT_RESEND`, `LIMIT_DESK`, `LIMIT_FILES`:
     /// requests per minute. `LIMIT_EVENTS`: events per minute and platform.
     pub quotas: Quotas,
@@ -115,10 +119,11 @@ impl Settings {
         let admin_token: AdminToken = required(&setting, admin, str::parse)?;
         let admin_tokens: AdminTokens = read(&setting, named, str::parse)?.unwrap_or_default();
         let admin_tokens = admin_tokens.with_admin(admin_token);
+        let prefix: Prefix = read(&setting, KEY_PREFIX.name, str::parse)?.unwrap_or_default();
         Ok(Self {
             webhook_secret,
             admin_tokens: admin_tokens.map_err(|expected| SettingError { name: named, expected })?,
-            keyring: required(&setting, keys, str::parse)?,
+            keyring: required(&setting, keys, |secrets| Keyring::read(prefix.clone(), secrets))?,
             options: Options::read(setting)?,
         })
     }

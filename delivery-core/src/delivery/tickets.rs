@@ -51,7 +51,8 @@ impl Delivery {
         self.ticket_lasting(key, name, TICKET)
     }
 
-    /// Makes a [ticket](Self::ticket) that is valid for as long as `lasts`, in whole seconds, or until the key expires.
+    /// Makes a [ticket](Self::ticket) that is valid for as long as `lasts`, or up to a second less, or until the key expires
+    /// if that is sooner.
     #[must_use]
     pub fn ticket_lasting(&self, key: &Key, name: &str, lasts: Duration) -> String {
         let ticket = Self::ticket_for(key, object_of(name), self.inner.clock.now(), lasts);

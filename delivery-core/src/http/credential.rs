@@ -86,7 +86,8 @@ impl Grant {
     /// they like, for as long as `lasts` or until the key expires. The route that serves it checks the ticket with
     /// [`Delivery::check_ticket`].
     ///
-    /// A HEAD request counts no use, and gets a ticket that has ended already.
+    /// Names must be different for different products. Behind a guard that [counts](Requirement::counting), this counts a
+    /// second use. A HEAD request counts no use, and gets a ticket that has ended already.
     ///
     /// # Errors
     ///
@@ -96,9 +97,9 @@ impl Grant {
         Ok(self.delivery.ticket_lasting(&key, name, if self.is_head { Duration::ZERO } else { lasts }))
     }
 
-    /// Counts the request against a limit of the host application's own, per key. `limit` is the name of the limit, which
-    /// appears in the `RateLimit` headers. The limiter of the service keeps the count, so several servers share it if
-    /// they share the others.
+    /// Counts the request against a limit of the host application's own, per key. HEAD requests count too. Each quota of
+    /// `limit` has a count of its own. The limiter of the service keeps the counts: several servers share them if they
+    /// share the other limits, and a `MemoryLimiter` begins anew when the server starts.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -115,7 +116,8 @@ impl Grant {
     ///
     /// # Errors
     ///
-    /// The API's own reply: 429 with `Retry-After` if the key has used up the limit, 503 if the limiter fails.
+    /// The API's own reply: 429 with `Retry-After` and the `RateLimit` headers, which name the limit, if the key has used it
+    /// up; 503 if the limiter fails.
     pub async fn limit(&self, limit: HostPolicy, quota: Quota) -> Result<(), Box<Reply>> {
         let subject = Subject { policy: Policy::Host(limit), identity: Identity::Key(self.key.id().as_u128()) };
         match admit_to(&self.delivery, subject, quota).await {

@@ -137,6 +137,12 @@ impl Field {
 
 pub(super) const UNLOCKED: &str = "What a key unlocks, usually Markdown: up to 1 MiB in UTF-8.";
 pub(super) const DAYS_KEPT: &str = "Days from issue, or -1: never. Left out: as it is.";
+pub(super) const DAYS_CLEARED: &str =
+    "Days from issue, or -1: never. Left out: as it is. Null: as the seller has set it for all.";
+pub(super) const USES_CLEARED: &str =
+    "How often, or -1: unlimited. Left out: as it is. Null: as the seller has set it for all.";
+pub(super) const LANGUAGE_KEPT: &str =
+    "Of e-mails about it, such as en or pt-BR. Left out: as it is. Null: the shop's.";
 pub(super) const DAYS_OF_PRODUCT: &str = "Days from issue, or -1: never. Left out: as the product says.";
 pub(super) const DAYS_FOR_ALL: &str = "Days from issue, or -1: never. Left out: as the seller has set it for all.";
 pub(super) const USES_KEPT: &str = "How often, or -1: unlimited. Left out: as it is.";

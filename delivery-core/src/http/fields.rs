@@ -148,11 +148,19 @@ impl<'a> Fields<'a> {
         self.raw(field).map(read).transpose().map_err(|_| Fault::malformed(field.name, expected))
     }
 
+    /// Returns whether the value of a field is `null`.
+    pub(super) fn clears(&self, field: Field) -> bool {
+        self.given(field).is_some_and(|raw| raw.get() == "null")
+    }
+
     fn raw(&self, field: Field) -> Option<&'a RawValue> {
+        self.given(field).filter(|raw| raw.get() != "null")
+    }
+
+    fn given(&self, field: Field) -> Option<&'a RawValue> {
         let is_described = self.described.iter().any(|described| described.name == field.name);
         debug_assert!(is_described, "the row does not describe the field {}", field.name);
-        let (_, raw) = self.members.0.iter().find(|(name, _)| name == field.name)?;
-        Some(*raw).filter(|raw| raw.get() != "null")
+        self.members.0.iter().find(|(name, _)| name == field.name).map(|(_, raw)| *raw)
     }
 }
 

@@ -29,6 +29,7 @@ mod call;
 #[cfg(feature = "files")]
 mod conditional;
 mod credential;
+mod cross_origin;
 mod describe;
 mod error;
 mod fields;

@@ -5,6 +5,11 @@
 use ::http::{HeaderName, header};
 
 pub(super) static ALLOW: HeaderName = header::ALLOW;
+pub(super) static ALLOW_HEADERS: HeaderName = header::ACCESS_CONTROL_ALLOW_HEADERS;
+pub(super) static ALLOW_METHODS: HeaderName = header::ACCESS_CONTROL_ALLOW_METHODS;
+pub(super) static ALLOW_ORIGIN: HeaderName = header::ACCESS_CONTROL_ALLOW_ORIGIN;
+pub(super) static EXPOSE_HEADERS: HeaderName = header::ACCESS_CONTROL_EXPOSE_HEADERS;
+pub(super) static MAX_AGE: HeaderName = header::ACCESS_CONTROL_MAX_AGE;
 pub(super) static CACHE_CONTROL: HeaderName = header::CACHE_CONTROL;
 pub(super) static CONTENT_LENGTH: HeaderName = header::CONTENT_LENGTH;
 pub(super) static CONTENT_TYPE: HeaderName = header::CONTENT_TYPE;
@@ -28,6 +33,7 @@ pub(super) static LOCATION: HeaderName = header::LOCATION;
 #[cfg(feature = "pages")]
 pub(super) static SET_COOKIE: HeaderName = header::SET_COOKIE;
 pub(super) static RETRY_AFTER: HeaderName = header::RETRY_AFTER;
+pub(super) static VARY: HeaderName = header::VARY;
 pub(super) static WWW_AUTHENTICATE: HeaderName = header::WWW_AUTHENTICATE;
 
 /// The SHA-256 of a body, in hexadecimal digits.

@@ -5,6 +5,8 @@
 //! method ──► limit per address ──► body (size, type) ──► credential ──► fields ──► handler ──► headers
 //! ```
 //!
+//! Before the method, a page of another origin may ask for permission. That is counted against no limit.
+//!
 //! Endpoints that take a key check the parameters before the key. `/api/product` counts the call against the quota of
 //! the key after verifying the key. Seller endpoints authenticate the seller before they read the body. Platform
 //! webhooks count only unsigned requests, after checking the signature.
@@ -20,6 +22,7 @@ use futures_util::{FutureExt, Stream, stream};
 
 use super::api::{buyer, webhook};
 use super::body::{Keep, read};
+use super::cross_origin::{self, is_preflight, permission};
 use super::describe::SECRET;
 use super::error::ApiError;
 use super::fields::{Fields, whole};
@@ -56,8 +59,12 @@ impl Endpoint {
     ) -> Reply {
         let row = self.row();
         let started = telemetry::started();
+        let origins = &delivery.inner.cross_origin;
+        let allowed = if row.cross_origin { origins.allowed(&call.headers) } else { None };
         let reply = if !self.is_served_by(delivery) {
             Reply::not_found()
+        } else if allowed.is_some() && is_preflight(call) {
+            permission(row.verb.allowed())
         } else if row.verb.takes(&call.method) {
             let body = pin!(body);
             // This is unwind safe. A panic can interrupt only changes to state behind locks, or changes in a
@@ -69,6 +76,7 @@ impl Endpoint {
         };
         let reply = if reply.is_fault() { reply.report(call.request_id()) } else { reply };
         let reply = if row.is_confidential() { reply.confidential() } else { reply };
+        let reply = if row.cross_origin { cross_origin::apply(origins, allowed.as_ref(), reply) } else { reply };
         #[cfg(feature = "pages")]
         let reply = match self {
             Self::Page(page) => pages::error_page(delivery, page, reply),

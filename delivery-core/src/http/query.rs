@@ -59,7 +59,7 @@ pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
 }
 
 /// Returns the text of the key in the header fields of a request, `Authorization: Bearer` or `X-API-Key`. Returns `None`
-/// if there is no key, if there are two, or if a field is not visible ASCII. The key is not verified: see
+/// if there is no key, if the fields have two different keys, if a field comes twice, or if it is not visible ASCII. The key is not verified: see
 /// [`Delivery::verify`](crate::Delivery::verify).
 ///
 /// A [`Grant`](super::Grant) reads the key by itself. This is for code that has nothing but the header fields.

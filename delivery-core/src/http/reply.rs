@@ -144,7 +144,6 @@ impl Reply {
     }
 
     /// Returns a reply without a body.
-    #[cfg(feature = "files")]
     pub(super) fn empty(status: StatusCode) -> Self {
         Self { status, headers: Vec::new(), body: Bytes::new(), rest: Vec::new(), file: None, length: 0, fault: None }
     }

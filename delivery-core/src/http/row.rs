@@ -24,6 +24,8 @@ pub(super) struct Row {
     pub(super) body: BodyRule,
     /// The rate limit per client address, checked before the body and the credential are read.
     pub(super) limit: Option<Policy>,
+    /// Whether pages of [other origins](crate::CrossOrigin) may call it, if the host application allows that.
+    pub(super) cross_origin: bool,
     /// Who may call the endpoint, and the function that answers.
     pub(super) handler: Handler,
     /// The error codes that the endpoint can answer with. Each has a case in the project's HTTP tests.

@@ -109,6 +109,8 @@ endpoints! {
         UpdateProduct => admin::catalog::UPDATE_PRODUCT;
         /// Stops selling a product.
         ArchiveProduct => admin::catalog::ARCHIVE_PRODUCT;
+        /// Sells an archived product again.
+        RestoreProduct => admin::catalog::RESTORE_PRODUCT;
         /// Changes a post.
         UpdatePost => admin::catalog::UPDATE_POST;
         /// Deletes a post.

@@ -87,10 +87,7 @@ impl FromStr for Keyring {
 
     /// Reads different secrets of at least 16 characters, newest first, separated by commas, for the default prefix.
     fn from_str(keyring: &str) -> Result<Self, Invalid> {
-        const EXPECTED: Invalid =
-            Invalid::expected("must be different secrets of at least 16 characters, newest first, separated by commas");
-        let secrets: Result<Vec<SigningSecret>, _> = keyring.split(',').map(|secret| secret.trim().parse()).collect();
-        Self::new(Prefix::default(), &secrets.map_err(|_| EXPECTED)?).map_err(|_| EXPECTED)
+        Self::read(Prefix::default(), keyring)
     }
 }
 
@@ -107,7 +104,20 @@ struct Signer {
 }
 
 impl Keyring {
-    /// Creates a keyring of secrets, newest first.
+    /// Reads different secrets of at least 16 characters, newest first, separated by commas.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] if `secrets` is something else.
+    pub fn read(prefix: Prefix, secrets: &str) -> Result<Self, Invalid> {
+        const EXPECTED: Invalid =
+            Invalid::expected("must be different secrets of at least 16 characters, newest first, separated by commas");
+        let secrets: Result<Vec<SigningSecret>, _> = secrets.split(',').map(|secret| secret.trim().parse()).collect();
+        Self::new(prefix, &secrets.map_err(|_| EXPECTED)?).map_err(|_| EXPECTED)
+    }
+
+    /// Creates a keyring of secrets, newest first. A store accepts a keyring with the prefix with which it was registered
+    /// first, because keys with another prefix would not verify.
     ///
     /// # Errors
     ///
@@ -215,7 +225,9 @@ impl Signer {
         let [high, low, ..] = *<&[u8; 32]>::from(&derive("delivery: ring version"));
         let version = SecretVersion(u16::from_be_bytes([high, low]));
         let mut fingerprint = [0; 16];
-        let digest = derive("delivery: fingerprint");
+        // A store that knows the fingerprint refuses another prefix.
+        let suffix = if *prefix == Prefix::default() { "" } else { prefix.0.as_str() };
+        let digest = derive(&format!("delivery: fingerprint{suffix}"));
         fingerprint.iter_mut().zip([high, low].into_iter().chain(digest)).for_each(|(to, from)| *to = from);
         let pepper = derive("delivery: pepper").into();
         let pages = derive("delivery: pages").into();

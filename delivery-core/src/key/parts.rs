@@ -9,7 +9,7 @@ use zeroize::Zeroize;
 
 use crate::text::Invalid;
 
-/// The text with which every key begins, before the underscore: 1 to 16 lower-case ASCII letters or digits. The default
+/// The text with which every key begins, before the underscore: 1 to 12 lower-case ASCII letters or digits. The default
 /// is `dlv`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prefix(pub(super) String);
@@ -58,9 +58,9 @@ impl FromStr for Prefix {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let accepted = (1..=16).contains(&text.len())
+        let accepted = (1..=12).contains(&text.len())
             && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-        accepted.then(|| Self(text.to_owned())).ok_or(Invalid::expected("must be 1 to 16 lower-case letters or digits"))
+        accepted.then(|| Self(text.to_owned())).ok_or(Invalid::expected("must be 1 to 12 lower-case letters or digits"))
     }
 }
 

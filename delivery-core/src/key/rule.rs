@@ -3,7 +3,8 @@
 //! A [`Rule`] refuses uses that the rules of this crate allow, such as uses at the weekend or more than three a day of one
 //! key. [`Builder::rule`](crate::delivery::Builder::rule) adds it to a service. Every part of the service then asks it:
 //! `/api/validate`, `/api/product`, a [`Grant`](crate::http::Grant),
-//! [`Delivery::count_use`](crate::Delivery::count_use), the buyer's page and the desk. It decides in the atomic step that
+//! [`Delivery::count_use`](crate::Delivery::count_use), `use_in`, the buyer's page and the desk. A ticket, and a repetition of
+//! a request whose use was counted, are not asked about again. The rule decides in the atomic step that
 //! counts the use. The other parts ask about the next use, so what they say holds for the next fetch at the same time.
 
 use std::borrow::Cow;
@@ -15,6 +16,7 @@ use chrono::{DateTime, Utc};
 use thiserror::Error;
 
 use super::Key;
+use crate::throttle::Throttle;
 
 /// A rule of the host application, which decides whether a key may be used.
 ///
@@ -64,7 +66,8 @@ pub struct Denied {
 }
 
 impl Denied {
-    /// Creates a refusal with a code for programs and a sentence for people. Every client gets both.
+    /// Creates a refusal with a code for programs and a sentence for people. Every client gets both. Choose a code that is
+    /// none of the [API's own](crate::ErrorCode), because clients tell refusals apart by their codes.
     ///
     /// # Panics
     ///
@@ -117,7 +120,15 @@ impl Rules {
         const FAILED: Denied = Denied::new("RULE_FAILED", "The key cannot be used at the moment.");
         let Some(rules) = &self.0 else { return Ok(()) };
         // A panic must not reach the store, which decides operations of other callers too.
-        rules.iter().try_for_each(|rule| catch_unwind(AssertUnwindSafe(|| rule.judge(key, at))).unwrap_or(Err(FAILED)))
+        rules.iter().try_for_each(|rule| {
+            catch_unwind(AssertUnwindSafe(|| rule.judge(key, at))).unwrap_or_else(|_| {
+                static PANICKED: Throttle = Throttle::new();
+                if let Some(more) = PANICKED.admit() {
+                    tracing::error!(?rule, more, "a rule panicked, and refuses the use");
+                }
+                Err(FAILED)
+            })
+        })
     }
 }
 

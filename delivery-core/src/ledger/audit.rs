@@ -33,6 +33,8 @@ pub enum Action {
     ProductUpdated,
     /// A product was archived.
     ProductArchived,
+    /// An archived product is sold again.
+    ProductRestored,
     /// A file was added to a product.
     FileAdded,
     /// A file of a product was replaced.
@@ -93,6 +95,7 @@ crate::text::names!(Action, "must be an action of the audit log", {
     ProductAdded = "product_added",
     ProductUpdated = "product_updated",
     ProductArchived = "product_archived",
+    ProductRestored = "product_restored",
     FileAdded = "file_added",
     FileReplaced = "file_replaced",
     FileDeleted = "file_deleted",

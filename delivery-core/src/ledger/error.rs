@@ -79,7 +79,7 @@ pub enum StoreError {
     },
     /// The store was created with other signing secrets. None of the secrets that are in use now belongs to it.
     #[error(
-        "the store was made with none of these signing secrets: its keys would all be invalid; start with the secret it was made with"
+        "the store was made with none of these signing secrets: its keys would all be invalid; start with the secret, and the prefix of keys, it was made with"
     )]
     ForeignSecret,
     /// The secret that most recently signed keys of this store is not among the secrets in use now.

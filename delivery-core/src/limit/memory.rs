@@ -1,7 +1,8 @@
 //! The limiter of a single process. Its windows are exact, and its memory is bounded.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 
@@ -32,8 +33,10 @@ pub struct MemoryLimiter {
     /// The tables of each policy. They are separate, so that a flood of addresses takes no room from keys, and one
     /// policy takes no room from another.
     policies: [Tables; POLICIES],
-    /// The limits of the host application.
-    host: Table<(HostPolicy, Identity)>,
+    /// The tables of the host application's limits. Each quota has its own, because a table forgets subjects by its longest
+    /// window, and a window forgets requests by its quota.
+    host: RwLock<HashMap<(HostPolicy, Quota), Arc<Tables>>>,
+    capacity: usize,
 }
 
 struct Tables {
@@ -55,15 +58,15 @@ impl MemoryLimiter {
     /// equal share of the capacity, rounded up, and at least 1.
     #[must_use]
     pub fn with_capacity(clock: Arc<dyn Clock>, capacity: usize) -> Self {
-        let tables = |_| Tables { v4: Table::new(capacity), v6: Table::new(capacity), keys: Table::new(capacity) };
-        Self { clock, policies: std::array::from_fn(tables), host: Table::new(capacity) }
+        let policies = std::array::from_fn(|_| Tables::new(capacity));
+        Self { clock, policies, host: RwLock::default(), capacity }
     }
 
     /// Returns how many subjects are remembered now.
     #[must_use]
     pub fn len(&self) -> usize {
-        let ours = self.policies.iter().map(|tables| tables.v4.len() + tables.v6.len() + tables.keys.len());
-        ours.sum::<usize>() + self.host.len()
+        let hosts = self.host.read().unwrap_or_else(PoisonError::into_inner);
+        self.policies.iter().chain(hosts.values().map(Arc::as_ref)).map(Tables::len).sum()
     }
 
     /// Returns whether no subject is remembered.
@@ -85,19 +88,38 @@ impl MemoryLimiter {
             Policy::Resend => resend,
             Policy::Desk => desk,
             Policy::Files => files,
-            Policy::Host(policy) => {
-                let (subject, others) = ((policy, subject.identity), (policy, Identity::Unknown));
-                return self.host.decide(subject, others, quota, now);
-            }
+            Policy::Host(policy) => return self.of_host(policy, quota).decide(subject.identity, quota, now),
         };
-        match subject.identity {
-            Identity::Key(id) => tables.keys.decide(id, id & 0xff, quota, now),
+        tables.decide(subject.identity, quota, now)
+    }
+
+    fn of_host(&self, policy: HostPolicy, quota: Quota) -> Arc<Tables> {
+        let known = self.host.read().unwrap_or_else(PoisonError::into_inner).get(&(policy, quota)).cloned();
+        known.unwrap_or_else(|| {
+            let mut hosts = self.host.write().unwrap_or_else(PoisonError::into_inner);
+            hosts.entry((policy, quota)).or_insert_with(|| Arc::new(Tables::new(self.capacity))).clone()
+        })
+    }
+}
+
+impl Tables {
+    fn new(capacity: usize) -> Self {
+        Self { v4: Table::new(capacity), v6: Table::new(capacity), keys: Table::new(capacity) }
+    }
+
+    fn len(&self) -> usize {
+        self.v4.len() + self.v6.len() + self.keys.len()
+    }
+
+    fn decide(&self, identity: Identity, quota: Quota, now: impl Fn() -> u64) -> Decision {
+        match identity {
+            Identity::Key(id) => self.keys.decide(id, id & 0xff, quota, now),
             Identity::V4(address) => {
                 let address = u64::from(address.to_bits());
-                tables.v4.decide(address, address & 0xffff_0000, quota, now)
+                self.v4.decide(address, address & 0xffff_0000, quota, now)
             }
-            Identity::V6(network) => tables.v6.decide(network, network & 0xffff_0000_0000_0000, quota, now),
-            Identity::Unknown => tables.v4.decide(UNKNOWN, UNKNOWN, quota, now),
+            Identity::V6(network) => self.v6.decide(network, network & 0xffff_0000_0000_0000, quota, now),
+            Identity::Unknown => self.v4.decide(UNKNOWN, UNKNOWN, quota, now),
         }
     }
 }

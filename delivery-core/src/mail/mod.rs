@@ -128,6 +128,14 @@ pub struct About {
     pub language: Language,
 }
 
+impl About {
+    /// Creates what an e-mail is about, for tests of a mailer.
+    #[must_use]
+    pub fn new(kind: MessageKind, key: KeyId, language: Language) -> Self {
+        Self { kind, key, language }
+    }
+}
+
 /// The addresses that e-mails to buyers recommend. An e-mail without an address leaves the recommendation out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]

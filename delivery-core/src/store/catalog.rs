@@ -97,13 +97,22 @@ pub trait CatalogEditor: Catalog + ProductNames {
         edit: Edit,
     ) -> Result<Option<Arc<Product>>, StoreError>;
 
-    /// Archives a product, durably. An archived product is no longer listed or sold, but keys that were already sold
-    /// can still fetch it. Archiving a product again changes nothing. Returns `None` if there is no such product.
+    /// Archives a product, or restores it if `archived` is false, durably. An archived product is no longer listed or
+    /// sold, but keys that were already sold can still fetch it. If the product is archived or restored already, this
+    /// changes nothing. Returns `None` if there is no such product.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if nothing was changed.
-    async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError>;
+    async fn set_archived(&self, id: ProductId, archived: bool, edit: Edit)
+    -> Result<Option<Arc<Product>>, StoreError>;
+
+    /// Returns the part of the catalog that adds products inside transactions of the host application; `None` if the
+    /// catalog does not have this part.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    fn in_host_transactions(&self) -> Option<&dyn super::HostTransactions> {
+        None
+    }
 
     /// Returns the part of the catalog that keeps the rows of files; `None` if products have no files here.
     fn files(&self) -> Option<&dyn Files> {

@@ -344,8 +344,13 @@ impl<S: CatalogEditor> CatalogEditor for Faulty<S> {
         self.call(self.inner.update_product(id, product, was, edit)).await
     }
 
-    async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
-        self.call(self.inner.archive_product(id, edit)).await
+    async fn set_archived(
+        &self,
+        id: ProductId,
+        archived: bool,
+        edit: Edit,
+    ) -> Result<Option<Arc<Product>>, StoreError> {
+        self.call(self.inner.set_archived(id, archived, edit)).await
     }
 
     fn files(&self) -> Option<&dyn Files> {

@@ -53,7 +53,8 @@ const TOKEN: &str = "the-seller's-token";
 ///
 /// # Panics
 ///
-/// If one of these does not hold. The message has the simplest key, time or history that was found.
+/// If one of these does not hold. The message has the simplest key, time or history that was found. Also inside a runtime
+/// of tokio, because this starts one: call it from `#[test]`, or with `spawn_blocking`.
 pub fn check(rule: impl Fn() -> Arc<dyn Rule>, allows: impl Fn(&Key, DateTime<Utc>) -> bool) {
     let one = rule();
     let used = || (strategies::key(), strategies::instant()).prop_map(|(key, at)| (after_a_use(&key), at));

@@ -99,7 +99,7 @@ fn database(settings: &Settings, found: Inspection, has_no_secrets: bool) -> Res
             return Err("keys were signed most recently with a secret that is not in KEY_SECRET (--key-secret)".into());
         }
         Some(Acceptance::Foreign) => {
-            return Err("it was made with none of the secrets in KEY_SECRET (--key-secret)".into());
+            return Err("it was made with none of the secrets in KEY_SECRET (--key-secret), or with another KEY_PREFIX (--key-prefix)".into());
         }
     };
     let state = match schema {

@@ -40,6 +40,7 @@ pub(crate) struct Settings {
     pub admin_token: Option<String>,
     pub admin_tokens: AdminTokens,
     pub key_secret: Option<String>,
+    pub key_prefix: Option<String>,
     /// The files that secrets were read from.
     pub files: Files,
     pub smtp_url: Option<String>,
@@ -121,6 +122,7 @@ impl Settings {
             admin_token: given.text("ADMIN_TOKEN"),
             admin_tokens: given.read_as("ADMIN_TOKENS", str::parse)?.unwrap_or_default(),
             key_secret: given.text("KEY_SECRET"),
+            key_prefix: given.text("KEY_PREFIX"),
             smtp_url,
             smtp,
             templates,

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use delivery_core::key::{Fingerprint, Keyring};
+use delivery_core::key::{Fingerprint, Keyring, Prefix};
 use delivery_core::secret::{AdminToken, WebhookSecret};
 use delivery_core::store::{KeyQuery, Ledger, StoreError};
 use delivery_core::{Entropy, SystemEntropy};
@@ -24,6 +24,8 @@ use crate::settings::refusal::{read, refusal};
 
 const SIGNING: &str = "KEY_SECRET";
 const NAMES: [&str; 3] = ["WEBHOOK_SECRET", "ADMIN_TOKEN", SIGNING];
+/// Is no secret, but keys are signed with it.
+const PREFIX: &str = "KEY_PREFIX";
 /// How long another server may take over its first start, in steps.
 const PATIENCE: u32 = 300;
 const STEP: Duration = Duration::from_millis(100);
@@ -139,8 +141,8 @@ async fn register(ring: &Keyring, ledger: &dyn Ledger, file: &Path) -> Result<()
     let refused = match ledger.register(&ring.fingerprints()).await {
         Ok(()) => return Ok(()),
         Err(StoreError::ForeignSecret) => format!(
-            "KEY_SECRET (--key-secret): the database was made with none of these secrets, so every key that was sold would \
-             be invalid; start with the secret it was made with (nothing was changed; is its line in {} missing or \
+            "KEY_SECRET (--key-secret): the database was made with none of these secrets, or with another KEY_PREFIX \
+             (--key-prefix), so every key that was sold would be invalid; start with those it was made with (nothing was changed; is its line in {} missing or \
              commented out?)",
             file.display()
         ),
@@ -165,8 +167,9 @@ fn missing(given: &Values, kept: &Values) -> Vec<&'static str> {
 }
 
 fn keyring(given: &Values, kept: &Values) -> Result<Keyring, Refusal> {
+    let prefix = given.get(PREFIX).map_or(Ok(Prefix::default()), |prefix| read(PREFIX, prefix, str::parse))?;
     let ring = given.get(SIGNING).or(kept.get(SIGNING));
-    read(SIGNING, ring.map_or("", String::as_str), str::parse)
+    read(SIGNING, ring.map_or("", String::as_str), |secrets| Keyring::read(prefix.clone(), secrets))
 }
 
 /// The file as it is, and the variables in it.
@@ -274,10 +277,15 @@ impl fmt::Display for Found {
     }
 }
 
-/// The secrets that are configured.
+/// The secrets that are configured, and the prefix of keys.
 fn given(settings: &Settings) -> Values {
-    let given = [&settings.webhook_secret, &settings.admin_token, &settings.key_secret];
-    NAMES.into_iter().zip(given).filter_map(|(name, value)| Some((name.to_owned(), value.clone()?))).collect()
+    let given = [&settings.webhook_secret, &settings.admin_token, &settings.key_secret, &settings.key_prefix];
+    NAMES
+        .into_iter()
+        .chain([PREFIX])
+        .zip(given)
+        .filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)))
+        .collect()
 }
 
 /// Adds the lines to the file itself.

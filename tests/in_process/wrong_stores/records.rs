@@ -148,7 +148,7 @@ right! {
         fn add_product(product: NewProduct; edit) -> Arc<Product>;
         fn product_called(host_ref: &HostRef) -> Option<Arc<Product>>;
         fn update_product(id: ProductId, product: NewProduct, was: Option<&NewProduct>; edit) -> Option<Arc<Product>>;
-        fn archive_product(id: ProductId; edit) -> Option<Arc<Product>>;
+        fn set_archived(id: ProductId, archived: bool; edit) -> Option<Arc<Product>>;
         as it is:
         fn files(&self) -> Option<&dyn Files> {
             Some(self)

@@ -5,8 +5,9 @@ mod sqlite;
 
 use std::sync::{Arc, Mutex};
 
-use delivery_core::delivery::{Issued, Uncommitted};
-use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange};
+use chrono::{DateTime, Utc};
+use delivery_core::delivery::{Builder, Issued, Uncommitted};
+use delivery_core::key::{Actor, Change, Denied, Key, KeyId, LimitChange, Rule};
 use delivery_core::observer::{Event, Observer};
 use delivery_core::order::Order;
 use delivery_core::product::{NewProduct, ProductId};
@@ -44,6 +45,17 @@ struct Host<S> {
 #[derive(Debug, Default)]
 struct Told(Mutex<Vec<&'static str>>);
 
+/// A rule of the host's for keys of 777 uses.
+#[derive(Debug)]
+struct Once;
+
+impl Rule for Once {
+    fn judge(&self, key: &Key, _: DateTime<Utc>) -> Result<(), Denied> {
+        const ONCE: Denied = Denied::new("ONCE", "This key can be used once.");
+        if key.limit().as_count() == 777 && key.used() > 1 { Err(ONCE) } else { Ok(()) }
+    }
+}
+
 impl Observer for Told {
     fn observe(&self, event: &Event) {
         self.0.lock().unwrap().push(match event {
@@ -59,7 +71,8 @@ impl Observer for Told {
 async fn host<S: Ledger + CatalogEditor + Posts>(store: S, url: String, folder: Option<TempDir>) -> Host<S> {
     let (store, told) = (Arc::new(store), Arc::new(Told::default()));
     let observer = told.clone();
-    let Shop { delivery, mailer, .. } = fixtures::shop_with(store.clone(), |builder| builder.observer(observer)).await;
+    let build = |builder: Builder| builder.observer(observer).rule(Arc::new(Once));
+    let Shop { delivery, mailer, .. } = fixtures::shop_with(store.clone(), build).await;
     Host { store, delivery, mailer, told, url, _folder: folder }
 }
 
@@ -306,10 +319,26 @@ async fn refusals_leave_the_transaction_open(host: Host<impl Transact>) {
     assert!(host.key(id).await.state().revoked.is_some());
 }
 
+/// The rule is asked about the use that is counted, with those of the same transaction.
+async fn a_rule_of_the_host_sees_the_use_that_is_counted(host: Host<impl Transact>) {
+    let id = host.key_with(777).await;
+    for (commit, used) in [(false, 0), (true, 1)] {
+        let codes = host.within(commit, move |delivery, mut transaction| {
+            Box::pin(async move {
+                delivery.use_in(&mut transaction, id, product()).await.unwrap().rolled_back();
+                let refused = delivery.use_in(&mut transaction, id, product()).await.unwrap_err();
+                refused.denied().map(Denied::code)
+            })
+        });
+        assert_eq!((codes.await, host.key(id).await.used()), (Some("ONCE"), used));
+    }
+    assert_eq!(host.delivery.count_use(id, product()).await.unwrap_err().denied().map(Denied::code), Some("ONCE"));
+}
+
 /// Half of the racers are in transactions.
 async fn a_race_spends_exactly_the_uses_of_the_key(host: Host<impl Transact>) {
-    for _ in 0..5 {
-        let id = host.key_with(5).await;
+    for (uses, spent) in [(5, 5), (5, 5), (777, 1), (5, 5), (777, 1)] {
+        let id = host.key_with(uses).await;
         let inside = || async {
             let used = host.within(true, move |delivery, mut transaction| {
                 Box::pin(
@@ -324,7 +353,7 @@ async fn a_race_spends_exactly_the_uses_of_the_key(host: Host<impl Transact>) {
             futures_util::future::join_all((0..5).map(|_| outside())),
         );
         let allowed = inside.into_iter().chain(outside).filter(|is_allowed| *is_allowed).count();
-        assert_eq!((allowed, host.key(id).await.used()), (5, 5));
+        assert_eq!((allowed, host.key(id).await.used()), (usize::try_from(spent).unwrap(), spent));
     }
 }
 
@@ -345,5 +374,6 @@ promises! {
     uses_changes_and_products_are_there_after_the_commit_alone,
     what_a_savepoint_undoes_has_not_happened,
     refusals_leave_the_transaction_open,
+    a_rule_of_the_host_sees_the_use_that_is_counted,
     a_race_spends_exactly_the_uses_of_the_key,
 }

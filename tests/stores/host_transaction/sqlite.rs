@@ -223,3 +223,22 @@ async fn a_transaction_of_another_store_is_refused() {
     assert!(matches!(refused, Error::Store(StoreError::Refused { .. })), "{refused:?}");
     assert_eq!(one.key(id).await.used(), 0);
 }
+
+/// What comes after the end of a transaction would otherwise be committed by itself.
+#[tokio::test]
+async fn nothing_is_done_once_the_transaction_has_ended() {
+    for end in ["ROLLBACK", "COMMIT"] {
+        let host = host().await;
+        let (id, delivery) = (host.key_with(5).await, host.delivery.clone());
+        let work = host.store.transaction(move |mut transaction| {
+            Box::pin(async move {
+                transaction.execute(end).await.unwrap();
+                Ok::<_, StoreError>(delivery.use_in(&mut transaction, id, product()).await.map(|_| ()).unwrap_err())
+            })
+        });
+        // The commit of what has ended fails.
+        assert!(matches!(work.await, Err(StoreError::Unknown { .. })), "{end}");
+        assert_eq!(host.key(id).await.used(), 0, "{end}");
+        assert_eq!(host.delivery.count_use(id, product()).await.unwrap().used(), 1, "{end}");
+    }
+}

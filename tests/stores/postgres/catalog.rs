@@ -33,7 +33,7 @@ async fn a_product_that_one_server_changes_is_served_by_the_other_within_a_secon
         assert_eq!(one.product(id).await.unwrap().unwrap().name(), name, "here at once");
         served(name, false).await;
     }
-    one.archive_product(id, by_admin()).await.unwrap().unwrap();
+    one.set_archived(id, true, by_admin()).await.unwrap().unwrap();
     served("newer", true).await;
     assert!(other.products().await.unwrap().is_empty());
     one.close().await;

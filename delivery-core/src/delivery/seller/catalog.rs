@@ -86,7 +86,20 @@ impl Desk<'_> {
     ///
     /// [`StoreError::Unsupported`] if products are managed elsewhere; another [`StoreError`] if nothing was changed.
     pub async fn archive_product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-        self.editor()?.archive_product(id, self.edit()).await
+        self.editor()?.set_archived(id, true, self.edit()).await
+    }
+
+    /// Restores an archived product: it is listed and sold again. Restoring a product that is not archived changes
+    /// nothing. Returns `None` if there is no such product. Then retries platform events that wait for the seller, because
+    /// they may have waited for this product.
+    ///
+    /// # Errors
+    ///
+    /// As for [`archive_product`](Self::archive_product).
+    pub async fn restore_product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
+        let restored = self.editor()?.set_archived(id, false, self.edit()).await?;
+        self.delivery.retry_events(None, None).await;
+        Ok(restored)
     }
 
     /// Adds a post.

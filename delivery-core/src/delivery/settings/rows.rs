@@ -16,7 +16,12 @@ impl Setting {
     pub fn all() -> impl Iterator<Item = Self> {
         let options = OPTIONS.iter().map(|row| row.setting);
         let secrets = PLATFORMS.iter().flat_map(|row| [row.secret, row.old]);
-        SECRETS.into_iter().chain(options).chain(secrets).chain(DETAILS.iter().map(|row| row.setting))
+        SECRETS
+            .into_iter()
+            .chain([KEY_PREFIX])
+            .chain(options)
+            .chain(secrets)
+            .chain(DETAILS.iter().map(|row| row.setting))
     }
 }
 
@@ -39,6 +44,12 @@ pub(super) const SECRETS: [Setting; 4] = [
         "Secrets that sign keys, newest first, comma-separated [default: made on first start]",
     ),
 ];
+
+pub(super) const KEY_PREFIX: Setting = Setting::new(
+    "KEY_PREFIX",
+    Some("dlv"),
+    "What keys begin with, 1 to 12 of a-z and 0-9; fixed by the first start, because keys with another one do not verify",
+);
 
 pub(super) static OPTIONS: &[Row<Options>] = &[
     row(
@@ -65,6 +76,12 @@ pub(super) static OPTIONS: &[Row<Options>] = &[
     row("TRUSTED_PROXIES", None, "Networks whose X-Forwarded-For is believed, comma-separated", |options, text| {
         set(&mut options.trusted_proxies, networks(text))
     }),
+    row(
+        "CORS_ORIGINS",
+        None,
+        "Origins whose pages may list, validate and fetch, such as https://shop.example, comma-separated, or * for all",
+        |options, text| set(&mut options.cross_origin, text.parse()),
+    ),
     row("LIMIT_PRODUCT", Some("100"), "Fetches per minute and key", |options, text| {
         set(&mut options.quotas.product, quota(text))
     }),

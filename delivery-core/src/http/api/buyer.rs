@@ -21,6 +21,7 @@ pub(in crate::http) static VALIDATE: Row = Row {
     verb: Verb::Get,
     body: BodyRule::None,
     limit: Some(Policy::Validate),
+    cross_origin: true,
     handler: Handler::Key(|delivery, key| Box::pin(validate(delivery, key))),
     codes: &[
         ErrorCode::MissingParams,
@@ -52,6 +53,7 @@ pub(in crate::http) static PRODUCT: Row = Row {
     body: BodyRule::None,
     // There is no limit per client address, because the pipeline counts the call against the limit of its key.
     limit: None,
+    cross_origin: true,
     handler: Handler::Product(|delivery, call, key, asked| Box::pin(product(delivery, call, key, asked))),
     codes: &[
         ErrorCode::MissingParams,

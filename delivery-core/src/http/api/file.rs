@@ -22,6 +22,7 @@ pub(in crate::http) static FILE: Row = Row {
     body: BodyRule::None,
     // There is no limit per client address, because the handler counts the call against the limit of the ticket's key.
     limit: None,
+    cross_origin: false,
     handler: Handler::File(|delivery, call| Box::pin(answer(delivery, call))),
     codes: &[
         ErrorCode::NotFound,

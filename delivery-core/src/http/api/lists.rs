@@ -21,6 +21,7 @@ pub(in crate::http) static PRODUCTS: Row = Row {
     verb: Verb::Get,
     body: BodyRule::None,
     limit: None,
+    cross_origin: true,
     handler: Handler::Public(|delivery, _| Box::pin(products(delivery))),
     codes: &[ErrorCode::MethodNotAllowed, ErrorCode::Internal, ErrorCode::Unavailable],
     openapi: Docs {
@@ -39,6 +40,7 @@ pub(in crate::http) static POSTS: Row = Row {
     verb: Verb::Get,
     body: BodyRule::None,
     limit: None,
+    cross_origin: true,
     handler: Handler::Public(|delivery, call| Box::pin(posts(delivery, call))),
     codes: &[ErrorCode::InvalidParams, ErrorCode::MethodNotAllowed, ErrorCode::Internal, ErrorCode::Unavailable],
     openapi: Docs {

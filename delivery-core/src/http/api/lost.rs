@@ -31,6 +31,7 @@ pub(in crate::http) static SEND_KEYS: Row = Row {
     verb: Verb::Post,
     body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },
     limit: Some(Policy::Resend),
+    cross_origin: false,
     handler: Handler::PublicPost(address, |delivery, email| Box::pin(send_keys(delivery, email))),
     codes: &[
         ErrorCode::MissingParams,

@@ -22,6 +22,7 @@ pub(in crate::http) static ORDER: Row = Row {
     // 10 seconds are enough, because platforms usually send the whole body within a second.
     body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },
     limit: Some(Policy::Webhook),
+    cross_origin: false,
     handler: Handler::SharedSecret(|delivery, platform, fields| Box::pin(order(delivery, platform, fields))),
     codes: &[
         ErrorCode::MissingParams,

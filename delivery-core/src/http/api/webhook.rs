@@ -96,6 +96,7 @@ pub(in crate::http) static EVENT: Row = Row {
     // Signed events have no rate limit, because some platforms never send a refused event again. The pipeline counts
     // only unsigned requests.
     limit: None,
+    cross_origin: false,
     handler: Handler::SignedWebhook(|delivery, signed| Box::pin(event(delivery, signed))),
     codes: &[
         ErrorCode::InvalidParams,

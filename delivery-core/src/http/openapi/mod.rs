@@ -48,6 +48,7 @@ pub(super) static DESCRIBE: Row = Row {
     verb: Verb::Get,
     body: BodyRule::None,
     limit: None,
+    cross_origin: false,
     handler: Handler::Public(describe),
     codes: &[ErrorCode::MethodNotAllowed],
     openapi: Docs {

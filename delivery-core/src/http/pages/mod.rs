@@ -120,6 +120,7 @@ const PAGE: Row = Row {
     verb: Verb::GetOrPost,
     body: BodyRule::None,
     limit: None,
+    cross_origin: false,
     handler: Handler::Page(PageHandler::Public(|_| Box::pin(async { Err(ApiError::NOT_FOUND) }))),
     codes: &[],
     openapi: Docs { tag: "", id: "", summary: "", description: "", parameters: &[], body: None, success: None },

@@ -272,9 +272,13 @@ pub(super) fn archive(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_>
     Box::pin(async move {
         if let Some(form) = &visit.form {
             let id = form.text("id").parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
-            let archived = visit.delivery.desk(&seller.actor).archive_product(id).await?;
-            archived.ok_or(ApiError::NOT_FOUND)?;
-            return Ok(visit.go_to(&format!("/desk/product?id={id}&done=archived")));
+            let desk = visit.delivery.desk(&seller.actor);
+            let (changed, done) = match form.text("do") {
+                "restore" => (desk.restore_product(id).await?, "on_sale"),
+                _ => (desk.archive_product(id).await?, "archived"),
+            };
+            changed.ok_or(ApiError::NOT_FOUND)?;
+            return Ok(visit.go_to(&format!("/desk/product?id={id}&done={done}")));
         }
         let id = product_id(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
         let product = visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;

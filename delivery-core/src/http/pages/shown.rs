@@ -57,6 +57,7 @@ const DONE: &[(&str, &str)] = &[
     ("files", "The files are there. Buyers who open the product get them."),
     ("file_deleted", "The file is deleted."),
     ("archived", "The product is no longer sold."),
+    ("on_sale", "The product is sold again."),
     ("deleted", "The post is deleted."),
     ("retried", "The message is sent again."),
     ("nothing", "Nothing was to be done: this message no longer waits."),

@@ -40,7 +40,7 @@ impl PostgresOptions {
         let failed = |source| PostgresError::while_opening(&place.schema, source);
         let hosts = address(url)?.map(|options| in_schema(options, &place.schema));
         let (mut connection, _) = hosts.connect(&[]).await.map_err(failed)?;
-        check(&mut Session::Host(&mut connection), false).await?;
+        check(&mut Session::Host(&mut connection), place.may_lose).await?;
         check_migrated(&mut Session::Host(&mut connection), &place.schema).await?;
         let mut snapshot = connection.begin().await.map_err(store_error)?;
         snapshot.execute(SNAPSHOT).await.map_err(store_error)?;

@@ -29,7 +29,7 @@ const LOOKS: usize = 2;
 impl HostTransactions for PostgresStore {
     async fn issue(&self, transaction: HostTransaction<'_>, sale: &NewSale) -> Result<Issue, StoreError> {
         let operation = Operation::Issue(Box::new(sale.clone()));
-        match self.inside(transaction, |session| Box::pin(operate(session, operation))).await? {
+        match self.inside(transaction, |_| true, |session| Box::pin(operate(session, operation))).await? {
             Answer::Issued(issue) => Ok(issue),
             _ => Err(Answer::of_another_operation()),
         }
@@ -40,7 +40,10 @@ impl HostTransactions for PostgresStore {
         transaction: HostTransaction<'_>,
         change: ChangeKey,
     ) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        match self.inside(transaction, |session| Box::pin(operate(session, Operation::Change(change)))).await? {
+        // The end of the savepoint releases the lock of a key that was not changed.
+        let is_changed = |answer: &Answer| matches!(answer, Answer::Changed(Some(Ok(_))));
+        let operation = Operation::Change(change);
+        match self.inside(transaction, is_changed, |session| Box::pin(operate(session, operation))).await? {
             Answer::Changed(changed) => Ok(changed),
             _ => Err(Answer::of_another_operation()),
         }
@@ -52,9 +55,11 @@ impl HostTransactions for PostgresStore {
         product: NewProduct,
         edit: Edit,
     ) -> Result<Arc<Product>, StoreError> {
-        self.inside(transaction, |session| {
-            Box::pin(async move { catalog::add(&mut cold(session), &product, &edit).await })
-        })
+        self.inside(
+            transaction,
+            |_| true,
+            |session| Box::pin(async move { catalog::add(&mut cold(session), &product, &edit).await }),
+        )
         .await
     }
 
@@ -65,8 +70,14 @@ impl HostTransactions for PostgresStore {
 
 impl PostgresStore {
     /// Does `work` within a savepoint, in the schema of this store. Afterwards the transaction has its own
-    /// `search_path` again. Only the caller's `lock_timeout` limits how long `work` waits for other transactions.
-    async fn inside<T, W>(&self, transaction: HostTransaction<'_>, work: W) -> Result<T, StoreError>
+    /// `search_path` again. Only the caller's `lock_timeout` limits how long `work` waits for other transactions. If
+    /// `is_kept` says that nothing was written, the savepoint is rolled back.
+    async fn inside<T, W>(
+        &self,
+        transaction: HostTransaction<'_>,
+        is_kept: impl Fn(&T) -> bool,
+        work: W,
+    ) -> Result<T, StoreError>
     where
         W: for<'s> FnOnce(&'s mut Session<'_>) -> BoxFuture<'s, Result<T, StoreError>>,
     {
@@ -81,9 +92,9 @@ impl PostgresStore {
             if is_alone { StoreError::refused(error) } else { store_error(error) }
         })?;
         let done = self.in_schema(&mut Session::Host(connection), work).await;
-        let end = match done {
-            Ok(_) => "RELEASE SAVEPOINT delivery",
-            Err(_) => "ROLLBACK TO SAVEPOINT delivery; RELEASE SAVEPOINT delivery",
+        let end = match &done {
+            Ok(done) if is_kept(done) => "RELEASE SAVEPOINT delivery",
+            _ => "ROLLBACK TO SAVEPOINT delivery; RELEASE SAVEPOINT delivery",
         };
         let ended = sqlx::raw_sql(end).execute(connection).await.map_err(store_error);
         let done = done?;

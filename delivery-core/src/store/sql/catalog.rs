@@ -12,7 +12,7 @@ use crate::ledger::{Action, Edit};
 use crate::order::Source;
 use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
 use crate::store::catalog::unchanged;
-use crate::store::{Catalog, CatalogEditor, Files, ProductNames, StoreError};
+use crate::store::{Catalog, CatalogEditor, Files, HostTransactions, ProductNames, StoreError};
 use crate::terms::{UseLimit, Validity};
 
 const PRODUCT: &str = concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE id = $1");
@@ -40,8 +40,10 @@ const UPDATE_PRODUCT: &str = concat!(
     product_columns!()
 );
 
-const ARCHIVE_PRODUCT: &str =
-    concat!("UPDATE delivery_product SET archived = 1 WHERE id = $1 AND archived = 0 RETURNING ", product_columns!());
+const SET_ARCHIVED: &str = concat!(
+    "UPDATE delivery_product SET archived = $2 WHERE id = $1 AND archived <> $2 RETURNING ",
+    product_columns!()
+);
 
 #[async_trait]
 impl<D: Database> Catalog for D {
@@ -73,7 +75,7 @@ impl<D: Database> Catalog for D {
 }
 
 #[async_trait]
-impl<D: Database> CatalogEditor for D {
+impl<D: Database + HostTransactions> CatalogEditor for D {
     async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
         self.write(Patience::Usual, move |session| Box::pin(async move { add(session, &product, &edit).await })).await
     }
@@ -122,18 +124,28 @@ impl<D: Database> CatalogEditor for D {
         .await
     }
 
-    async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
+    async fn set_archived(
+        &self,
+        id: ProductId,
+        archived: bool,
+        edit: Edit,
+    ) -> Result<Option<Arc<Product>>, StoreError> {
         self.write(Patience::Usual, move |session| {
             Box::pin(async move {
-                let archive = (ARCHIVE_PRODUCT, values![id.get()]);
-                match change(session, archive, Action::ProductArchived, &edit).await? {
-                    Some(archived) => Ok(Some(archived)),
-                    // No row was changed: the product was archived before, or there is no such product.
+                let set = (SET_ARCHIVED, values![id.get(), i64::from(archived)]);
+                let action = if archived { Action::ProductArchived } else { Action::ProductRestored };
+                match change(session, set, action, &edit).await? {
+                    Some(changed) => Ok(Some(changed)),
+                    // No row was changed: the product was so before, or there is no such product.
                     None => Ok(product(session, PRODUCT, id.get().into()).await?.map(Arc::new)),
                 }
             })
         })
         .await
+    }
+
+    fn in_host_transactions(&self) -> Option<&dyn HostTransactions> {
+        Some(self)
     }
 
     fn files(&self) -> Option<&dyn Files> {

@@ -21,6 +21,7 @@ use crate::ledger::operation::{needs, plan};
 use crate::ledger::plan::{Loaded, Numbers, Writes};
 use crate::ledger::{Answer, ChangeKey, Edit, Issue, NewSale, Operation, Refused};
 use crate::product::{NewProduct, Product};
+use crate::store::batch::BatchHandler;
 use crate::store::host::elsewhere;
 use crate::store::sql::catalog;
 use crate::store::sql::session::Stale;
@@ -99,6 +100,10 @@ where
     // SQLite ends a transaction by itself in some cases, for example when the disk is full. The driver does not notice,
     // and cannot begin a new transaction on this connection. So the next batch opens another connection.
     writer.is_lost |= writer.connection.is_in_transaction();
+    if writer.is_lost {
+        // What became of the transaction is unknown, so nothing is answered from a cache.
+        writer.restart();
+    }
     ended
 }
 
@@ -109,8 +114,9 @@ where
     writer.reserve(MOST_NUMBERS).await?;
     let Writer { connection, cache, newest, .. } = &mut *writer;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(store_error)?;
-    let (mut numbers, mut stale) = (*newest, Vec::new());
-    let lent = SqliteTransaction { connection: &mut transaction, cache, newest: &mut numbers, stale: &mut stale };
+    let (mut numbers, mut stale, mut uses) = (*newest, Vec::new(), 0);
+    let (newest, counted) = (&mut numbers, &mut uses);
+    let lent = SqliteTransaction { connection: &mut transaction, cache, newest, stale: &mut stale, uses: counted };
     let working = AssertUnwindSafe(async { work(lent).await }).catch_unwind();
     let Ok(worked) = timeout(LONGEST, working).await else {
         return Err(StoreError::unavailable("a transaction of the host's took longer than four seconds"));
@@ -128,6 +134,8 @@ where
         return Err(if writer.is_lost { StoreError::unknown(error) } else { error });
     }
     writer.newest = numbers;
+    // A start reads the uses since the last pass of the flush, so these uses bring the next pass nearer too.
+    writer.pass.pace(uses);
     // The rows are read again, because the host application may have undone some changes by rolling back to a savepoint.
     writer.refresh(stale).await;
     Ok(worked)
@@ -161,6 +169,7 @@ impl SqliteTransaction<'_> {
     /// application may roll back to a savepoint, which a pending count would not notice.
     async fn persist(&mut self, writes: &Writes) -> Result<(), StoreError> {
         let counts: Vec<(i64, u64, i64)> = writes.uses.iter().map(|used| (used.key, used.used, used.number)).collect();
+        *self.uses += counts.len();
         let changed = writes.keys.iter().filter(|write| write.loaded.is_some()).map(|write| write.row.key.id());
         self.stale.push(Stale::Keys(changed.collect()));
         self.begin().await?;
@@ -171,7 +180,13 @@ impl SqliteTransaction<'_> {
         self.end(written).await
     }
 
+    /// Begins a part of the transaction. If the transaction has ended, for example because the disk was full, a savepoint
+    /// would begin another one, which ends with a commit of its own. BEGIN fails as long as a transaction is open.
     async fn begin(&mut self) -> Result<(), StoreError> {
+        if self.connection.execute("BEGIN").await.is_ok() {
+            self.connection.execute("ROLLBACK").await.map_err(store_error)?;
+            return Err(StoreError::refused(std::io::Error::other("the transaction has ended")));
+        }
         self.connection.execute("SAVEPOINT delivery").await.map(drop).map_err(store_error)
     }
 

@@ -17,13 +17,15 @@ pub struct SqliteTransaction<'t> {
     pub(super) newest: &'t mut i64,
     /// Cached data that is outdated once the transaction is committed.
     pub(super) stale: &'t mut Vec<Stale>,
+    /// The number of uses that were counted, including those that the host application has undone.
+    pub(super) uses: &'t mut usize,
 }
 
 impl SqliteTransaction<'_> {
     /// Lends the transaction for a call.
     pub(in crate::store) fn reborrow(&mut self) -> SqliteTransaction<'_> {
-        let Self { connection, cache, newest, stale } = self;
-        SqliteTransaction { connection, cache, newest, stale }
+        let Self { connection, cache, newest, stale, uses } = self;
+        SqliteTransaction { connection, cache, newest, stale, uses }
     }
 }
 

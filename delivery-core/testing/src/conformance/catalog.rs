@@ -102,7 +102,7 @@ async fn an_archived_product_is_not_listed_and_still_found(catalog: Port) {
     ];
     assert_eq!(catalog.products().await.expect("listed").len(), 2);
     for _ in 0..2 {
-        let archived = catalog.archive_product(old.id(), edit()).await.expect("archived").expect("known");
+        let archived = catalog.set_archived(old.id(), true, edit()).await.expect("archived").expect("known");
         assert!(archived.is_archived());
         assert_eq!(catalog.product(old.id()).await.expect("found"), Some(archived));
         assert_eq!(*catalog.products().await.expect("listed"), [Listing::of(&kept)]);
@@ -110,7 +110,16 @@ async fn an_archived_product_is_not_listed_and_still_found(catalog: Port) {
     let updated =
         catalog.update_product(old.id(), facts("newer"), None, edit()).await.expect("updated").expect("known");
     assert!(updated.is_archived(), "an update does not sell it again");
-    assert_eq!(catalog.archive_product(ProductId::new(99).expect("1 or more"), edit()).await.expect("answered"), None);
+    for _ in 0..2 {
+        let restored = catalog.set_archived(old.id(), false, edit()).await.expect("restored").expect("known");
+        assert!(!restored.is_archived());
+        assert_eq!(catalog.product(old.id()).await.expect("found"), Some(restored));
+        assert_eq!(catalog.products().await.expect("listed").len(), 2, "it is sold again");
+    }
+    for archived in [true, false] {
+        let unknown = ProductId::new(99).expect("1 or more");
+        assert_eq!(catalog.set_archived(unknown, archived, edit()).await.expect("answered"), None);
+    }
 }
 
 async fn what_is_added_once_is_not_added_again(catalog: Port) {
@@ -121,7 +130,7 @@ async fn what_is_added_once_is_not_added_again(catalog: Port) {
     let first = product("one").await;
     assert_eq!(product("one").await, first);
     assert_ne!(product("two").await, first, "it says something else");
-    catalog.archive_product(first, edit()).await.expect("archived");
+    catalog.set_archived(first, true, edit()).await.expect("archived");
     assert_ne!(product("one").await, first, "it is sold no more");
     assert_eq!(catalog.products().await.expect("listed").len(), 2);
     let post = async |content: &str, minutes| {
@@ -174,7 +183,7 @@ async fn a_product_is_found_by_what_platforms_call_it(catalog: Port) {
         (Some(other.id()), Some(other.id()))
     );
     assert_eq!((named("stripe", "plink_2").await, named("paddle", "plink_1").await), (Some(added.id()), None));
-    catalog.archive_product(added.id(), edit()).await.expect("archived");
+    catalog.set_archived(added.id(), true, edit()).await.expect("archived");
     assert_eq!(named("stripe", "plink_2").await, Some(added.id()), "also of an archived product");
 }
 

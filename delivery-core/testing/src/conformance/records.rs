@@ -146,8 +146,8 @@ async fn every_change_is_in_the_audit_log_with_who_made_it(store: Port) {
     let guide = || NewProduct::new("Guide").expect("a name").content("x").expect("content");
     let product = store.add_product(guide(), made(8)).await.expect("added").id();
     store.update_product(product, guide(), None, made(9)).await.expect("updated");
-    for minutes in [10, 11] {
-        store.archive_product(product, made(minutes)).await.expect("archived");
+    for (minutes, archived) in [(10, true), (10, true), (11, false), (11, false)] {
+        store.set_archived(product, archived, made(minutes)).await.expect("answered");
     }
     let news = || NewPost::new("News", Category::new("news").expect("a category"), now()).expect("a title");
     let post = store.add_post(news(), made(12)).await.expect("added").id();
@@ -167,6 +167,7 @@ async fn every_change_is_in_the_audit_log_with_who_made_it(store: Port) {
         (14, Action::PostDeleted, None, None, detail(&format!("post {}", post.get()))),
         (13, Action::PostUpdated, None, None, detail(&format!("post {}", post.get()))),
         (12, Action::PostAdded, None, None, detail(&format!("post {}", post.get()))),
+        (11, Action::ProductRestored, None, Some(product), None),
         (10, Action::ProductArchived, None, Some(product), None),
         (9, Action::ProductUpdated, None, Some(product), None),
         (8, Action::ProductAdded, None, Some(product), None),

@@ -141,14 +141,20 @@ impl CatalogEditor for MemoryStore {
         Ok(updated)
     }
 
-    async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
+    async fn set_archived(
+        &self,
+        id: ProductId,
+        archived: bool,
+        edit: Edit,
+    ) -> Result<Option<Arc<Product>>, StoreError> {
         let state = &mut *self.state();
         let was_archived = state.shop.products.get(&id).is_some_and(|product| product.is_archived());
-        let archived = state.shop.replace(id, |product| product.clone().archived(true));
-        if archived.is_some() && !was_archived {
-            state.log((None, Some(id)), Action::ProductArchived, edit);
+        let changed = state.shop.replace(id, |product| product.clone().archived(archived));
+        if changed.is_some() && was_archived != archived {
+            let action = if archived { Action::ProductArchived } else { Action::ProductRestored };
+            state.log((None, Some(id)), action, edit);
         }
-        Ok(archived)
+        Ok(changed)
     }
 
     fn files(&self) -> Option<&dyn Files> {

@@ -38,6 +38,7 @@ pub(in crate::http) const SELLER: Row = Row {
     // 30 seconds, because a body may have 2 MiB and the seller's connection may be slow.
     body: BodyRule::Json { limit: 2 << 20, deadline: Duration::from_secs(30) },
     limit: Some(Policy::Admin),
+    cross_origin: false,
     handler: Handler::Seller(|_, _, _| Box::pin(async { Err(ApiError::NOT_FOUND) })),
     codes: &[
         ErrorCode::MissingParams,

@@ -6,8 +6,8 @@ use crate::delivery::Delivery;
 use crate::http::Reply;
 use crate::http::api::wire;
 use crate::http::describe::{
-    Body, CATEGORY, CONTENT, DAYS_KEPT, DESCRIPTION, EXPIRES_DAYS, Field, LANGUAGE, MAX_USES, NAME, NUMBER, PRICE,
-    PUBLISHED_AT, REFS, TITLE, TYPE, UNLOCKED, USES_KEPT, shape,
+    Body, CATEGORY, CONTENT, DAYS_CLEARED, DESCRIPTION, EXPIRES_DAYS, Field, LANGUAGE, LANGUAGE_KEPT, MAX_USES, NAME,
+    NUMBER, PRICE, PUBLISHED_AT, REFS, TITLE, TYPE, UNLOCKED, USES_CLEARED, shape,
 };
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
@@ -22,7 +22,8 @@ pub(in crate::http) static UPDATE_PRODUCT: Row = Row {
     openapi: Docs {
         id: "updateProduct",
         summary: "Change a product",
-        description: "What is left out stays as it is. Keys sold before fetch what it says now, on the terms that they were sold \
+        description: "What is left out stays as it is; `null` takes away the product's own `expires_days`, `max_uses` or \
+            `language`. Keys sold before fetch what it says now, on the terms that they were sold \
             with. Sales that waited for its names are applied.",
         body: Some(Body {
             name: "ProductUpdate",
@@ -34,9 +35,9 @@ pub(in crate::http) static UPDATE_PRODUCT: Row = Row {
                 TYPE.kept(),
                 CONTENT.about(UNLOCKED),
                 PRICE,
-                EXPIRES_DAYS.about(DAYS_KEPT),
-                MAX_USES.about(USES_KEPT),
-                LANGUAGE,
+                EXPIRES_DAYS.about(DAYS_CLEARED),
+                MAX_USES.about(USES_CLEARED),
+                LANGUAGE.about(LANGUAGE_KEPT),
                 REFS,
             ],
             example: r#"{"id":1,"price":12.5}"#,
@@ -60,6 +61,21 @@ pub(in crate::http) static ARCHIVE_PRODUCT: Row = Row {
         ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(archive(delivery, seller, fields))),
+    ..COMMAND
+};
+
+pub(in crate::http) static RESTORE_PRODUCT: Row = Row {
+    path: "/api/admin/product/restore",
+    openapi: Docs {
+        id: "restoreProduct",
+        summary: "Sell an archived product again",
+        description: "It is listed and sold again. Sales that waited for it are applied. A product that is not archived stays as it \
+            is.",
+        body: Some(Body { name: "TheProduct", about: "A product.", fields: &[NUMBER], example: r#"{"id":1}"# }),
+        success: shape!(wire::Added<'_>),
+        ..COMMAND.openapi
+    },
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(restore(delivery, seller, fields))),
     ..COMMAND
 };
 
@@ -121,13 +137,16 @@ async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>)
             facts = facts.price(price);
         }
         let (new, old) = (terms(&fields)?, product.terms());
-        let (validity, limit) = (new.validity.or(old.validity), new.limit.or(old.limit));
+        let validity = new.validity.or(old.validity.filter(|_| !fields.clears(EXPIRES_DAYS)));
+        let limit = new.limit.or(old.limit.filter(|_| !fields.clears(MAX_USES)));
         facts = facts.terms(crate::terms::OwnTerms { validity, limit });
         if let Some(refs) = &refs {
             facts = facts.refs(refs.clone());
         }
         if let Some(language) = fields.parsed(LANGUAGE)? {
             facts = facts.language(language);
+        } else if fields.clears(LANGUAGE) {
+            facts = facts.without_language();
         }
         Ok(facts)
     };
@@ -140,6 +159,12 @@ async fn archive(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Res
     let id = fields.integer(NUMBER, ProductId::new)?.ok_or_else(|| Fault::missing(NUMBER.name))?;
     let archived = delivery.desk(seller.actor()).archive_product(id).await?.ok_or(ApiError::NOT_FOUND)?;
     Ok(Reply::json(&wire::Added::of(&archived)))
+}
+
+async fn restore(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
+    let id = fields.integer(NUMBER, ProductId::new)?.ok_or_else(|| Fault::missing(NUMBER.name))?;
+    let restored = delivery.desk(seller.actor()).restore_product(id).await?.ok_or(ApiError::NOT_FOUND)?;
+    Ok(Reply::json(&wire::Added::of(&restored)))
 }
 
 async fn update_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {

@@ -36,6 +36,7 @@ const LIST: Row = Row {
     verb: Verb::Get,
     body: BodyRule::None,
     limit: Some(Policy::Admin),
+    cross_origin: false,
     handler: Handler::SellerQuery(|_, _, _| Box::pin(async { Err(ApiError::NOT_FOUND) })),
     codes: &[
         ErrorCode::InvalidParams,
