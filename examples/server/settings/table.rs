@@ -44,6 +44,15 @@ pub(super) const FIRST: &[Setting] = &[
         Some("45"),
         "Seconds, 6 to 300, after which another server sends the e-mails of one that crashed",
     ),
+    Setting::secret(
+        "WEBHOOK_URLS",
+        "Addresses of programs of your own that are told of keys by signed requests, comma-separated, at most 8",
+    ),
+    Setting::secret(
+        "WEBHOOK_URLS_SECRET",
+        "Secret that signs these requests, whsec_ and the base64 of 24 to 64 bytes; two, comma-separated, while receivers learn \
+         the new one",
+    ),
     Setting::new(
         "BODY_BUDGET",
         Some("32"),

@@ -94,6 +94,9 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
     if let Some(observer) = observer {
         builder = builder.observer(Arc::new(observer));
     }
+    if let Some(webhooks) = settings.webhooks.clone() {
+        builder = builder.webhooks(webhooks);
+    }
     if let Some(url) = &settings.redis_url {
         builder = builder.limiter(Arc::new(RedisLimiter::new(url, pepper)?));
     }

@@ -1,0 +1,44 @@
+//! The seller's own programs, which are told of keys by signed requests.
+
+use delivery_core::explain;
+use delivery_core::webhook::{Webhook, WebhookSigningSecret, Webhooks};
+use sha2::{Digest, Sha256};
+
+use super::given::Given;
+use super::refusal::{read, refusal};
+use crate::Refusal;
+
+const URLS: &str = "WEBHOOK_URLS";
+const SECRET: &str = "WEBHOOK_URLS_SECRET";
+
+/// Reads the addresses and the secret that signs requests to them. Of two secrets, the second is the previous one, and signs
+/// too.
+pub(super) fn webhooks(given: &Given) -> Result<Option<Webhooks>, Refusal> {
+    let Some(urls) = given.text(URLS) else { return Ok(None) };
+    let Some(secrets) = given.text(SECRET) else {
+        return Err(refusal(
+            SECRET,
+            "must be set with WEBHOOK_URLS (--webhook-urls): whsec_ and the base64 of 24 to 64 bytes, as printed by \
+             `printf whsec_; openssl rand -base64 32`",
+        ));
+    };
+    let mut secrets = secrets.split(',').map(|secret| read(SECRET, secret.trim(), str::parse::<WebhookSigningSecret>));
+    let (newest, previous) = (secrets.next().transpose()?, secrets.next().transpose()?);
+    let Some(newest) = newest.filter(|_| secrets.next().is_none()) else {
+        return Err(refusal(SECRET, "must be one secret, or two: the new one, a comma, and the previous one"));
+    };
+    let all = urls.split(',').map(|url| {
+        let name = read(URLS, &name(url.trim()), str::parse)?;
+        let webhook = Webhook::new(name, url.trim(), newest.clone()).map_err(|expected| refusal(URLS, expected))?;
+        Ok(previous.iter().cloned().fold(webhook, Webhook::previous_secret))
+    });
+    let webhooks = Webhooks::new(all.collect::<Result<Vec<_>, Refusal>>()?);
+    webhooks.map(Some).map_err(|error| refusal(URLS, format!("cannot be used: {}", explain(&error))))
+}
+
+/// The name under which messages for an address wait: its host, and a digest of the whole, because the path may hold a secret.
+fn name(url: &str) -> String {
+    let host = url.parse::<hyper::Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
+    let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(url));
+    format!("{} {}", host.chars().take(50).collect::<String>(), digest.chars().take(8).collect::<String>())
+}
