@@ -44,7 +44,7 @@ async fn the_origins_that_are_set_may_call_the_endpoints_for_buyers_and_nothing_
         ("*", SHOP, Endpoint::Keys, None),
         ("*", SHOP, Endpoint::IssueKey, None),
         ("*", SHOP, Endpoint::Order, None),
-        ("*", SHOP, Endpoint::SendKeys, None),
+        ("*", SHOP, Endpoint::Resend, None),
         ("", SHOP, Endpoint::Products, None),
     ] {
         let shop = shop(origins).await;

@@ -182,7 +182,7 @@ async fn what_a_stranger_sent_is_not_held_while_the_store_takes_its_time() {
     let call = Call::new(Method::POST).json("").header(http::header::CONTENT_LENGTH, length);
     let body = bytes::Bytes::from_owner(Sent { body, _held: held.clone() });
     let body = stream::iter([Ok::<_, std::convert::Infallible>(body)]);
-    let mut asked = std::pin::pin!(Endpoint::SendKeys.serve(&delivery, &call, body));
+    let mut asked = std::pin::pin!(Endpoint::Resend.serve(&delivery, &call, body));
     assert!(asked.as_mut().now_or_never().is_none(), "the store does not answer");
     assert_eq!(Arc::strong_count(&held), 1);
 }

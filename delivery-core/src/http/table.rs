@@ -68,7 +68,7 @@ endpoints! {
         /// Receives a paid order, authenticated by the shared webhook secret.
         Order => order::ORDER;
         /// Sends a buyer who lost their keys all unrevoked keys of their address.
-        SendKeys => lost::SEND_KEYS;
+        Resend => lost::RESEND;
         /// Lists the products.
         Products => lists::PRODUCTS;
         /// Lists the published posts.

@@ -194,7 +194,7 @@ impl Shop {
     /// A buyer asks for lost keys.
     pub async fn ask_for_keys(&self, address: &str) -> Result<(), String> {
         let body = json!({ "customer_email": address }).to_string();
-        self.ask(Endpoint::SendKeys, Call::new(Method::POST).json(body)).await.map(drop)
+        self.ask(Endpoint::Resend, Call::new(Method::POST).json(body)).await.map(drop)
     }
 
     /// The seller has something done.

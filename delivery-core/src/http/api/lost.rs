@@ -26,7 +26,7 @@ pub(in crate::http) const THE_CUSTOMER: Body = Body {
     example: r#"{"customer_email":"ada@example.com"}"#,
 };
 
-pub(in crate::http) static SEND_KEYS: Row = Row {
+pub(in crate::http) static RESEND: Row = Row {
     path: "/api/resend",
     verb: Verb::Post,
     body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },
