@@ -174,7 +174,7 @@ async fn a_route_gives_tickets_for_one_use_each_and_has_a_limit_of_its_own() {
         Grant::of(&shop.delivery, &call).await.unwrap()
     };
     let hour = Duration::from_hours(1);
-    let ticket = grant(Method::GET).await.open("guide.pdf", hour).await.unwrap();
+    let ticket = grant(Method::GET).await.open(product(1), "guide.pdf", hour).await.unwrap();
     let used = async || shop.delivery.key(sold.key.id()).await.unwrap().unwrap().used();
     for (name, after, is_valid) in
         [("guide.pdf", 0, true), ("other.pdf", 0, false), ("guide.pdf", 3599, true), ("guide.pdf", 1, false)]
@@ -183,9 +183,11 @@ async fn a_route_gives_tickets_for_one_use_each_and_has_a_limit_of_its_own() {
         assert_eq!(shop.delivery.check_ticket(&ticket, name).await.is_ok(), is_valid, "{name}");
     }
     assert_eq!(used().await, 1);
-    let ended = grant(Method::HEAD).await.open("guide.pdf", hour).await.unwrap();
+    let ended = grant(Method::HEAD).await.open(product(1), "guide.pdf", hour).await.unwrap();
     assert!(shop.delivery.check_ticket(&ended, "guide.pdf").await.is_err());
     assert_eq!(used().await, 1, "HEAD counts no use");
+    let other = grant(Method::GET).await.open(product(2), "map.pdf", hour).await;
+    assert!(other.is_err(), "a key of another product opens nothing");
 
     let day = Quota::new(2, Duration::from_hours(24)).unwrap();
     let admitted = async || grant(Method::GET).await.limit(DOWNLOADS, day).await;

@@ -17,8 +17,8 @@ use crate::throttle::Throttle;
 ///
 /// After the commit, call [`committed`](Self::committed). Then observers are told, and messages are sent at once;
 /// without this call, messages are sent within a second, and observers are not told. After a rollback, call
-/// [`rolled_back`](Self::rolled_back). A value that is dropped without either call, for example by `?`, counts as rolled back;
-/// a warning is logged, because a forgotten call is more frequent.
+/// [`rolled_back`](Self::rolled_back); on SQLite, call it before the work returns its error. Dropping the value, for example by
+/// `?`, means rolled back, and logs a warning in case `committed` was forgotten.
 #[must_use = "call `committed` after the commit, or `rolled_back`"]
 pub struct Uncommitted<T> {
     result: T,
@@ -157,11 +157,11 @@ impl Delivery {
     /// #     delivery: delivery_core::Delivery,
     /// #     key: delivery_core::key::KeyId,
     /// # ) -> Result<(), Box<dyn std::error::Error>> {
-    /// use delivery_core::key::{Actor, Change, Reason};
+    /// use delivery_core::key::{Change, Reason};
     ///
     /// let mut refund = pool.begin().await?;
     /// sqlx::query("UPDATE shop_order SET refunded = true …").execute(&mut *refund).await?;
-    /// let change = Change::Revoke { at: chrono::Utc::now(), reason: Some(Reason::refunded()), by: Actor::admin() };
+    /// let change = Change::Revoke { at: chrono::Utc::now(), reason: Some(Reason::refunded()), by: "refunds".parse()? };
     /// let revoked = delivery.change_in(&mut refund, key, change).await?;
     /// refund.commit().await?;
     /// revoked.committed();

@@ -18,7 +18,8 @@ impl Delivery {
     /// own. The ticket is valid for 24 hours, or until the key expires if that is sooner. Whoever has the ticket may
     /// fetch what it is for as often as they like, so count a use before you make one.
     ///
-    /// Names must be different for different products: a ticket is checked for its name alone.
+    /// Names must be different for different products: a ticket is checked for its name alone. Send the link with
+    /// `Cache-Control: no-store` and `Referrer-Policy: no-referrer`, because whoever sees it can fetch what it is for.
     ///
     /// The ticket is 86 characters of `A-Z`, `a-z`, `0-9`, `-` and `_`. It contains no text of a key, and nothing is
     /// stored.

@@ -17,7 +17,8 @@ use crate::product::ProductId;
 /// Proof that a request came with a valid key. Each binding wraps this type in a guard of its framework, and the guard
 /// refuses requests without a valid key.
 ///
-/// The key was valid when the request came. A grant from [`of`](Self::of) has not counted a use: the route decides
+/// The key could be used when the request came: it was known, not revoked, not expired, not used up, and allowed by the
+/// [rules](crate::key::Rule) of the host application. A revoked key is answered like an unknown one. A grant from [`of`](Self::of) has not counted a use: the route decides
 /// whether to [count one](Self::count_use).
 #[derive(Debug, Clone)]
 pub struct Grant {
@@ -81,23 +82,24 @@ impl Grant {
 }
 
 impl Grant {
-    /// Counts one use of the key, durably, and returns a [ticket](Delivery::ticket_lasting) for something of the host
+    /// Counts one use of the key for `product`, durably, and returns a [ticket](Delivery::ticket_lasting) for something of the host
     /// application's that it calls `name`. The holder of the ticket can fetch that as often, and in as many parts, as
     /// they like, for as long as `lasts` or until the key expires. The route that serves it checks the ticket with
     /// [`Delivery::check_ticket`].
     ///
-    /// Names must be different for different products. Behind a guard that [counts](Requirement::counting), this counts a
-    /// second use. A HEAD request counts no use, and gets a ticket that has ended already.
+    /// Behind a guard that [counts](Requirement::counting), this counts a second use. A HEAD request counts no use, and gets a ticket that has ended already.
     ///
     /// # Errors
     ///
     /// As for [`count_use`](Self::count_use).
-    pub async fn open(&self, name: &str, lasts: Duration) -> Result<String, Error> {
-        let key = self.count_use(self.key.product()).await?;
+    pub async fn open(&self, product: ProductId, name: &str, lasts: Duration) -> Result<String, Error> {
+        let key = self.count_use(product).await?;
         Ok(self.delivery.ticket_lasting(&key, name, if self.is_head { Duration::ZERO } else { lasts }))
     }
 
-    /// Counts the request against a limit of the host application's own, per key. HEAD requests count too. Each quota of
+    /// Counts the request against a limit of the host application's own, per key. Call it before
+    /// [`count_use`](Self::count_use) or [`open`](Self::open), so that a refused request counts no use. Replies to requests
+    /// that are admitted get no `RateLimit` headers. HEAD requests count too. Each quota of
     /// `limit` has a count of its own. The limiter of the service keeps the counts: several servers share them if they
     /// share the other limits, and a `MemoryLimiter` begins anew when the server starts.
     ///

@@ -50,8 +50,8 @@ pub struct Revocation {
 }
 
 crate::text::line_type! {
-    /// Who changed something: `admin`, the name of an admin token, `platform:stripe`, `buyer` or `system`. 1 to 64
-    /// characters without control characters.
+    /// Who changed something: `admin`, the name of an admin token, `platform:stripe`, `buyer`, `system`, or a name that
+    /// the host application chooses. 1 to 64 characters without control characters.
     ///
     /// `FromStr` and serde read only names of people. They refuse `buyer`, `system` and the names of platforms. These
     /// names are also read where a store has kept them: in a [`Revocation`], in an [`Edit`](crate::ledger::Edit) and in

@@ -44,7 +44,7 @@ const TOKEN: &str = "the-seller's-token";
 
 /// Checks a rule with generated keys and times, and in generated shops.
 ///
-/// * The rule answers as `allows`, which is the rule once more, as simply as you can write it. It gets the key as it is
+/// * The rule answers as `allows`, which is a second, simpler version of the rule. It gets the key as it is
 ///   after the use, and the time of the use. A rule that reads a clock, or that forgets the use it is asked about,
 ///   answers differently.
 /// * The answers do not depend on what the rule was asked before. `rule` makes a new rule for each comparison.

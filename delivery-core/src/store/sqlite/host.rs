@@ -34,7 +34,8 @@ const LONGEST: Duration = Duration::from_secs(4);
 impl SqliteStore {
     /// Runs `work` in a transaction on the connection that writes. If `work` returns `Ok`, its changes to the host
     /// application's tables in the same file are committed, together with what the service has done in it. Otherwise
-    /// everything is rolled back.
+    /// everything is rolled back. The host application also creates its tables in such a transaction. Names that begin with
+    /// `delivery_` or `_delivery_` are the store's.
     ///
     /// Nothing else is written while `work` runs, so it should execute its statements and return. After four seconds
     /// its transaction is rolled back.
