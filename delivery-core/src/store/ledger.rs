@@ -56,10 +56,7 @@ pub trait Ledger: Backend {
     /// [`StoreError`] if nothing was issued. After [`StoreError::Unknown`] the key may have been issued; issuing it
     /// again for the same order is safe.
     async fn issue(&self, sale: NewSale) -> Result<Issue, StoreError> {
-        match self.submit(Operation::Issue(Box::new(sale))).await? {
-            Answer::Issued(issue) => Ok(issue),
-            _ => Err(Answer::of_another_operation()),
-        }
+        self.submit(Operation::Issue(Box::new(sale))).await?.issued()
     }
 
     /// Changes a key: applies `change` by [`Key::apply`]. Returns the changed key once the change is durable. If the
@@ -76,10 +73,7 @@ pub trait Ledger: Backend {
         change: Change,
         messages: Vec<Notice>,
     ) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        match self.submit(Operation::Change(ChangeKey { key: id, change, messages })).await? {
-            Answer::Changed(changed) => Ok(changed),
-            _ => Err(Answer::of_another_operation()),
-        }
+        self.submit(Operation::Change(ChangeKey { key: id, change, messages })).await?.changed()
     }
 
     /// Sends a key to its buyer again. If the buyer's address was wrong, also corrects the address. Both are one
@@ -90,10 +84,7 @@ pub trait Ledger: Backend {
     ///
     /// [`StoreError`] if no message was queued. After [`StoreError::Unknown`] the message may have been queued.
     async fn resend(&self, id: KeyId, resend: Resend) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        match self.submit(Operation::Resend(Box::new(ResendKey { key: id, resend }))).await? {
-            Answer::Changed(changed) => Ok(changed),
-            _ => Err(Answer::of_another_operation()),
-        }
+        self.submit(Operation::Resend(Box::new(ResendKey { key: id, resend }))).await?.changed()
     }
 
     /// Replaces the key `id`, whose text leaked: revokes it and issues its successor by [`Key::rotate`], in one commit
@@ -106,10 +97,7 @@ pub trait Ledger: Backend {
     /// [`StoreError`] if nothing was changed. After [`StoreError::Unknown`] the key may have been rotated; rotating it
     /// again then returns its successor.
     async fn rotate(&self, id: KeyId, successor: Successor) -> Result<Option<Result<Issue, Refused>>, StoreError> {
-        match self.submit(Operation::Rotate(Box::new(RotateKey { key: id, successor }))).await? {
-            Answer::Rotated(rotated) => Ok(rotated),
-            _ => Err(Answer::of_another_operation()),
-        }
+        self.submit(Operation::Rotate(Box::new(RotateKey { key: id, successor }))).await?.rotated()
     }
 
     /// Uses a key and counts the use. Within [24 hours](crate::ledger::IDEMPOTENCY_WINDOW), the first
@@ -125,10 +113,7 @@ pub trait Ledger: Backend {
     /// [`StoreError`] if no use was counted. After [`StoreError::Unknown`] the use may have been counted; repeating the
     /// same request is safe.
     async fn fetch(&self, id: KeyId, fetch: Fetch) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
-        match self.submit(Operation::Fetch(FetchProduct { key: id, fetch })).await? {
-            Answer::Fetched(fetched) => Ok(fetched),
-            _ => Err(Answer::of_another_operation()),
-        }
+        self.submit(Operation::Fetch(FetchProduct { key: id, fetch })).await?.fetched()
     }
 
     /// Stores an event of a commerce platform, applies it and returns the result, in one commit. An event that is
@@ -141,10 +126,7 @@ pub trait Ledger: Backend {
     /// [`StoreError`] if nothing was stored. After [`StoreError::Unknown`] the event may have been stored; receiving it
     /// again is safe.
     async fn receive(&self, receipt: InboundEvent) -> Result<Received, StoreError> {
-        match self.submit(Operation::Receive(Box::new(receipt))).await? {
-            Answer::Received(received) => Ok(*received),
-            _ => Err(Answer::of_another_operation()),
-        }
+        self.submit(Operation::Receive(Box::new(receipt))).await?.received().map(|received| *received)
     }
 
     /// Ends a lease and records what became of the message. Changes nothing if the message was leased again in the

@@ -77,11 +77,26 @@ pub enum Answer {
     Completed,
 }
 
-impl Answer {
-    /// Returns the error for a ledger that answers an operation with the answer of another one. Only a faulty ledger does.
-    pub(crate) fn of_another_operation() -> StoreError {
-        StoreError::corrupt("the answer of another operation")
-    }
+/// Makes methods that return the content of an answer. The error is for a ledger that answers an operation with the answer
+/// of another one, which only a faulty ledger does.
+macro_rules! contents {
+    ($($name:ident: $variant:ident => $content:ty;)+) => {
+        impl Answer { $(
+            pub(crate) fn $name(self) -> Result<$content, StoreError> {
+                match self {
+                    Self::$variant(content) => Ok(content),
+                    _ => Err(StoreError::corrupt("the answer of another operation")),
+                }
+            }
+        )+ }
+    };
+}
+contents! {
+    issued: Issued => Issue;
+    changed: Changed => Option<Result<Key, Refused>>;
+    rotated: Rotated => Option<Result<Issue, Refused>>;
+    fetched: Fetched => Option<Result<Fetched, Refused>>;
+    received: Received => Box<Received>;
 }
 
 /// What each operation defines.

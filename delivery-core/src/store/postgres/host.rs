@@ -29,10 +29,7 @@ const LOOKS: usize = 2;
 impl HostTransactions for PostgresStore {
     async fn issue(&self, transaction: HostTransaction<'_>, sale: &NewSale) -> Result<Issue, StoreError> {
         let operation = Operation::Issue(Box::new(sale.clone()));
-        match self.inside(transaction, |_| true, |session| Box::pin(operate(session, operation))).await? {
-            Answer::Issued(issue) => Ok(issue),
-            _ => Err(Answer::of_another_operation()),
-        }
+        self.inside(transaction, |_| true, |session| Box::pin(operate(session, operation))).await?.issued()
     }
 
     async fn change(
@@ -43,10 +40,7 @@ impl HostTransactions for PostgresStore {
         // The end of the savepoint releases the lock of a key that was not changed.
         let is_changed = |answer: &Answer| matches!(answer, Answer::Changed(Some(Ok(_))));
         let operation = Operation::Change(change);
-        match self.inside(transaction, is_changed, |session| Box::pin(operate(session, operation))).await? {
-            Answer::Changed(changed) => Ok(changed),
-            _ => Err(Answer::of_another_operation()),
-        }
+        self.inside(transaction, is_changed, |session| Box::pin(operate(session, operation))).await?.changed()
     }
 
     async fn add_product(

@@ -204,10 +204,7 @@ impl SqliteTransaction<'_> {
 impl HostTransactions for SqliteStore {
     async fn issue(&self, transaction: HostTransaction<'_>, sale: &NewSale) -> Result<Issue, StoreError> {
         let operation = Operation::Issue(Box::new(sale.clone()));
-        match self.own(transaction)?.operate(&operation).await? {
-            Answer::Issued(issue) => Ok(issue),
-            _ => Err(Answer::of_another_operation()),
-        }
+        self.own(transaction)?.operate(&operation).await?.issued()
     }
 
     async fn change(
@@ -215,10 +212,7 @@ impl HostTransactions for SqliteStore {
         transaction: HostTransaction<'_>,
         change: ChangeKey,
     ) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        match self.own(transaction)?.operate(&Operation::Change(change)).await? {
-            Answer::Changed(changed) => Ok(changed),
-            _ => Err(Answer::of_another_operation()),
-        }
+        self.own(transaction)?.operate(&Operation::Change(change)).await?.changed()
     }
 
     async fn add_product(
