@@ -30,8 +30,8 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, exhausted, [rules](crate::key::Rule) of the host
-    /// application), or [`Error::Store`].
+    /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, exhausted,
+    /// [rules](crate::key::Rule) of the host application), or [`Error::Store`].
     pub async fn validate(&self, key: &str) -> Result<Key, Error> {
         self.check(self.verify(key).ok_or(Error::UnknownKey)?).await
     }
@@ -42,10 +42,7 @@ impl Delivery {
     ///
     /// As for [`validate`](Self::validate).
     pub async fn check(&self, key: KeyId) -> Result<Key, Error> {
-        let checked = self.find(key).await.and_then(|key| match key.apply(&self.inner.use_of(key.product())) {
-            Ok(_) => Ok(key),
-            Err(refusal) => Err(Error::refused(refusal, key)),
-        });
+        let checked = self.find(key).await.and_then(|key| self.allowed(key.product(), key, self.inner.clock.now()));
         checked.inspect_err(|error| self.inner.note_refusal(Some(key), error))
     }
 
@@ -54,14 +51,9 @@ impl Delivery {
     /// # Errors
     ///
     /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted,
-    /// [rules](crate::key::Rule) of the host application), or
-    /// [`Error::Store`].
+    /// [rules](crate::key::Rule) of the host application), or [`Error::Store`].
     pub async fn check_for(&self, key: KeyId, product: ProductId) -> Result<Key, Error> {
-        let change = self.inner.use_of(product);
-        let checked = self.find(key).await.and_then(|key| match key.apply(&change) {
-            Ok(_) => Ok(key),
-            Err(refusal) => Err(Error::refused(refusal, key)),
-        });
+        let checked = self.find(key).await.and_then(|key| self.allowed(product, key, self.inner.clock.now()));
         checked.inspect_err(|error| self.inner.note_refusal(Some(key), error))
     }
 
@@ -71,8 +63,7 @@ impl Delivery {
     /// # Errors
     ///
     /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted,
-    /// [rules](crate::key::Rule) of the host application), or
-    /// [`Error::Store`]. If there is no such product, and the key is valid and has not expired, the error is
+    /// [rules](crate::key::Rule) of the host application), or [`Error::Store`]. If there is no such product, and the key is valid and has not expired, the error is
     /// [`Error::UnknownProduct`]. This holds even if the key is for another product, or is exhausted.
     pub async fn fetch(&self, key: KeyId, product: ProductId) -> Result<Arc<Product>, Error> {
         self.open(key, product, None).await.map(|opened| opened.product)
@@ -148,11 +139,15 @@ impl Delivery {
         let Some(found) = self.inner.catalog.product(product).await? else {
             return Err(self.without_product(key, product).await);
         };
-        let known = self.find(key).await?;
-        let change = self.inner.use_of(product);
-        match known.apply(&change) {
-            Ok(_) => Ok(Opened { product: found, key: known, at: change.at() }),
-            Err(refusal) => Err(Error::refused(refusal, known)),
+        let (key, at) = (self.find(key).await?, self.inner.clock.now());
+        Ok(Opened { product: found, key: self.allowed(product, key, at)?, at })
+    }
+
+    /// Returns the key if it could be used for `product` at the time `at`.
+    fn allowed(&self, product: ProductId, key: Key, at: DateTime<Utc>) -> Result<Key, Error> {
+        match key.allows(product, at, &self.inner.rules) {
+            Ok(()) => Ok(key),
+            Err(refusal) => Err(Error::refused(refusal, key)),
         }
     }
 
@@ -161,8 +156,7 @@ impl Delivery {
     /// # Errors
     ///
     /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted,
-    /// [rules](crate::key::Rule) of the host application), or
-    /// [`Error::Store`].
+    /// [rules](crate::key::Rule) of the host application), or [`Error::Store`].
     pub async fn count_use(&self, key: KeyId, product: ProductId) -> Result<Key, Error> {
         let change = self.inner.use_of(product);
         let inner = self.inner.clone();
@@ -181,7 +175,7 @@ impl Delivery {
 
     /// Returns why a rule of the host application does not allow the next use of a key now; `None` if no rule refuses it.
     pub(crate) fn denied(&self, key: &Key) -> Option<Denied> {
-        match key.apply(&self.inner.use_of(key.product())) {
+        match key.allows(key.product(), self.inner.clock.now(), &self.inner.rules) {
             Err(Refusal::Denied(denied)) => Some(denied),
             _ => None,
         }

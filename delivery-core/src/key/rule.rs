@@ -2,10 +2,12 @@
 //!
 //! A [`Rule`] refuses uses that the rules of this crate allow, such as uses at the weekend or more than three a day of one
 //! key. [`Builder::rule`](crate::delivery::Builder::rule) adds it to a service. Every part of the service then asks it:
-//! `/api/validate`, `/api/product`, a [`Grant`](crate::http::Grant),
-//! [`Delivery::count_use`](crate::Delivery::count_use), `use_in`, the buyer's page and the desk. A ticket, and a repetition of
-//! a request whose use was counted, are not asked about again. The rule decides in the atomic step that
-//! counts the use. The other parts ask about the next use, so what they say holds for the next fetch at the same time.
+//! `/api/validate`, `/api/product`, a [`Grant`](crate::http::Grant), [`Delivery::count_use`](crate::Delivery::count_use),
+//! `use_in`, the buyer's page and the desk. A ticket, and a repetition of a request whose use was counted, are not asked
+//! about again.
+//!
+//! The rule decides in the atomic step that counts the use. The parts that count no use ask about the next use, so what they
+//! say holds for the next fetch at the same time.
 
 use std::borrow::Cow;
 use std::fmt::{self, Debug};
@@ -110,6 +112,10 @@ pub struct Rules(Option<Arc<[Arc<dyn Rule>]>>);
 impl Rules {
     /// No rules.
     pub const NONE: Self = Self(None);
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
 
     /// Asks the rules one after another. `key` is the key as it is after the use.
     ///

@@ -180,11 +180,7 @@ impl Key {
         let (mut granted, mut state) = (self.granted.clone(), self.state.clone());
         match change {
             Change::Use { product, at, rules } => {
-                self.check_time(*at)?;
-                if *product != self.granted.product {
-                    return Err(Refusal::WrongProduct { granted: self.granted.product });
-                }
-                self.check_uses()?;
+                self.check_use(*product, *at)?;
                 state.used = state.used.saturating_add(1);
                 let used = Self { granted, state };
                 rules.judge(&used, *at)?;
@@ -249,6 +245,23 @@ impl Key {
     pub fn check(&self, at: DateTime<Utc>) -> Result<(), Refusal> {
         self.check_time(at)?;
         self.check_uses()
+    }
+
+    /// Checks whether the key could be used for `product` at the time `at`, as [`check`](Self::check) does for its own.
+    fn check_use(&self, product: ProductId, at: DateTime<Utc>) -> Result<(), Refusal> {
+        self.check_time(at)?;
+        if product != self.granted.product {
+            return Err(Refusal::WrongProduct { granted: self.granted.product });
+        }
+        self.check_uses()
+    }
+
+    /// Checks whether a use would be allowed. Copies the key only for rules of the host application.
+    pub(crate) fn allows(&self, product: ProductId, at: DateTime<Utc>, rules: &Rules) -> Result<(), Refusal> {
+        if rules.is_empty() {
+            return self.check_use(product, at);
+        }
+        self.apply(&Change::Use { product, at, rules: rules.clone() }).map(drop)
     }
 
     /// Returns the status of the key at `at`.
