@@ -5,13 +5,13 @@ use std::time::Duration;
 use ::http::Method;
 
 use super::error::ApiError;
-use super::limits::{admit_to, forged};
+use super::limits::{admit, forged};
 use super::proof::VerifiedKey;
 use super::{Call, Reply, query};
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::key::Key;
-use crate::limit::{HostPolicy, Identity, Policy, Quota, Subject};
+use crate::limit::{HostPolicy, Identity, Policy, Quota};
 use crate::product::ProductId;
 
 /// Proof that a request came with a valid key. Each binding wraps this type in a guard of its framework, and the guard
@@ -121,11 +121,8 @@ impl Grant {
     /// The API's own reply: 429 with `Retry-After` and the `RateLimit` headers, which name the limit, if the key has used it
     /// up; 503 if the limiter fails.
     pub async fn limit(&self, limit: HostPolicy, quota: Quota) -> Result<(), Box<Reply>> {
-        let subject = Subject { policy: Policy::Host(limit), identity: Identity::Key(self.key.id().as_u128()) };
-        match admit_to(&self.delivery, subject, quota).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Box::new(Reply::from(error).confidential())),
-        }
+        let admitted = admit(&self.delivery, Policy::Host(limit, quota), Identity::Key(self.key.id().as_u128())).await;
+        admitted.map(drop).map_err(|error| Box::new(Reply::from(error).confidential()))
     }
 }
 

@@ -52,18 +52,8 @@ pub(super) fn client(delivery: &Delivery, call: &Call) -> Identity {
 ///
 /// The reply to send instead: 429 if the limit is exceeded, or 503 if the limiter fails.
 pub(super) async fn admit(delivery: &Delivery, policy: Policy, identity: Identity) -> Result<Admitted, ApiError> {
-    let quota = delivery.inner.quotas.of(policy).ok_or(ErrorCode::Internal)?;
-    admit_to(delivery, Subject { policy, identity }, quota).await
-}
-
-/// Counts a request of `subject` against a rate limit.
-///
-/// # Errors
-///
-/// As for [`admit`].
-pub(super) async fn admit_to(delivery: &Delivery, subject: Subject, quota: Quota) -> Result<Admitted, ApiError> {
-    let policy = subject.policy;
-    match delivery.inner.limiter.admit(&subject, quota).await {
+    let quota = delivery.inner.quotas.of(policy);
+    match delivery.inner.limiter.admit(&Subject { policy, identity }, quota).await {
         Ok(Decision::Admitted { remaining, reset }) => Ok(Admitted { policy, quota, remaining, reset }),
         Ok(Decision::Refused { retry_after }) => {
             let refused = Admitted { policy, quota, remaining: 0, reset: retry_after };

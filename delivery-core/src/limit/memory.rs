@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::table::Table;
 use super::window::nanoseconds;
-use super::{Decision, HostPolicy, Identity, LimitError, Policy, Quota, RateLimiter, Subject};
+use super::{Decision, Identity, LimitError, Policy, Quota, RateLimiter, Subject};
 use crate::clock::Clock;
 
 const POLICIES: usize = 9;
@@ -33,9 +33,8 @@ pub struct MemoryLimiter {
     /// The tables of each policy. They are separate, so that a flood of addresses takes no room from keys, and one
     /// policy takes no room from another.
     policies: [Tables; POLICIES],
-    /// The tables of the host application's limits. Each quota has its own, because a table forgets subjects by its longest
-    /// window, and a window forgets requests by its quota.
-    host: RwLock<HashMap<(HostPolicy, Quota), Arc<Tables>>>,
+    /// The tables of the host application's limits.
+    host: RwLock<HashMap<Policy, Arc<Tables>>>,
     capacity: usize,
 }
 
@@ -88,16 +87,16 @@ impl MemoryLimiter {
             Policy::Resend => resend,
             Policy::Desk => desk,
             Policy::Files => files,
-            Policy::Host(policy) => return self.of_host(policy, quota).decide(subject.identity, quota, now),
+            Policy::Host(..) => return self.of_host(subject.policy).decide(subject.identity, quota, now),
         };
         tables.decide(subject.identity, quota, now)
     }
 
-    fn of_host(&self, policy: HostPolicy, quota: Quota) -> Arc<Tables> {
-        let known = self.host.read().unwrap_or_else(PoisonError::into_inner).get(&(policy, quota)).cloned();
+    fn of_host(&self, policy: Policy) -> Arc<Tables> {
+        let known = self.host.read().unwrap_or_else(PoisonError::into_inner).get(&policy).cloned();
         known.unwrap_or_else(|| {
             let mut hosts = self.host.write().unwrap_or_else(PoisonError::into_inner);
-            hosts.entry((policy, quota)).or_insert_with(|| Arc::new(Tables::new(self.capacity))).clone()
+            hosts.entry(policy).or_insert_with(|| Arc::new(Tables::new(self.capacity))).clone()
         })
     }
 }

@@ -64,7 +64,7 @@ pub trait RateLimiter: Debug + Send + Sync + 'static {
 }
 
 /// The number of requests that are admitted in any window of a given length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Quota {
     limit: NonZeroU32,
     window: Duration,
@@ -92,8 +92,9 @@ pub enum Policy {
     Desk,
     /// Downloads of files, counted per key.
     Files,
-    /// A limit of the host application.
-    Host(HostPolicy),
+    /// A limit of the host application. Each quota has a count of its own, because the requests that a window forgets depend
+    /// on it.
+    Host(HostPolicy, Quota),
 }
 
 /// The name of a limit of the host application. It appears in the `RateLimit` headers.
@@ -217,10 +218,10 @@ impl Quota {
 }
 
 impl Quotas {
-    /// Returns the quota of `policy`; `None` for a limit of the host application.
+    /// Returns the quota of `policy`.
     #[must_use]
-    pub fn of(&self, policy: Policy) -> Option<Quota> {
-        Some(match policy {
+    pub fn of(&self, policy: Policy) -> Quota {
+        match policy {
             Policy::Product => self.product,
             Policy::Validate => self.validate,
             Policy::Webhook => self.webhook,
@@ -230,9 +231,8 @@ impl Quotas {
             Policy::Resend => self.resend,
             Policy::Desk => self.desk,
             Policy::Files => self.files,
-            // The host application gives the quota with each request.
-            Policy::Host(_) => return None,
-        })
+            Policy::Host(_, quota) => quota,
+        }
     }
 }
 
@@ -288,7 +288,7 @@ impl Policy {
             Self::Resend => "resend",
             Self::Desk => "desk",
             Self::Files => "files",
-            Self::Host(HostPolicy(name)) => name,
+            Self::Host(HostPolicy(name), _) => name,
         }
     }
 }
@@ -330,7 +330,7 @@ mod tests {
             (Policy::Desk, "desk", 300),
             (Policy::Files, "files", 300),
         ] {
-            assert_eq!((policy.name(), quotas.of(policy)), (name, Quota::per_minute(limit).ok()));
+            assert_eq!((policy.name(), quotas.of(policy)), (name, Quota::per_minute(limit).unwrap()));
         }
     }
 }

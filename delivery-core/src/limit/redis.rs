@@ -143,7 +143,7 @@ impl RedisLimiter {
     async fn ask(&self, subject: &Subject, quota: Quota) -> Result<Decision, RedisError> {
         let time = self.times.as_ref().map_or_else(String::new, |clock| clock.monotonic().as_micros().to_string());
         let window = u64::try_from(quota.window().as_micros()).unwrap_or(u64::MAX);
-        let mut script = self.script.key(self.name(subject, quota));
+        let mut script = self.script.key(self.name(subject));
         script.arg(quota.limit().get()).arg(window).arg(time);
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let asked = timeout(self.patience, script.invoke_async::<(i64, u64)>(&mut connection)).await;
@@ -156,7 +156,7 @@ impl RedisLimiter {
     }
 
     /// Returns the name of a subject's list. The name is a keyed hash, so that it does not reveal the subject.
-    fn name(&self, subject: &Subject, quota: Quota) -> String {
+    fn name(&self, subject: &Subject) -> String {
         let identity = match subject.identity {
             Identity::Key(id) => [b"key".as_slice(), &id.to_be_bytes()].concat(),
             Identity::V4(address) => [b"v4".as_slice(), &address.octets()].concat(),
@@ -166,8 +166,7 @@ impl RedisLimiter {
         let hashed = self.pepper.clone().chain_update(identity).finalize().into_bytes();
         let short: Vec<u8> = hashed.into_iter().take(16).collect();
         let policy = match subject.policy {
-            // Each quota has a count of its own.
-            Policy::Host(_) => {
+            Policy::Host(_, quota) => {
                 format!("host:{}:{}:{}", subject.policy.name(), quota.limit(), quota.window().as_micros())
             }
             policy => policy.name().to_owned(),
