@@ -1,5 +1,9 @@
 //! The builder of a service, with the defaults.
 
+#[cfg(feature = "files")]
+mod files;
+mod mail;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -235,46 +239,6 @@ impl Builder {
         self
     }
 
-    /// Sets the sender of e-mails.
-    #[must_use]
-    pub fn sender(mut self, sender: Sender) -> Self {
-        self.sender = sender;
-        self
-    }
-
-    /// Sets the templates of e-mails.
-    #[must_use]
-    pub fn templates(mut self, templates: Templates) -> Self {
-        self.templates = templates;
-        self
-    }
-
-    /// Sets the language of e-mails about products that have no language of their own. The default is English. A
-    /// language without templates falls back to English.
-    #[must_use]
-    pub fn language(mut self, language: Language) -> Self {
-        self.language = language;
-        self
-    }
-
-    /// Sets the notice period: how many days in advance buyers are notified that their key expires. The default is 14
-    /// days.
-    #[must_use]
-    pub fn expiry_notice(mut self, notice: ExpiryNotice) -> Self {
-        self.expiry_notice = notice;
-        self
-    }
-
-    /// Sets how long a lease on an e-mail lasts. The default is 45 seconds. A server leases the e-mails that it sends,
-    /// and renews these leases meanwhile, so that no other server sends the same e-mails. If the server crashes,
-    /// another server sends the e-mails after this time. A store that is unavailable for less than two thirds of this
-    /// time causes no lease to expire.
-    #[must_use]
-    pub fn mail_lease(mut self, lease: Duration) -> Self {
-        self.mail_lease = lease;
-        self
-    }
-
     /// Sets a memory budget: how many bytes all request bodies together may hold while their senders are not
     /// authenticated yet. The default is 32 MiB. The minimum is 4 MiB, because one body may hold 1 MiB. If the bodies
     /// exceed the budget, the body that has been open longest is dropped, and its request is answered 503.
@@ -285,44 +249,6 @@ impl Builder {
     #[must_use]
     pub fn body_budget(mut self, bytes: usize) -> Self {
         self.body_budget = bytes.max(LEAST_BODY_BUDGET);
-        self
-    }
-
-    /// Sets the addresses that e-mails to buyers recommend. By default these are `/key` below the [base
-    /// URL](Self::base_url), if the buyer's page is served, and `/api/product`.
-    ///
-    /// ```
-    /// # use delivery_core::{delivery::Builder, mail::MailLinks};
-    /// fn without_our_api(builder: Builder) -> Builder {
-    ///     let page = Some("https://shop.example/account/downloads".to_owned());
-    ///     builder.mail_links(MailLinks { page, fetch: None })
-    /// }
-    /// ```
-    #[must_use]
-    pub fn mail_links(mut self, links: MailLinks) -> Self {
-        self.mail_links = Some(links);
-        self
-    }
-
-    /// Sets the URL at which the API is mounted, such as `https://shop.example`. Buyers see it in e-mails. A
-    /// host application that serves products on a route of its own also sets [`mail_links`](Self::mail_links).
-    #[must_use]
-    pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
-        let base_url: String = base_url.into();
-        let base_url = base_url.trim_end_matches('/');
-        self.base_url = match base_url.split_once("://") {
-            Some((scheme, rest)) => format!("{}://{rest}", scheme.to_ascii_lowercase()),
-            None => base_url.to_owned(),
-        };
-        self
-    }
-
-    /// Identifies the mail route: the way that e-mails take, given by the sender and by `route`. `route` is a text with
-    /// the settings of the mail server, which may contain a password. If the mail route has changed since messages
-    /// failed, the next [start](Delivery::start) retries these messages, including webhooks.
-    #[must_use]
-    pub fn mail_route(mut self, route: impl Into<String>) -> Self {
-        self.mail_route = Hidden(Zeroizing::new(route.into()));
         self
     }
 
@@ -394,56 +320,6 @@ impl Builder {
     #[must_use]
     pub fn pages(mut self, look: crate::look::Look) -> Self {
         self.look = Some(look);
-        self
-    }
-
-    /// Keeps the files of products in this object store, such as a folder or a bucket. Without it, products have no
-    /// files.
-    ///
-    /// No other program may write to the object store under the same prefix. Objects must survive a crash once they are
-    /// written; for a folder this is
-    /// [`LocalFileSystem::with_fsync`](object_store::local::LocalFileSystem::with_fsync).
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use delivery_core::{Delivery, mail::FolderMailer, store::SqliteStore};
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let folder = tempfile::tempdir()?;
-    /// # let (store, mail) = (folder.path().join("delivery.db"), folder.path().join("mail"));
-    /// # let store = Arc::new(SqliteStore::open(store).await?);
-    /// # let mailer = Arc::new(FolderMailer::open(mail)?);
-    /// # let path = folder.path();
-    /// use delivery_core::object_store::local::LocalFileSystem;
-    ///
-    /// let files = LocalFileSystem::new_with_prefix(path)?.with_fsync(true);
-    /// let delivery = Delivery::builder(store, mailer, "a signing secret that is kept".parse()?)
-    ///     .files(Arc::new(files))
-    ///     .build();
-    /// assert!(delivery.has_files());
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "files")]
-    #[must_use]
-    pub fn files(mut self, objects: Arc<dyn ObjectStore>) -> Self {
-        self.files = Some(objects);
-        self
-    }
-
-    /// Redirects downloads to links into the object store of [`files`](Self::files), such as a bucket's presigned links.
-    /// Without this call, the service streams files.
-    #[cfg(feature = "files")]
-    #[must_use]
-    pub fn file_links(mut self, links: Arc<dyn Links>) -> Self {
-        self.file_links = Some(links);
-        self
-    }
-
-    /// Sets the maximum size of a file, in bytes. The default is 5 GiB.
-    #[cfg(feature = "files")]
-    #[must_use]
-    pub fn max_file_size(mut self, bytes: u64) -> Self {
-        self.max_file_size = bytes;
         self
     }
 

@@ -1,0 +1,90 @@
+//! What the builder sets of e-mails.
+
+use std::time::Duration;
+
+use zeroize::Zeroizing;
+
+use super::{Builder, Hidden};
+use crate::delivery::ExpiryNotice;
+use crate::language::Language;
+use crate::mail::{MailLinks, Sender, Templates};
+
+impl Builder {
+    /// Sets the sender of e-mails.
+    #[must_use]
+    pub fn sender(mut self, sender: Sender) -> Self {
+        self.sender = sender;
+        self
+    }
+
+    /// Sets the templates of e-mails.
+    #[must_use]
+    pub fn templates(mut self, templates: Templates) -> Self {
+        self.templates = templates;
+        self
+    }
+
+    /// Sets the language of e-mails about products that have no language of their own. The default is English. A
+    /// language without templates falls back to English.
+    #[must_use]
+    pub fn language(mut self, language: Language) -> Self {
+        self.language = language;
+        self
+    }
+
+    /// Sets the notice period: how many days in advance buyers are notified that their key expires. The default is 14
+    /// days.
+    #[must_use]
+    pub fn expiry_notice(mut self, notice: ExpiryNotice) -> Self {
+        self.expiry_notice = notice;
+        self
+    }
+
+    /// Sets how long a lease on an e-mail lasts. The default is 45 seconds. A server leases the e-mails that it sends,
+    /// and renews these leases meanwhile, so that no other server sends the same e-mails. If the server crashes,
+    /// another server sends the e-mails after this time. A store that is unavailable for less than two thirds of this
+    /// time causes no lease to expire.
+    #[must_use]
+    pub fn mail_lease(mut self, lease: Duration) -> Self {
+        self.mail_lease = lease;
+        self
+    }
+
+    /// Sets the addresses that e-mails to buyers recommend. By default these are `/key` below the [base
+    /// URL](Self::base_url), if the buyer's page is served, and `/api/product`.
+    ///
+    /// ```
+    /// # use delivery_core::{delivery::Builder, mail::MailLinks};
+    /// fn without_our_api(builder: Builder) -> Builder {
+    ///     let page = Some("https://shop.example/account/downloads".to_owned());
+    ///     builder.mail_links(MailLinks { page, fetch: None })
+    /// }
+    /// ```
+    #[must_use]
+    pub fn mail_links(mut self, links: MailLinks) -> Self {
+        self.mail_links = Some(links);
+        self
+    }
+
+    /// Sets the URL at which the API is mounted, such as `https://shop.example`. Buyers see it in e-mails. A
+    /// host application that serves products on a route of its own also sets [`mail_links`](Self::mail_links).
+    #[must_use]
+    pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
+        let base_url: String = base_url.into();
+        let base_url = base_url.trim_end_matches('/');
+        self.base_url = match base_url.split_once("://") {
+            Some((scheme, rest)) => format!("{}://{rest}", scheme.to_ascii_lowercase()),
+            None => base_url.to_owned(),
+        };
+        self
+    }
+
+    /// Identifies the mail route: the way that e-mails take, given by the sender and by `route`. `route` is a text with
+    /// the settings of the mail server, which may contain a password. If the mail route has changed since messages
+    /// failed, the next [start](crate::Delivery::start) retries these messages, including webhooks.
+    #[must_use]
+    pub fn mail_route(mut self, route: impl Into<String>) -> Self {
+        self.mail_route = Hidden(Zeroizing::new(route.into()));
+        self
+    }
+}
