@@ -45,8 +45,8 @@
 //!
 //! # Other origins
 //!
-//! A page of another origin, such as a static shop, needs the permission of your application to read replies. This layer
-//! gives it, and exposes the fields that tell a program when to come again:
+//! [`Builder::cross_origin`](delivery_core::delivery::Builder::cross_origin) lets pages of other origins, such as a static
+//! shop, call the API's endpoints for buyers. For routes of your own, use `tower-http`'s `CorsLayer`:
 //!
 //! ```
 //! use axum::http::{HeaderName, HeaderValue, Method, header};
@@ -55,16 +55,11 @@
 //! let layer = CorsLayer::new()
 //!     .allow_origin(HeaderValue::from_static("https://shop.example"))
 //!     .allow_methods([Method::GET])
-//!     .allow_headers([header::AUTHORIZATION, HeaderName::from_static("x-api-key"), HeaderName::from_static("idempotency-key")])
-//!     .expose_headers([
-//!         header::RETRY_AFTER,
-//!         HeaderName::from_static("ratelimit"),
-//!         HeaderName::from_static("ratelimit-policy"),
-//!     ]);
+//!     .allow_headers([header::AUTHORIZATION, HeaderName::from_static("x-api-key")])
+//!     // What a limit says.
+//!     .expose_headers(["retry-after", "ratelimit", "ratelimit-policy"].map(HeaderName::from_static));
 //! # let _: axum::Router = axum::Router::new().layer(layer);
 //! ```
-//!
-//! Give it to the routes for buyers alone, with [`router_of`]: the seller's endpoints have no business with other origins.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
