@@ -1,13 +1,4 @@
 //! Rules of the host application.
-//!
-//! A [`Rule`] refuses uses that the rules of this crate allow, such as uses at the weekend or more than three a day of one
-//! key. [`Builder::rule`](crate::delivery::Builder::rule) adds it to a service. Every part of the service then asks it:
-//! `/api/validate`, `/api/product`, a [`Grant`](crate::http::Grant), [`Delivery::count_use`](crate::Delivery::count_use),
-//! `use_in`, the buyer's page and the desk. A ticket, and a repetition of a request whose use was counted, are not asked
-//! about again.
-//!
-//! The rule decides in the atomic step that counts the use. The parts that count no use ask about the next use, so what they
-//! say holds for the next fetch at the same time.
 
 use std::borrow::Cow;
 use std::fmt::{self, Debug};
@@ -21,6 +12,17 @@ use super::Key;
 use crate::throttle::Throttle;
 
 /// A rule of the host application, which decides whether a key may be used.
+///
+/// It refuses uses that the rules of this crate allow, such as uses at the weekend, or more than three uses in a trial. It does
+/// not see when a key was used before: to allow so many uses a day, take [`Grant::limit`](crate::http::Grant::limit).
+///
+/// [`Builder::rule`](crate::delivery::Builder::rule) adds it to a service. Every part of the service then asks it:
+/// `/api/validate`, `/api/product`, a [`Grant`](crate::http::Grant), [`Delivery::count_use`](crate::Delivery::count_use),
+/// `use_in`, the buyer's page and the desk. It is not asked again about a ticket, nor about a request that repeats one whose use
+/// was counted.
+///
+/// The rule decides in the atomic step that counts the use. The parts that count no use ask about the next use, so what they
+/// say holds for the next fetch at the same time.
 ///
 /// ```
 /// use chrono::{DateTime, Datelike, Utc, Weekday};

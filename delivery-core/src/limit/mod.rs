@@ -180,15 +180,24 @@ pub struct LimitError {
 
 impl Quota {
     /// Returns a quota of `limit` requests, 1 or more, in any `window` of 1 s to 366 days. A limiter remembers up to
-    /// `limit` times for each subject, at 8 to 16 bytes each.
+    /// `limit` times for each subject, at 8 to 16 bytes each. A quota in a constant is checked when it is compiled:
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use delivery_core::limit::Quota;
+    /// const DOWNLOADS: Quota = match Quota::new(5, Duration::from_hours(1)) {
+    ///     Ok(quota) => quota,
+    ///     Err(_) => panic!("out of range"),
+    /// };
+    /// ```
     ///
     /// # Errors
     ///
     /// [`Invalid`] if `limit` or `window` is out of range.
-    pub fn new(limit: u32, window: Duration) -> Result<Self, Invalid> {
+    pub const fn new(limit: u32, window: Duration) -> Result<Self, Invalid> {
         const LONGEST: Duration = Duration::from_hours(366 * 24);
-        let limit = NonZeroU32::new(limit).ok_or(Invalid::expected("must be 1 or more requests"))?;
-        if window < Duration::from_secs(1) || window > LONGEST {
+        let Some(limit) = NonZeroU32::new(limit) else { return Err(Invalid::expected("must be 1 or more requests")) };
+        if window.as_secs() < 1 || window.as_nanos() > LONGEST.as_nanos() {
             return Err(Invalid::expected("must have a window of 1 s to 366 days"));
         }
         Ok(Self { limit, window })

@@ -94,7 +94,8 @@ pub struct Ruled {
     /// The rule that the service asks.
     pub rule: Arc<dyn Rule>,
     /// The rule that the model asks. Returns the code of the refusal, or `None` if the use is allowed. The arguments are
-    /// the key as it is after the use, and the time of the use in milliseconds since 1970.
+    /// the key as it is after the use, and the time of the use in milliseconds since 1970. The model does not know the order
+    /// of a key: a rule about orders is proved with [`rules::check`](crate::rules::check) alone.
     pub model: fn(&Key, i64) -> Option<&'static str>,
 }
 

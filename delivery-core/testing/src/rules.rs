@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use delivery_core::Delivery;
+use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::{Key, Rule};
 use delivery_core::terms::{OwnTerms, UseLimit};
@@ -49,7 +50,7 @@ const TOKEN: &str = "the-seller's-token";
 ///   answers differently.
 /// * The answers do not depend on what the rule was asked before. `rule` makes a new rule for each comparison.
 /// * In a shop all parts of the service agree with the rule: the validation, HEAD and GET of the product, the checks of a
-///   `Grant`, and what the seller is shown.
+///   `Grant`, and what the seller is shown. With the feature `pages`, the buyer's page agrees too.
 ///
 /// # Panics
 ///
@@ -123,7 +124,7 @@ where
 
 /// Sells a key, and uses it after each pause. Before each use all parts of the service must say what comes of it.
 async fn in_a_shop(rule: Arc<dyn Rule>, allows: &impl Fn(&Key, DateTime<Utc>) -> bool, pauses: Vec<Duration>) {
-    let shop = Shop::with(|builder| builder.rule(rule)).await;
+    let shop = Shop::with(|builder| with_pages(builder.rule(rule))).await;
     let terms = OwnTerms { limit: UseLimit::from_count(10).ok(), ..OwnTerms::default() };
     let email = "buyer@example.com".parse().expect("an address");
     let sold = shop.delivery.issue_by_hand(shop.product.id(), email, terms, false).await.expect("issued");
@@ -140,12 +141,34 @@ async fn in_a_shop(rule: Arc<dyn Rule>, allows: &impl Fn(&Key, DateTime<Utc>) ->
         };
         assert_eq!(ask(Method::GET, Endpoint::Validate).await, is_allowed, "the validation at {now}");
         assert_eq!(ask(Method::HEAD, Endpoint::Product).await, is_allowed, "HEAD of the product at {now}");
+        #[cfg(feature = "pages")]
+        assert_eq!(on_the_page(&shop.delivery, text).await, is_allowed, "the buyer's page at {now}");
         assert_eq!(shop.delivery.check_for(id, product).await.is_ok(), is_allowed, "the check of a grant at {now}");
         assert_eq!(is_denied(&shop.delivery, &id.to_string()).await, is_ours && !is_allowed, "the desk at {now}");
         assert_eq!(ask(Method::GET, Endpoint::Product).await, is_allowed, "the fetch at {now}");
         let after = shop.delivery.key(id).await.expect("found").expect("known");
         assert_eq!(after.used(), key.used() + u64::from(is_allowed), "the count at {now}");
     }
+}
+
+#[cfg(feature = "pages")]
+fn with_pages(builder: Builder) -> Builder {
+    builder.pages(delivery_core::look::Look::default())
+}
+
+#[cfg(not(feature = "pages"))]
+fn with_pages(builder: Builder) -> Builder {
+    builder
+}
+
+/// Returns whether the buyer's page says that the key can be used.
+#[cfg(feature = "pages")]
+async fn on_the_page(delivery: &Delivery, text: &str) -> bool {
+    let form = http::HeaderValue::from_static("application/x-www-form-urlencoded");
+    let mut call = Call::new(Method::POST).header(header::CONTENT_TYPE, form);
+    call.body = format!("key={text}").into();
+    let page = Endpoint::pages().find(|page| page.is_at("/key")).expect("the buyer's page");
+    page.call(delivery, call).await.status() == 200
 }
 
 /// Returns whether the seller is shown that a rule refuses the key.

@@ -28,6 +28,7 @@ faults! {
     CountsWithoutKeeping: "a_use_is_counted_and_answered_with_the_key_as_it_stands";
     GrantsWhatIsRefused: "a_refused_change_changes_nothing";
     GrantsOneUseTooMany: "of_many_racing_uses_exactly_the_limit_is_granted";
+    AsksNoRule: "a_rule_judges_the_use_that_is_counted_however_many_race";
     CountsForAnotherKey: "uses_of_different_keys_do_not_mix";
     RestoresByItself: "a_revoked_key_stays_revoked";
     DoesNotRestore: "a_restored_key_is_what_it_was";

@@ -161,6 +161,7 @@ impl Wrong {
             (Change::Use { .. }, AnswersBeforeTheCommit) if self.is_first() => {
                 return self.answer_only(id, &change).await;
             }
+            (&Change::Use { product, at, .. }, AsksNoRule) => change = Change::use_of(product, at),
             (Change::Use { .. }, CountsForAnotherKey) => id = self.first.lock().unwrap().unwrap_or(id),
             (Change::Use { at, .. }, RestoresByItself) => {
                 let restore = Change::Restore { at: *at, by: "nobody".parse().unwrap() };

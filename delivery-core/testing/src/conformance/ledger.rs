@@ -1,6 +1,8 @@
 //! Keys and orders.
 
-use chrono::TimeDelta;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
 use tokio::task::JoinSet;
 
 use super::fixtures::{FEW, Port, RACERS, e_mail, issue, key, now, numbered, order, product, revoke, use_at};
@@ -34,7 +36,9 @@ use super::rotation::{
 use super::{Case, cases};
 use crate::racing::{race, rounds};
 use delivery_core::email::Email;
-use delivery_core::key::{Actor, Change, Fingerprint, Key, KeyId, LimitChange, NewKey, Reason, Refusal, Status};
+use delivery_core::key::{
+    Actor, Change, Denied, Fingerprint, Key, KeyId, LimitChange, NewKey, Reason, Refusal, Rule, Rules, Status,
+};
 use delivery_core::ledger::{NewSale, Refused};
 use delivery_core::store::{KeyQuery, Ledger, StoreError};
 use delivery_core::terms::UseLimit;
@@ -54,6 +58,7 @@ cases![
     a_key_is_rotated_once_however_many_calls_race,
     a_revoked_key_and_an_unknown_one_are_not_rotated,
     of_many_racing_uses_exactly_the_limit_is_granted,
+    a_rule_judges_the_use_that_is_counted_however_many_race,
     uses_of_different_keys_do_not_mix,
     an_order_and_product_have_one_key_however_many_calls_race,
     a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_message,
@@ -251,6 +256,40 @@ async fn of_many_racing_uses_exactly_the_limit_is_granted(ledger: Port) {
         assert_eq!(counts, all, "each use has a count of its own");
         assert_eq!(ledger.find(id).await.expect("found").map(|key| key.used()), all.last().copied());
         assert_eq!(ledger.history(id, None, 1000).await.expect("read").items.len(), all.len());
+    }
+}
+
+/// A rule that allows three uses, whatever the limit of the key.
+#[derive(Debug)]
+struct ThreeUses;
+
+impl Rule for ThreeUses {
+    fn judge(&self, key: &Key, _at: DateTime<Utc>) -> Result<(), Denied> {
+        if key.used() <= 3 { Ok(()) } else { Err(Denied::new("ENOUGH", "Three uses are enough.")) }
+    }
+}
+
+async fn a_rule_judges_the_use_that_is_counted_however_many_race(ledger: Port) {
+    let rules: Rules = [Arc::new(ThreeUses) as Arc<dyn Rule>].into_iter().collect();
+    for round in rounds() {
+        let id = issue(&ledger, numbered(round, -1)).await.id();
+        let uses = (0..FEW).map(|_| {
+            let (ledger, rules) = (ledger.clone(), rules.clone());
+            let change = Change::Use { product: product(1), at: now(), rules };
+            async move { ledger.change(id, change, Vec::new()).await.expect("answered").expect("known") }
+        });
+        let mut counts = Vec::new();
+        for answer in race(uses).await {
+            match answer {
+                Ok(key) => counts.push(key.used()),
+                Err(Refused { refusal: Refusal::Denied(denied), .. }) => assert_eq!(denied.code(), "ENOUGH"),
+                Err(refused) => panic!("only the rule refuses: {refused:?}"),
+            }
+        }
+        counts.sort_unstable();
+        assert_eq!(counts, [1, 2, 3]);
+        assert_eq!(ledger.find(id).await.expect("found").map(|key| key.used()), Some(3));
+        assert_eq!(ledger.history(id, None, 10).await.expect("read").items.len(), 3, "a refused use is not recorded");
     }
 }
 

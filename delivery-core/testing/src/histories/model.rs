@@ -48,12 +48,21 @@ pub struct Key {
     /// Whether a dispute is the only reason for the revocation.
     pub(super) disputed: bool,
     pub(super) order: Option<u8>,
-    pub(super) issued: i64,
+    /// The second in which the key was issued, since 1970.
+    pub issued: i64,
     /// The key that replaced this one.
     pub(super) successor: Option<usize>,
     /// The value of `expires` of which the buyer was notified.
     pub(super) noticed: Option<i64>,
     pub(super) messages: Vec<Message>,
+}
+
+impl Key {
+    /// Returns the buyer's address.
+    #[must_use]
+    pub fn email(&self) -> &'static str {
+        BUYERS.get(self.buyer).copied().unwrap_or_default()
+    }
 }
 
 /// What a platform has reported about an order.

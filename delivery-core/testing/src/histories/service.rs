@@ -178,7 +178,7 @@ where
                 Answer::None
             }
         };
-        assert_eq!(answer, model.answer, "{step:?}");
+        assert_eq!(answer, model.answer, "left is the service, right the model, after {step:?}");
         self.compare(model).await;
     }
 
