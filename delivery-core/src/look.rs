@@ -23,7 +23,7 @@ use self::markdown::rendered;
 pub(crate) use self::plot::plot;
 pub(crate) use self::shelf::{Shelf, Shown};
 use crate::email::Email;
-use crate::mail::TemplateError;
+use crate::mail::{Brand, TemplateError};
 use crate::text::{Invalid, line};
 
 /// The script of the buyer's page. It takes the key from the URL, clears the address bar, and copies text on request.
@@ -38,6 +38,7 @@ pub struct Look {
     name: String,
     colour: Colour,
     support: Option<Email>,
+    logo: Option<String>,
     environment: Arc<Environment<'static>>,
     desk: bool,
     buyer: bool,
@@ -72,6 +73,22 @@ impl Look {
         Self { support: Some(email), ..self }
     }
 
+    /// Sets the path of the shop's logo on its own host, such as `/static/logo.svg`. The pages show it beside the shop's name, 32
+    /// pixels high.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] for anything but a path of 1 to 500 printable ASCII characters, because pages load nothing from other hosts.
+    pub fn logo(self, path: impl Into<String>) -> Result<Self, Invalid> {
+        let path = path.into();
+        let is_path = path.starts_with('/') && !path.starts_with("//") && path.len() <= 500;
+        if is_path && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
+            Ok(Self { logo: Some(path), ..self })
+        } else {
+            Err(Invalid::expected("must be a path on the same host such as /static/logo.svg"))
+        }
+    }
+
     /// Enables or disables the seller's pages at `/desk`. They are enabled by default.
     #[must_use]
     pub fn desk(self, desk: bool) -> Self {
@@ -90,6 +107,13 @@ impl Look {
     #[must_use]
     pub fn sign_in_at(self, address: impl Into<String>) -> Self {
         Self { sign_in: Some(address.into()), ..self }
+    }
+
+    /// Returns what e-mails show of the shop.
+    pub(crate) fn brand(&self) -> Brand {
+        let (colour, ink) = self.colour.on_light();
+        let colours = Some([colour.to_string(), ink.to_string()]);
+        Brand { name: Some(self.name.clone()), reply_to: self.support.clone(), colours }
     }
 
     pub(crate) fn has_desk(&self) -> bool {
@@ -159,11 +183,14 @@ impl Look {
 
     /// Renders a page. `base` is the path under which the pages are mounted, without a slash at its end.
     pub(crate) fn render(&self, template: &str, base: &str, values: Value) -> Result<String, minijinja::Error> {
-        let shop = context! { name => self.name.clone(), support => self.support.as_ref().map(Email::as_str) };
-        let style = format!("{base}{}", self.style_path());
+        let shop = context! {
+            name => self.name.clone(), support => self.support.as_ref().map(Email::as_str), logo => self.logo.clone(),
+        };
+        let style = format!("{base}/key/style.css?v={}", version(&self.style()));
+        let icon = format!("{base}/key/icon.svg?v={}", version(&self.icon()));
         let script = Value::from_safe_string(SCRIPT.to_owned());
         let upload = Value::from_safe_string(UPLOAD.to_owned());
-        self.environment.get_template(template)?.render(context! { shop, base, style, script, upload, ..values })
+        self.environment.get_template(template)?.render(context! { shop, base, style, icon, script, upload, ..values })
     }
 
     /// Returns the stylesheet, which begins with the shop's colour.
@@ -171,13 +198,22 @@ impl Look {
         Bytes::from(format!("{}{STYLE}", self.colour.as_css()))
     }
 
-    /// Returns the path of the stylesheet, with a hash of its content in the query. A changed stylesheet has another
-    /// path, so browsers can cache it for ever.
-    fn style_path(&self) -> String {
-        let digest = Sha256::digest(self.style());
-        let version: String = data_encoding::HEXLOWER.encode(&digest).chars().take(12).collect();
-        format!("/key/style.css?v={version}")
+    /// Returns the icon of the pages: the first letter of the shop's name on its colour.
+    pub(crate) fn icon(&self) -> Bytes {
+        let letter = self.name.trim().chars().next().unwrap_or('D').to_uppercase().to_string();
+        let (colour, ink) = self.colour.on_light();
+        Bytes::from(format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 32 32\"><rect width=\"32\" height=\"32\" rx=\"7\" \
+            fill=\"{colour}\"/><text x=\"16\" y=\"23\" font-family=\"system-ui,sans-serif\" font-size=\"20\" font-weight=\"700\" \
+            text-anchor=\"middle\" fill=\"{ink}\">{}</text></svg>",
+            minijinja::HtmlEscape(&letter)
+        ))
     }
+}
+
+/// Returns the first digits of a hash. Content that has changed has another address, so browsers can cache it for ever.
+fn version(content: &[u8]) -> String {
+    data_encoding::HEXLOWER.encode(&Sha256::digest(content)).chars().take(12).collect()
 }
 
 /// Returns the hash of the buyer's script for the content security policy, so that browsers run this script and no
@@ -213,6 +249,7 @@ impl Default for Look {
             name,
             colour: Colour::default(),
             support: None,
+            logo: None,
             environment: BUILT_IN.clone(),
             desk: true,
             buyer: true,

@@ -78,7 +78,7 @@ pub fn service(stores: impl Into<Stores>, base_url: &str) -> Result<Builder, Fai
     let look = Look::default().name("Bookshop")?.colour("#7a3b00".parse()?).sign_in_at("/staff");
     let builder = Delivery::builder(stores, Arc::new(Terminal), keyring).seller(Arc::new(Staff));
     // The API's own endpoint for products is not mounted, so e-mails recommend the page alone.
-    let links = MailLinks { page: Some(format!("{base_url}/key")), fetch: None };
+    let links = MailLinks { page: Some(format!("{base_url}/key")), ..MailLinks::default() };
     Ok(builder.base_url(base_url).mail_links(links).pages(look))
 }
 

@@ -69,8 +69,12 @@ async fn an_e_mail_recommends_the_addresses_that_the_host_has_and_no_others() {
     let address = |path: &str| Some(format!("https://shop.example{path}"));
     for (links, page, command) in [
         (None, false, Some("http://localhost/api/product?product_id=1")),
-        (Some(MailLinks { page: address("/mine"), fetch: None }), true, None),
-        (Some(MailLinks { page: None, fetch: address("/v2") }), false, Some("https://shop.example/v2?product_id=1")),
+        (Some(MailLinks { page: address("/mine"), ..MailLinks::default() }), true, None),
+        (
+            Some(MailLinks { fetch: address("/v2"), ..MailLinks::default() }),
+            false,
+            Some("https://shop.example/v2?product_id=1"),
+        ),
         (Some(MailLinks::default()), false, None),
     ] {
         let shop = Shop::with(|builder| links.clone().into_iter().fold(builder, Builder::mail_links)).await;

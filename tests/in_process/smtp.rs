@@ -15,6 +15,7 @@ async fn serve(script: Script) -> (SmtpMailer, SmtpServer) {
 
 fn message() -> Message {
     Message {
+        reply_to: None,
         from: "Müller & Söhne <shop@example.com>".parse().unwrap(),
         to: "o'brien@example.com".parse().unwrap(),
         subject: "Your key for Größe \"L\"".to_owned(),

@@ -36,6 +36,11 @@ impl Builder {
         let has_page = self.look.as_ref().is_some_and(crate::look::Look::has_buyer);
         #[cfg(not(feature = "pages"))]
         let has_page = false;
+        #[cfg(feature = "pages")]
+        let brand = self.brand.or_else(|| self.look.as_ref().map(crate::look::Look::brand)).unwrap_or_default();
+        #[cfg(not(feature = "pages"))]
+        let brand = self.brand.unwrap_or_default();
+        let answers_lost = ledger.office().is_some();
         let outbox = Outbox {
             ledger: ledger.clone(),
             catalog: catalog.clone(),
@@ -45,8 +50,10 @@ impl Builder {
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             templates: self.templates,
-            sender: self.sender,
-            links: self.mail_links.unwrap_or_else(|| MailLinks::of(&self.base_url, has_page)),
+            sender: self.sender.or_named(brand.name.as_deref()),
+            links: self.mail_links.unwrap_or_else(|| MailLinks::of(&self.base_url, has_page, answers_lost)),
+            brand,
+            shows_commands: self.mail_curl,
             base_url: self.base_url,
             language: self.language,
             route,

@@ -25,7 +25,7 @@ use crate::key::{Keyring, Rule};
 use crate::language::Language;
 use crate::limit::bodies::BodyBudget;
 use crate::limit::{Quotas, RateLimiter};
-use crate::mail::{MailLinks, Mailer, Sender, Templates};
+use crate::mail::{Brand, MailLinks, Mailer, Sender, Templates};
 use crate::observer::Observer;
 use crate::platform::Platform;
 use crate::secret::{AdminToken, WebhookSecret};
@@ -80,6 +80,8 @@ pub struct Builder {
     pub(super) sender: Sender,
     pub(super) base_url: String,
     pub(super) mail_links: Option<MailLinks>,
+    pub(super) brand: Option<Brand>,
+    pub(super) mail_curl: bool,
     pub(super) language: Language,
     pub(super) expiry_notice: ExpiryNotice,
     pub(super) mail_lease: Duration,
@@ -139,6 +141,8 @@ impl Delivery {
             sender: Sender::default(),
             base_url: "http://localhost".to_owned(),
             mail_links: None,
+            brand: None,
+            mail_curl: false,
             language: Language::default(),
             expiry_notice: ExpiryNotice::default(),
             mail_lease: MAIL_LEASE,
@@ -195,7 +199,8 @@ impl Builder {
     }
 
     /// Lets `seller` decide who may call the seller's endpoints, in place of a token. This is for host applications
-    /// with their own sign-in.
+    /// with their own sign-in. [`Settings`](super::Settings) require an admin token even then; with a `seller` of your own, it
+    /// admits nobody.
     #[must_use]
     pub fn seller(mut self, seller: Arc<dyn Seller>) -> Self {
         self.seller = Some(seller);
@@ -260,6 +265,7 @@ impl Builder {
             base_url,
             language,
             expiry_notice,
+            mail_curl,
             trusted_proxies,
             cross_origin,
             quotas,
@@ -272,6 +278,7 @@ impl Builder {
             .base_url(base_url)
             .language(language)
             .expiry_notice(expiry_notice)
+            .mail_curl(mail_curl)
             .trusted_proxies(trusted_proxies)
             .cross_origin(cross_origin)
             .quotas(quotas)

@@ -71,6 +71,9 @@ pub struct Options {
     /// `EXPIRY_NOTICE_DAYS`: how many days in advance buyers are notified that their key expires. 0 to 365, by default
     /// 14. With 0 nobody is notified.
     pub expiry_notice: ExpiryNotice,
+    /// `MAIL_CURL`: whether e-mails show how to fetch a product with `curl`, `true` or `false`. By default only e-mails about
+    /// products of type `api` do.
+    pub mail_curl: bool,
     /// `TRUSTED_PROXIES`: networks or addresses whose `X-Forwarded-For` is trusted, separated by commas.
     pub trusted_proxies: Vec<IpNet>,
     /// `CORS_ORIGINS`: the origins whose pages may use the endpoints for buyers, separated by commas, or `*`.

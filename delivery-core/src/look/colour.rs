@@ -28,6 +28,12 @@ impl Colour {
         )
     }
 
+    /// Returns a shade of this colour that is readable on light pages, and the colour of text on it.
+    pub(super) fn on_light(self) -> (Self, Self) {
+        let shade = self.readable(LIGHT, [0; 3]);
+        (shade, shade.text())
+    }
+
     /// Returns a shade of this colour that is readable on `background`. The colour is mixed with `towards`, but only as
     /// much as necessary.
     fn readable(self, background: [u8; 3], towards: [u8; 3]) -> Self {

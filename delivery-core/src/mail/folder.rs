@@ -83,6 +83,10 @@ impl Mailer for FolderMailer {
         let failed = || MailError::transient("the e-mails' files cannot be deleted");
         forgotten.map_err(|error| failed().because(error))?.map_err(|error| failed().because(error))
     }
+
+    fn reaches_nobody(&self) -> bool {
+        true
+    }
 }
 
 /// Deletes the files of e-mails to `address`, including temporary files that a crash left behind.

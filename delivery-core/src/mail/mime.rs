@@ -21,9 +21,11 @@ pub(super) fn compose(message: &Message) -> Result<Mime, MailError> {
         .map_err(|error| MailError::permanent("the message cannot be put together").because(error))?;
     // RFC 3834: marks the message as sent by a program, so that no vacation responder replies to it.
     let automatic = HeaderValue::new(HeaderName::new_from_ascii_str("Auto-Submitted"), "auto-generated".to_owned());
-    Mime::builder()
-        .envelope(envelope)
-        .from(Mailbox::new(message.from.name().map(str::to_owned), from))
+    let mut mime = Mime::builder().envelope(envelope);
+    if let Some(reply_to) = &message.reply_to {
+        mime = mime.reply_to(Mailbox::new(None, address(reply_to)));
+    }
+    mime.from(Mailbox::new(message.from.name().map(str::to_owned), from))
         .to(Mailbox::new(None, to))
         .subject(message.subject.clone())
         .date(message.date.into())
@@ -82,6 +84,7 @@ mod tests {
             (&long, &long, true),
         ] {
             let message = Message {
+                reply_to: Some("help@shop.example".parse().unwrap()),
                 from: "Shop <shop@shop.example>".parse().unwrap(),
                 to: to.parse().unwrap(),
                 subject: "To: other@example.com".to_owned(),

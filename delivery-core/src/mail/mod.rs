@@ -31,6 +31,7 @@
 //! ```
 
 #[cfg(feature = "smtp")]
+mod brand;
 mod folder;
 #[cfg(feature = "smtp")]
 mod mime;
@@ -50,6 +51,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use thiserror::Error;
 
+pub use self::brand::Brand;
 #[cfg(feature = "smtp")]
 pub use self::folder::FolderMailer;
 pub use self::outbox::{Outbox, Worked};
@@ -91,6 +93,12 @@ pub trait Mailer: fmt::Debug + Send + Sync + 'static {
         let _ = address;
         Ok(())
     }
+
+    /// Returns whether messages only become files, or lines of a log, so that buyers get none. The desk warns the seller then.
+    /// The default is `false`.
+    fn reaches_nobody(&self) -> bool {
+        false
+    }
 }
 
 /// A message ready to be sent. It contains a key, so `Debug` shows neither body nor recipient.
@@ -99,6 +107,8 @@ pub trait Mailer: fmt::Debug + Send + Sync + 'static {
 pub struct Message {
     /// The sender.
     pub from: Sender,
+    /// The address to which a reply goes, if not to the sender.
+    pub reply_to: Option<Email>,
     /// The recipient. SMTP commands and headers need its [quoted local part](Email::quoted_local).
     pub to: Email,
     /// The subject, one line.
@@ -144,12 +154,18 @@ pub struct MailLinks {
     pub page: Option<String>,
     /// The endpoint from which a program fetches a product. E-mails append `?product_id=` and the number of the product.
     pub fetch: Option<String>,
+    /// The page on which a buyer who lost a key asks for it.
+    pub lost: Option<String>,
 }
 
 impl MailLinks {
     /// Returns the addresses where the whole API is at `base_url`.
-    pub(crate) fn of(base_url: &str, has_page: bool) -> Self {
-        Self { page: has_page.then(|| format!("{base_url}/key")), fetch: Some(format!("{base_url}/api/product")) }
+    pub(crate) fn of(base_url: &str, has_page: bool, answers_lost: bool) -> Self {
+        Self {
+            page: has_page.then(|| format!("{base_url}/key")),
+            fetch: Some(format!("{base_url}/api/product")),
+            lost: (has_page && answers_lost).then(|| format!("{base_url}/key/lost")),
+        }
     }
 }
 

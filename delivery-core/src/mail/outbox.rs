@@ -17,7 +17,7 @@ use tokio::task::{self, JoinError};
 use self::outcome::{COMPLETE_ATTEMPTS, End};
 use self::under_way::{CONCURRENCY, Sending, UnderWay};
 use super::templates::Templates;
-use super::{MailError, MailLinks, Mailer, Sender};
+use super::{Brand, MailError, MailLinks, Mailer, Sender};
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::key::Keyring;
@@ -65,6 +65,9 @@ pub struct Outbox {
     pub(crate) sender: Sender,
     pub(crate) base_url: String,
     pub(crate) links: MailLinks,
+    pub(crate) brand: Brand,
+    /// Whether e-mails show the command for products of every type.
+    pub(crate) shows_commands: bool,
     pub(crate) language: Language,
     pub(crate) route: Route,
     pub(crate) wake: Arc<Notify>,

@@ -19,6 +19,15 @@ pub struct Sender {
 }
 
 impl Sender {
+    /// Returns this sender with a name, if it has none. Characters that a name cannot have are left out.
+    pub(crate) fn or_named(mut self, name: Option<&str>) -> Self {
+        if let (None, Some(name)) = (&self.name, name) {
+            let name: String = name.chars().filter(|c| !['<', '>', '"'].contains(c)).collect();
+            self.name = Some(name.trim().to_owned()).filter(|name| line(name, 1, 100));
+        }
+        self
+    }
+
     /// Returns the name shown, one line without quotes or angle brackets.
     #[must_use]
     pub fn name(&self) -> Option<&str> {

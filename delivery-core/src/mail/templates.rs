@@ -34,8 +34,9 @@ const ENGLISH: &str = "en";
 /// the built-in ones are `_layout.html`, `_parts.html`, `_key.txt`, `_words.txt` and `_words.de.txt`.
 ///
 /// Every template has the variables `email` (the recipient), `language`, `base_url` (without a slash at its end) and
-/// `page` (the URL of the buyer's page) and `fetch` (the URL of the endpoint for products), each none if e-mails [are not to
-/// recommend it](super::MailLinks); the bodies also have `subject`. The variable
+/// `page` (the URL of the buyer's page), `fetch` (the URL of the endpoint for products) and `lost` (the URL of the page for
+/// lost keys), each none if e-mails [are not to recommend it](super::MailLinks). `shop` has `name` and `support` (an address),
+/// each none if it is not known, and the colours `colour` and `ink` of a button; the bodies also have `subject`. The variable
 /// `keys` is a list, which has more than one item only in `resend`. The fields of the first item are also variables of
 /// their own. Each item has:
 ///
@@ -43,7 +44,9 @@ const ENGLISH: &str = "en";
 /// * `key_id`: the key's id, which is not secret
 /// * `order.id`, `order.source` and `order.host_ref`: the order's number, the platform that it comes from, and your own
 ///   name for the key. Each is none if there is none
-/// * `product.id`, `product.name`, `product.description`, and `product.host_ref`, your own name for the product
+/// * `command`: whether to show the command that fetches the product: for products of type `api`, for all with
+///   [`mail_curl`](crate::delivery::Builder::mail_curl), and where there is no page
+/// * `product.id`, `product.name`, `product.description`, `product.type`, and `product.host_ref`, your own name for the product
 /// * `expires_at` (RFC 3339), and `ends` with `year`, `month`, `day` and `time`, in UTC; `ends` is none if the key
 ///   never expires
 /// * `subscribed`: whether a subscription renews the key. The key is then valid as long as the subscription runs, and

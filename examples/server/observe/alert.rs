@@ -165,5 +165,15 @@ pub(crate) fn message(
     html: String,
 ) -> Result<Message, Refusal> {
     let message_id = MessageId::new(format!("{}@{}", Uuid::new_v4().simple(), from.domain()))?;
-    Ok(Message { from, to, subject, text, html, message_id, date: SystemClock::default().now(), about: None })
+    Ok(Message {
+        from,
+        reply_to: None,
+        to,
+        subject,
+        text,
+        html,
+        message_id,
+        date: SystemClock::default().now(),
+        about: None,
+    })
 }

@@ -17,6 +17,9 @@ pub(super) fn look(given: &Given) -> Result<Look, Refusal> {
     if let Some(email) = given.read_as("SUPPORT_EMAIL", str::parse)? {
         look = look.support(email);
     }
+    if let Some(with_logo) = given.read_as("SHOP_LOGO", |path| look.clone().logo(path))? {
+        look = with_logo;
+    }
     let replaced = given.read_as("PAGE_TEMPLATES", |folder| {
         look.clone().from_folder(folder).map_err(|error| format!("cannot be used: {}", explain(&error)))
     })?;

@@ -107,6 +107,7 @@ pub(super) const LAST: &[Setting] = &[
     Setting::new("DESK", Some("on"), "Whether sellers have a desk at /desk: on or off").under(PAGES),
     Setting::new("SHOP_NAME", Some("Digital Delivery"), "The shop's name, on the pages of sellers and buyers").under(PAGES),
     Setting::new("SHOP_COLOR", Some("#1a56db"), "The colour of buttons and links, such as #1a56db").under(PAGES),
+    Setting::new("SHOP_LOGO", None, "The path of the shop's logo on its own host, such as /static/logo.svg").under(PAGES),
     Setting::new("SUPPORT_EMAIL", None, "Address that buyers can write to, shown on pages").under(PAGES),
     Setting::new(
         "PAGE_TEMPLATES",

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use super::{Builder, Hidden};
 use crate::delivery::ExpiryNotice;
 use crate::language::Language;
-use crate::mail::{MailLinks, Sender, Templates};
+use crate::mail::{Brand, MailLinks, Sender, Templates};
 
 impl Builder {
     /// Sets the sender of e-mails.
@@ -57,12 +57,27 @@ impl Builder {
     /// # use delivery_core::{delivery::Builder, mail::MailLinks};
     /// fn without_our_api(builder: Builder) -> Builder {
     ///     let page = Some("https://shop.example/account/downloads".to_owned());
-    ///     builder.mail_links(MailLinks { page, fetch: None })
+    ///     builder.mail_links(MailLinks { page, ..MailLinks::default() })
     /// }
     /// ```
     #[must_use]
     pub fn mail_links(mut self, links: MailLinks) -> Self {
         self.mail_links = Some(links);
+        self
+    }
+
+    /// Sets what e-mails show of the shop. The default is that of the [pages](Self::pages), or nothing.
+    #[must_use]
+    pub fn brand(mut self, brand: Brand) -> Self {
+        self.brand = Some(brand);
+        self
+    }
+
+    /// Sets whether e-mails show how to fetch a product with `curl`. By default they do for products of type `api`, and for all
+    /// if e-mails recommend no [page](MailLinks::page).
+    #[must_use]
+    pub fn mail_curl(mut self, shows: bool) -> Self {
+        self.mail_curl = shows;
         self
     }
 

@@ -28,6 +28,7 @@ impl Desk<'_> {
         let message_id = MessageId::new(name).map_err(|_| MailError::permanent("the sender has no domain"))?;
         let message = Message {
             from: outbox.sender.clone(),
+            reply_to: outbox.brand.reply_to.clone(),
             to: to.clone(),
             subject: "A test e-mail".to_owned(),
             text,

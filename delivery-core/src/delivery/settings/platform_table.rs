@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 
-use super::setting::{Row, Setting, set};
+use super::setting::{Row, Setting, flag, set};
 use crate::delivery::SubscriptionGrace;
 use crate::platform::{
     Gumroad, LemonSqueezy, Paddle, Platform, Polar, Secrets, Shopify, Standard, Stripe, WooCommerce,
@@ -193,8 +193,4 @@ fn seconds(text: &str) -> Result<TimeDelta, Invalid> {
     const EXPECTED: Invalid = Invalid::expected("must be 1 to 3600 seconds");
     let seconds = text.parse::<u16>().ok().filter(|seconds| (1..=3600).contains(seconds)).ok_or(EXPECTED)?;
     Ok(TimeDelta::seconds(seconds.into()))
-}
-
-fn flag(text: &str) -> Result<bool, Invalid> {
-    text.parse().map_err(|_| Invalid::expected("must be true or false"))
 }

@@ -6,7 +6,7 @@ use url::Url;
 
 use super::Options;
 use super::platform_table::{DETAILS, PLATFORMS};
-use super::setting::{Row, Setting, row, set};
+use super::setting::{Row, Setting, flag, row, set};
 use crate::limit::Quota;
 use crate::terms::{UseLimit, Validity};
 use crate::text::Invalid;
@@ -72,6 +72,12 @@ pub(super) static OPTIONS: &[Row<Options>] = &[
         Some("14"),
         "Days before a key expires at which its buyer is told; 0 tells nobody",
         |options, text| set(&mut options.expiry_notice, text.parse()),
+    ),
+    row(
+        "MAIL_CURL",
+        Some("false"),
+        "true: e-mails show how to fetch a product with curl, not only for the type api",
+        |options, text| set(&mut options.mail_curl, flag(text)),
     ),
     row("TRUSTED_PROXIES", None, "Networks whose X-Forwarded-For is believed, comma-separated", |options, text| {
         set(&mut options.trusted_proxies, networks(text))

@@ -58,3 +58,7 @@ pub(super) fn set<T>(field: &mut T, value: Result<T, Invalid>) -> Result<(), Inv
     *field = value?;
     Ok(())
 }
+
+pub(super) fn flag(text: &str) -> Result<bool, Invalid> {
+    text.parse().map_err(|_| Invalid::expected("must be true or false"))
+}

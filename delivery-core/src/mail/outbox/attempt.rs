@@ -125,15 +125,12 @@ impl Outbox {
         });
         let shown: Vec<Shown<'_>> = shown.collect();
         let shown_first = shown.first().map_or(key.id(), |shown| shown.key.id());
-        let rendered = self.templates.render(
-            message.kind,
-            (&shown, to),
-            (Place { base_url: &self.base_url, links: &self.links }, &self.language),
-        );
+        let rendered = self.templates.render(message.kind, (&shown, to), (self.place(), &self.language));
         let rendered =
             rendered.map_err(|error| MailError::transient("the e-mail cannot be rendered").because(error))?;
         Ok(Message {
             from: self.sender.clone(),
+            reply_to: self.brand.reply_to.clone(),
             to: to.clone(),
             subject: rendered.subject,
             text: rendered.text,
@@ -142,6 +139,11 @@ impl Outbox {
             date,
             about: Some(About { kind: message.kind, key: shown_first, language: rendered.language }),
         })
+    }
+
+    fn place(&self) -> Place<'_> {
+        let (base_url, links, brand) = (&self.base_url, &self.links, &self.brand);
+        Place { base_url, links, brand, shows_commands: self.shows_commands }
     }
 
     /// Returns the keys of an address that are not revoked, newest first, at most [`MOST_KEYS`].

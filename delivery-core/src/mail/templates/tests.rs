@@ -2,7 +2,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::*;
 use crate::key::{Key, KeyId, KeyState, Keyring, NewKey, Prefix};
-use crate::mail::MailLinks;
+use crate::mail::{Brand, MailLinks};
+use crate::order::{OrderRef, Source};
 use crate::product::{NewProduct, Product, ProductId};
 use crate::terms::{Terms, UseLimit, Validity};
 
@@ -51,9 +52,13 @@ fn message_after(
         .render(
             kind,
             (&shown, &email),
-            (Place { base_url: "https://shop.example", links: &MailLinks::of("https://shop.example", true) }, &english),
+            (place(&MailLinks::of("https://shop.example", true, false), &Brand::default()), &english),
         )
         .unwrap()
+}
+
+fn place<'a>(links: &'a MailLinks, brand: &'a Brand) -> Place<'a> {
+    Place { base_url: "https://shop.example", links, brand, shows_commands: false }
 }
 
 fn terms(days: i64, uses: i64) -> Terms {
@@ -116,11 +121,11 @@ fn several_keys_come_in_one_email() {
     let message = message(MessageKind::Resend, &["Field Guide", "Atlas"], terms(30, 5), 2, None);
     assert_eq!(message.subject, "Your 2 keys");
     for body in [&message.text, &message.html] {
-        for part in ["Here are your keys again", "Field Guide", "Atlas", "3 of 5 uses are left.", "product_id=2"] {
+        for part in ["Here are your keys again", "Field Guide", "Atlas", "3 of 5 uses are left."] {
             assert!(body.contains(part), "{part} in {body}");
         }
-        // Each key occurs three times: as text, in its link and in its command.
-        assert_eq!(body.matches("dlv_").count(), 6, "{body}");
+        // Each key occurs twice: as text, and in its link.
+        assert_eq!(body.matches("dlv_").count(), 4, "{body}");
     }
 }
 
@@ -244,4 +249,59 @@ fn a_folder_replaces_ours() {
     write("purchase.txt", b"\xff");
     assert!(Templates::from_folder(folder.path()).is_err());
     assert!(Templates::from_folder(folder.path().join("none")).is_err());
+}
+
+#[test]
+fn the_command_is_for_products_of_type_api_or_for_all_or_where_there_is_no_page() {
+    let (page, none) =
+        (MailLinks::of("https://shop.example", true, false), MailLinks::of("https://shop.example", false, false));
+    for (kind, links, shows_commands, is_shown) in [
+        ("api", &page, false, true),
+        ("digital", &page, false, false),
+        ("digital", &page, true, true),
+        ("digital", &none, false, true),
+    ] {
+        let brand = Brand::default();
+        let place = Place { shows_commands, ..place(links, &brand) };
+        let Rendered { text, html, .. } = purchase(kind, place);
+        for body in [text, html] {
+            assert_eq!(body.contains("curl"), is_shown, "{kind}: {body}");
+        }
+    }
+}
+
+#[test]
+fn an_email_is_the_shops() {
+    let brand = Brand::default().name("Ada's <books>").reply_to("help@ada.example".parse().unwrap());
+    let brand = Brand { colours: Some(["#aa0000", "#ffffff"].map(str::to_owned)), ..brand };
+    let links = MailLinks::of("https://shop.example", true, true);
+    let Rendered { text, html, .. } = purchase("digital", place(&links, &brand));
+    for part in
+        ["Ada's <books>, help@ada.example", "Order 1001.", "Lost your key? Get it again. https://shop.example/key/lost"]
+    {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    for part in [
+        "background:#aa0000;",
+        "mailto:help@ada.example",
+        "Order 1001.",
+        "href=\"https://shop.example/key/lost\"",
+        "Ada&#x27;s &lt;books&gt;",
+    ] {
+        assert!(html.contains(part), "{part} in {html}");
+    }
+}
+
+/// Renders the e-mail about order 1001 for a product of this type.
+fn purchase(kind: &str, place: Place<'_>) -> Rendered {
+    let keyring = Keyring::new(Prefix::default(), &["0123456789abcdef".parse().unwrap()]).unwrap();
+    let email: Email = "ada@example.com".parse().unwrap();
+    let product = Product::new(ProductId::new(1).unwrap(), NewProduct::new("Guide").unwrap().kind(kind).unwrap());
+    let (id, at) = (KeyId::from_bytes([1; 16]), DateTime::UNIX_EPOCH);
+    let granted = NewKey::on_terms((id, keyring.newest()), product.id(), email.clone(), Terms::default(), at);
+    let order = OrderRef { source: Source::webhook(), id: "1001".parse().unwrap() };
+    let key = Key::from(NewKey { order: Some(order), ..granted });
+    let text = keyring.text(id, keyring.newest());
+    let shown = Shown { key: &key, status: key.status(at), text: &text, is_subscribed: false, product: &product };
+    Templates::default().render(MessageKind::Purchase, (&[shown], &email), (place, &Language::default())).unwrap()
 }

@@ -4,9 +4,10 @@ use chrono::{DateTime, Datelike, Utc};
 use minijinja::{Value, context};
 
 use crate::clock::timestamp;
+use crate::email::Email;
 use crate::host_ref::HostRef;
 use crate::key::{Key, KeyText, Status};
-use crate::mail::MailLinks;
+use crate::mail::{Brand, MailLinks};
 use crate::product::Product;
 use crate::terms::NEVER;
 
@@ -27,11 +28,14 @@ pub(in crate::mail) struct Shown<'a> {
 pub(in crate::mail) struct Place<'a> {
     pub(in crate::mail) base_url: &'a str,
     pub(in crate::mail) links: &'a MailLinks,
+    pub(in crate::mail) brand: &'a Brand,
+    /// Whether the command is shown for products of every type.
+    pub(in crate::mail) shows_commands: bool,
 }
 
 /// Returns the variables of an e-mail to `email`.
 pub(super) fn values(keys: &[Shown<'_>], email: &str, place: Place<'_>, language: &str) -> Value {
-    all(keys.iter().map(|shown| value(*shown)).collect(), (email, place, language))
+    all(keys.iter().map(|shown| value(*shown, place)).collect(), (email, place, language))
 }
 
 /// Returns examples with which every template must render: a key that expires and was used, a key without expiry and
@@ -45,14 +49,17 @@ pub(super) fn examples() -> [Value; 6] {
             order => context! { id => "1001", source => "shop", host_ref => Value::from(()) },
             status => status.as_str(),
             subscribed,
-            product => context! { id => 1, name => "Example", description => "", host_ref => Value::from(()) },
+            command => true,
+            product => context! { id => 1, name => "Example", description => "", type => "api", host_ref => Value::from(()) },
             ..terms(if ends { at } else { NEVER }, if ends { (3, 1) } else { (-1, 0) })
         }
     };
     let all = |(keys, has_links): (Vec<Value>, bool)| {
         let base_url = "https://shop.example";
-        let links = if has_links { MailLinks::of(base_url, true) } else { MailLinks::default() };
-        all(keys, ("buyer@example.com", Place { base_url, links: &links }, "en"))
+        let links = if has_links { MailLinks::of(base_url, true, true) } else { MailLinks::default() };
+        let brand = if has_links { Brand::default().name("Example shop") } else { Brand::default() };
+        let place = Place { base_url, links: &links, brand: &brand, shows_commands: false };
+        all(keys, ("buyer@example.com", place, "en"))
     };
     let [used, endless, over, renewed] = [
         (true, Status::Valid, false),
@@ -74,11 +81,15 @@ pub(super) fn examples() -> [Value; 6] {
 
 fn all(keys: Vec<Value>, (email, place, language): (&str, Place<'_>, &str)) -> Value {
     let first = keys.first().cloned().unwrap_or_default();
-    let Place { base_url, links: MailLinks { page, fetch } } = place;
-    context! { keys, email, base_url, page, fetch, language, ..first }
+    let Place { base_url, links: MailLinks { page, fetch, lost }, brand, .. } = place;
+    let [colour, ink] = brand.colours.clone().unwrap_or_else(|| ["#16191f", "#ffffff"].map(str::to_owned));
+    let shop = context! {
+        name => brand.name.clone(), support => brand.reply_to.as_ref().map(Email::as_str), colour, ink,
+    };
+    context! { keys, email, base_url, page, fetch, lost, shop, language, ..first }
 }
 
-fn value(Shown { key, status, text, is_subscribed, product }: Shown<'_>) -> Value {
+fn value(Shown { key, status, text, is_subscribed, product }: Shown<'_>, place: Place<'_>) -> Value {
     let order = key.granted().order.as_ref();
     context! {
         status => status.as_str(),
@@ -90,8 +101,9 @@ fn value(Shown { key, status, text, is_subscribed, product }: Shown<'_>) -> Valu
             host_ref => key.granted().host_ref.as_ref().map(HostRef::as_str),
         },
         subscribed => is_subscribed,
+        command => place.shows_commands || place.links.page.is_none() || product.kind() == "api",
         product => context! {
-            id => product.id().get(), name => product.name(), description => product.description(),
+            id => product.id().get(), name => product.name(), description => product.description(), type => product.kind(),
             host_ref => product.host_ref().map(HostRef::as_str),
         },
         ..terms(key.expires_at(), (key.limit().as_count(), key.used()))

@@ -1,0 +1,27 @@
+//! What e-mails show of the shop.
+
+use crate::email::Email;
+
+/// What e-mails show of the shop: its name, its colour, and the address to which a buyer's reply goes. Without a name, e-mails
+/// show none. A service with [pages](crate::delivery::Builder::pages) takes all three from their `Look`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Brand {
+    pub(crate) name: Option<String>,
+    pub(crate) reply_to: Option<Email>,
+    /// The background of buttons, and the colour of the text on them.
+    pub(crate) colours: Option<[String; 2]>,
+}
+
+impl Brand {
+    /// Sets the shop's name. It is also the sender's name, if the [sender](super::Sender) has none.
+    #[must_use]
+    pub fn name(self, name: impl Into<String>) -> Self {
+        Self { name: Some(name.into()), ..self }
+    }
+
+    /// Sets the address to which a buyer's reply goes: the header field `Reply-To`.
+    #[must_use]
+    pub fn reply_to(self, email: Email) -> Self {
+        Self { reply_to: Some(email), ..self }
+    }
+}
