@@ -68,12 +68,14 @@ mod grant;
 mod rejection;
 mod require_key;
 
+use std::future::ready;
+
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::{MethodRouter, any_service};
 use delivery_core::Delivery;
-use delivery_core::http::{Endpoint, Reply};
+use delivery_core::http::{Call, Endpoint, Reply};
 use tower::service_fn;
 
 pub use delivery_core;
@@ -85,7 +87,7 @@ pub use self::require_key::{RequireKey, RequireKeyLayer};
 /// Returns a router with every endpoint that [the service is configured for](Endpoint::served_by). It merges into, or
 /// nests under, the host application's router.
 ///
-/// The router has no fallback. The example servers use [`not_found`] as their fallback.
+/// The router has no fallback. The example server uses [`unknown`] as its fallback.
 pub fn router<S: Clone + Send + Sync + 'static>(delivery: Delivery) -> Router<S> {
     let served: Vec<Endpoint> = Endpoint::served_by(&delivery).collect();
     router_of(delivery, served)
@@ -125,6 +127,24 @@ pub fn router_of<S: Clone + Send + Sync + 'static>(
 pub fn method_router<S: Clone + Send + Sync + 'static>(delivery: Delivery, endpoint: Endpoint) -> MethodRouter<S> {
     // A service, because axum would turn a handler into a service anew for each request.
     any_service(service_fn(move |request: Request| exchange::answer(endpoint, delivery.clone(), request)))
+}
+
+/// Returns a fallback for an application that has nothing but the API and its pages. It answers any path with
+/// [`Reply::unknown`]: programs get the API's 404, and browsers a page.
+///
+/// ```
+/// use delivery_axum::delivery_core::Delivery;
+///
+/// fn app(delivery: Delivery) -> axum::Router {
+///     delivery_axum::router(delivery.clone()).fallback_service(delivery_axum::unknown(delivery))
+/// }
+/// ```
+pub fn unknown(delivery: Delivery) -> MethodRouter {
+    any_service(service_fn(move |request: Request| {
+        let path = request.uri().path().to_owned();
+        let call = Call { path: Some(path), ..exchange::call(request.into_parts().0) };
+        ready(Ok(exchange::response(Reply::unknown(&delivery, &call))))
+    }))
 }
 
 /// Returns the API's response to an unknown path. A host application may use it as its fallback.

@@ -68,6 +68,7 @@
 //! * `redis`: `limit::RedisLimiter`, rate limits that many servers share.
 //! * `smtp`: `mail::SmtpMailer`, and `mail::FolderMailer`, which writes `.eml` files.
 //! * `pages`: `look` and `http::Page`, the seller's desk and the buyer's page.
+//! * `files`: `delivery::Builder::files`, the files of products, in a folder or a bucket.
 //! * `webhooks`: `webhook::Webhooks`, signed requests to other programs when keys are issued and changed.
 //! * `spans`: `tracing` spans named `order`, `fetch`, `commit` and `message`. They have ids of keys, never their texts.
 //! * `utoipa`: `http::openapi`, the API's description as a value that can be nested into another one.

@@ -48,9 +48,6 @@ impl route::Handler for Api {
         }
         let mut call = call(request, request.method());
         (self.extend)(request, &mut call.extensions);
-        if self.endpoint.path().contains('{') {
-            call.path = Some(request.uri().path().as_str().to_owned());
-        }
         let limit = self.endpoint.body_limit();
         // Reading one byte more than the limit shows that a body is too large. An endpoint without a body needs no buffer.
         let body = ReaderStream::with_capacity(data.open(limit.saturating_add(1).bytes()), limit.min(8 << 10));
@@ -67,12 +64,17 @@ impl catcher::Handler for Api {
             return Catcher::default().handler.handle(status, request).await;
         }
         if !self.is_at(request) {
-            return Ok(response(Reply::not_found()));
+            return Ok(response(unknown(request)));
         }
         // Rocket does not tell which method it was. TRACE gets the same answer, because the API does not support it
         // either.
         Ok(response(self.endpoint.call(&self.delivery, call(request, Method::Trace)).await))
     }
+}
+
+/// The answer to a path that is no endpoint.
+pub(crate) fn unknown(request: &Request<'_>) -> Reply {
+    crate::grant::mounted(request).map_or_else(Reply::not_found, |delivery| Reply::unknown(delivery, &asked(request)))
 }
 
 /// The method with which a request came.
@@ -82,6 +84,11 @@ struct AskedMethod(Method);
 /// the method and looks for a route again. The first call keeps the method with the request.
 pub(crate) fn asked_method(request: &Request<'_>) -> Method {
     request.local_cache(|| AskedMethod(request.method())).0
+}
+
+/// The head of a request as it came.
+pub(crate) fn asked(request: &Request<'_>) -> Call {
+    call(request, asked_method(request))
 }
 
 /// The head of a request as the core sees it.
@@ -96,7 +103,8 @@ pub(crate) fn call(request: &Request<'_>, method: Method) -> Call {
         Some((name, HeaderValue::from_bytes(field.value().as_bytes()).ok()?))
     };
     let headers = request.headers().iter().filter_map(convert).collect();
-    Call { query, headers, peer, ..Call::new(method) }.to_host(request.host().map(ToString::to_string).as_deref())
+    let path = Some(request.uri().path().to_string());
+    Call { path, query, headers, peer, ..Call::new(method) }.to_host(request.host().map(ToString::to_string).as_deref())
 }
 
 pub(crate) fn response(reply: Reply) -> Response<'static> {

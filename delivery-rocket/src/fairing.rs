@@ -19,7 +19,6 @@ use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use crate::exchange::{self, Api, Extend, Mounted};
-use crate::grant;
 
 type Failure = Box<dyn Error + Send + Sync>;
 type Builder = dyn FnOnce(&Rocket<Build>) -> BoxFuture<'static, Result<Delivery, Failure>> + Send;
@@ -52,7 +51,8 @@ impl DeliveryFairing {
 
     /// Mounts the service that `build` makes of the [`Settings`] in Rocket's own configuration: in `[default.delivery]`
     /// of `Rocket.toml`, or in `ROCKET_DELIVERY`. Settings that make no sense, and a failure of `build`, abort the launch
-    /// with a line in Rocket's log. `build` is called once, so it can take what it captures by value.
+    /// with a line in Rocket's log. A line that names `ADMIN_TOKEN` means `admin_token` here. `build` is called once, so it can
+    /// take what it captures by value.
     pub fn configured<F>(build: impl FnOnce(Settings) -> F + Send + 'static) -> Self
     where
         F: Future<Output = Result<Delivery, Failure>> + Send + 'static,
@@ -183,8 +183,8 @@ impl Fairing for DeliveryFairing {
     }
 
     async fn on_response<'r>(&self, request: &'r Request<'_>, response: &mut Response<'r>) {
-        if response.status() == grant::REFUSED {
-            exchange::write(grant::refusal(request), response);
+        if response.status() == crate::grant::REFUSED {
+            exchange::write(crate::grant::refusal(request), response);
         }
     }
 

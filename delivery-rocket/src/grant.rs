@@ -62,10 +62,7 @@ impl<'r> FromRequest<'r> for Grant {
             return Outcome::Success(Self(checked));
         }
         let Some(delivery) = mounted(request) else { return without_fairing() };
-        outcome(
-            request,
-            http::Grant::of(delivery, &exchange::call(request, exchange::asked_method(request))).await.map(Self),
-        )
+        outcome(request, http::Grant::of(delivery, &exchange::asked(request)).await.map(Self))
     }
 }
 
@@ -78,19 +75,18 @@ impl<'r> FromRequest<'r> for OptionalGrant {
             return Outcome::Success(Self(Some(Grant(checked))));
         }
         let Some(delivery) = mounted(request) else { return without_fairing() };
-        let grant = http::Grant::of_optional(delivery, &exchange::call(request, exchange::asked_method(request))).await;
+        let grant = http::Grant::of_optional(delivery, &exchange::asked(request)).await;
         outcome(request, grant.map(|grant| Self(grant.map(Grant))))
     }
 }
 
 /// Always present, unless another guard calls one of these: the check at launch does not see such a use.
-fn mounted<'r>(request: &'r Request<'_>) -> Option<&'r Delivery> {
+pub(crate) fn mounted<'r>(request: &'r Request<'_>) -> Option<&'r Delivery> {
     request.rocket().state().map(|Mounted(delivery)| delivery)
 }
 
 fn without_fairing<T>() -> Outcome<T, GrantRejection> {
-    let (reply, response) = (Reply::internal(), exchange::response(Reply::internal()));
-    Outcome::Error((response.status(), GrantRejection::from(Box::new(reply))))
+    Outcome::Error((exchange::response(Reply::internal()).status(), Box::new(Reply::internal()).into()))
 }
 
 fn outcome<T>(request: &Request<'_>, granted: Result<T, Box<Reply>>) -> Outcome<T, GrantRejection> {

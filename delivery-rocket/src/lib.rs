@@ -31,10 +31,9 @@ mod grant;
 mod rejection;
 mod require_key;
 
-use delivery_core::http::Reply;
+use delivery_core::{ErrorCode, http::Reply};
 use rocket::catcher::{self, Catcher};
 use rocket::http::{Status, StatusClass};
-use rocket::request::Request;
 
 pub use delivery_core;
 
@@ -44,16 +43,19 @@ pub use self::rejection::GrantRejection;
 pub use self::require_key::RequireKey;
 
 /// The API's answers to paths that are none of its own and to requests whose handler panicked, for an application that
-/// has nothing else to answer: `rocket.register("/", delivery_rocket::catchers())`.
+/// has nothing else to answer: `rocket.register("/", delivery_rocket::catchers())`. A status with which a route of the
+/// application answers, such as 401 or 422, keeps Rocket's default answer.
 #[must_use]
 pub fn catchers() -> Vec<Catcher> {
-    fn answer<'r>(status: Status, request: &'r Request<'_>) -> catcher::BoxFuture<'r> {
-        let reply = match status.class() {
-            _ if status == grant::REFUSED => grant::refusal(request),
-            StatusClass::ServerError => Reply::internal(),
-            _ => Reply::not_found(),
-        };
-        Box::pin(async { Ok(exchange::response(reply)) })
+    fn answer<'r>(status: Status, request: &'r rocket::Request<'_>) -> catcher::BoxFuture<'r> {
+        let is_unknown = request.route().is_none() || status.code == ErrorCode::NotFound.status();
+        Box::pin(async move {
+            match status.class() {
+                StatusClass::ServerError => Ok(exchange::response(Reply::internal())),
+                _ if is_unknown => Ok(exchange::response(exchange::unknown(request))),
+                _ => Catcher::default().handler.handle(status, request).await,
+            }
+        })
     }
     vec![Catcher::new(None, answer)]
 }

@@ -32,8 +32,8 @@ fn router(delivery: Delivery, stop: Stop) -> Router {
         .route(health::READY, any(health))
         .with_state((delivery.clone(), stop))
         .route(docs::PATH, any(reference))
-        .merge(delivery_axum::router(delivery))
-        .fallback(delivery_axum::not_found)
+        .merge(delivery_axum::router(delivery.clone()))
+        .fallback_service(delivery_axum::unknown(delivery))
         // Makes routes of the handlers now, as `axum::serve` would, and not for each request.
         .with_state(())
 }

@@ -102,6 +102,11 @@ impl Browser {
         self.client.refresh().await.unwrap();
     }
 
+    /// Goes back, as with the browser's button.
+    pub async fn back(&self) {
+        self.client.back().await.unwrap();
+    }
+
     /// The path of the page, with what is behind it.
     pub async fn path(&self) -> String {
         let url = self.client.current_url().await.unwrap();

@@ -32,7 +32,7 @@ pub async fn has_no_violation(browser: &Browser, page: &Page, axe: &str) {
 /// The Tab key comes to everything that can be clicked or typed into, and one sees where it stands.
 pub async fn can_be_used_by_keyboard(browser: &Browser, page: &Page) {
     const COUNT: &str = "window.reached = new Set(); document.activeElement.blur(); \
-        window.usable = [...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary')]\
+        window.usable = [...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex]')]\
             .filter(it => it.checkVisibility()); return usable.length";
     const LOOK: &str = "const it = document.activeElement, style = getComputedStyle(it); \
         if (it === document.body || reached.has(it)) return 'again'; reached.add(it); \
@@ -44,5 +44,6 @@ pub async fn can_be_used_by_keyboard(browser: &Browser, page: &Page) {
         assert_eq!(browser.run(LOOK).await, "seen", "{}", page.name);
     }
     let left = browser.run("return usable.filter(it => !reached.has(it)).map(it => it.outerHTML)").await;
-    assert_eq!(left, Value::Array(Vec::new()), "{}: not reached", page.name);
+    let others = browser.run("return [...reached].filter(it => !usable.includes(it)).map(it => it.outerHTML)").await;
+    assert_eq!(left, Value::Array(Vec::new()), "{}: not reached, but {others}", page.name);
 }

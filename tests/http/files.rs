@@ -58,11 +58,10 @@ fn pages() -> Vec<Row> {
         delete("deletes", "id=1&name=guide.pdf")
             .after_file("guide.pdf", "application/pdf", PDF)
             .leads_to("/desk/product?id=1&done=file_deleted"),
-        row("buyer_files::opened", "POST /key").form("key={VALID}&request=a&do=open").after_file(
-            "guide.pdf",
-            "application/pdf",
-            PDF,
-        ),
+        row("buyer_files::opened", "POST /key")
+            .form("key={VALID}&request=a&do=open")
+            .after_file("guide.pdf", "application/pdf", PDF)
+            .followed(""),
     ]
 }
 

@@ -15,7 +15,7 @@ const PRODUCT: &str =
     "id=&name=Atlas&content=%23+Maps&type=digital&price=12.50&days=&uses=&language=&refs=gumroad+atlas";
 
 pub fn rows() -> Vec<Row> {
-    [sign_in(), keys(), one_key(), catalog(), records(), setup(), buyer(), lost(), everywhere()].concat()
+    [sign_in(), keys(), one_key(), issue(), catalog(), records(), setup(), buyer(), lost(), everywhere()].concat()
 }
 
 /// Rows of pages of the desk.
@@ -35,6 +35,38 @@ fn sign_in() -> Vec<Row> {
             .form("email=a@example.com&sure=yes&csrf=x")
             .leads_to("/desk/sign-in"),
         with_form("with_the_token", "csrf={FORM_CSRF}&token={ADMIN}"),
+        with_form(
+            "leads_to_where_one_wanted_to_be",
+            "csrf={FORM_CSRF}&token={ADMIN}&next=%2Fdesk%2Fkeys%3Fstatus%3Dvalid",
+        ),
+        with_form("leads_to_no_other_site", "csrf={FORM_CSRF}&token={ADMIN}&next=%2F%2Fevil.example%2Fdesk")
+            .like("with_the_token"),
+        with_form("leads_to_no_other_page", "csrf={FORM_CSRF}&token={ADMIN}&next=%2Fdesk.evil.example")
+            .like("with_the_token"),
+        row("sign_in::asks_where_one_wanted_to_be", "GET /desk/sign-in?next=%2Fdesk%2Fkeys"),
+        row("sign_in::a_page_of_the_desk_leads_back_to_itself", "GET /desk/keys?status=valid")
+            .leads_to("/desk/sign-in?next=%2Fdesk%2Fkeys%3Fstatus%3Dvalid"),
+        row("sign_in::a_form_whose_session_has_ended_is_carried_on", "POST /desk/product")
+            .sends(PRODUCT.replace("%23+Maps", "%23+Maps%0A%3Cb%3E"))
+            .last_after(Duration::from_hours(12)),
+        row("sign_in::a_form_that_was_carried_on_is_done", "POST /desk/product")
+            .at_desk_with("desk={SESSION}; desk-form={FORM}")
+            .form(format!("{PRODUCT}&csrf={{FORM_CSRF}}&token={{ADMIN}}"))
+            .last_after(Duration::from_hours(12)),
+        row("sign_in::a_form_that_was_carried_on_needs_the_token", "POST /desk/product")
+            .at_desk_with("desk={SESSION}; desk-form={FORM}")
+            .form(format!("{PRODUCT}&csrf={{FORM_CSRF}}&token=another-token-of-others"))
+            .last_after(Duration::from_hours(12)),
+        row("sign_in::a_form_that_was_carried_on_needs_its_csrf", "POST /desk/product")
+            .at_desk_with("desk={SESSION}; desk-form={FORM}")
+            .form(format!("{PRODUCT}&csrf={{CSRF}}&token={{ADMIN}}"))
+            .last_after(Duration::from_hours(12))
+            .like("change_key::without_csrf"),
+        row("sign_in::a_form_of_another_site_is_not_carried_on", "POST /desk/product")
+            .at_desk()
+            .form_from("https://evil.example", PRODUCT)
+            .last_after(Duration::from_hours(12))
+            .like("change_key::without_csrf"),
         with_form("with_another_token", "csrf={FORM_CSRF}&token=another-token-of-others"),
         with_form("with_no_token", "csrf={FORM_CSRF}").like("with_another_token"),
         with_form("with_the_csrf_of_a_session", "csrf={CSRF}&token={ADMIN}").like("change_key::without_csrf"),
@@ -60,7 +92,7 @@ fn sign_in() -> Vec<Row> {
         row("sign_in::a_session_ends_after_twelve_hours", "GET /desk/erase")
             .at_desk()
             .last_after(Duration::from_hours(12))
-            .leads_to("/desk/sign-in"),
+            .leads_to("/desk/sign-in?next=%2Fdesk%2Ferase"),
         row("sign_out::ends_the_session", "POST /desk/sign-out").sends(""),
         row("sign_out::twice", "POST /desk/sign-out").sends("").times(2).leads_to("/desk/sign-in"),
         row("sign_out::by_another_sites_link", "GET /desk/sign-out").at_desk().leads_to("/desk"),
@@ -110,6 +142,9 @@ fn one_key() -> Vec<Row> {
         confirm("sending_is_confirmed", "?id={VALID_ID}&do=resend"),
         confirm("terms_are_asked_for", "?id={VALID_ID}&do=terms"),
         confirm("replacing_is_confirmed", "?id={VALID_ID}&do=rotate"),
+        confirm("opening_as_a_buyer_is_no_use", "?id={VALID_ID}&do=open"),
+        change("opened_as_a_buyer", "id={LIMITED_ID}&do=open").followed(""),
+        change("nothing_new", "id={VALID_ID}&do=terms&until=&max_uses=&add_uses="),
         confirm("an_action_made_up", "?id={VALID_ID}&do=delete").like("desk_key::unknown"),
         change("revoked", "id={VALID_ID}&do=revoke&reason=asked+for").leads_to("/desk/key?id={VALID_ID}&done=revoked"),
         change("a_reason_too_long", &format!("id={{VALID_ID}}&do=revoke&reason={}", "x".repeat(501))),
@@ -158,6 +193,18 @@ fn one_key() -> Vec<Row> {
     ]
 }
 
+fn issue() -> Vec<Row> {
+    let issue = |name: &str, body: &str| row(format!("issue::{name}"), "POST /desk/issue").sends(body);
+    vec![
+        get("issue::asked_for", "GET /desk/issue?product_id=2"),
+        issue("no_product", "key=&seal=&product_id=&customer_email=ada%40example.com&sends=yes"),
+        issue("no_address", "key=&seal=&product_id=1&customer_email=ada"),
+        issue("no_number", "key=&seal=&product_id=1&customer_email=ada%40example.com&days=soon"),
+        issue("an_id_that_is_made_up", "key={VALID_ID}&seal=x&product_id=1&customer_email=ada%40example.com&sends=yes")
+            .like("desk_keys::status_made_up"),
+    ]
+}
+
 fn catalog() -> Vec<Row> {
     let product = |name: &str, body: String| row(format!("desk_product::{name}"), "POST /desk/product").sends(body);
     let changed = |from: &str, to: &str| PRODUCT.replace(from, to);
@@ -178,6 +225,15 @@ fn catalog() -> Vec<Row> {
         product("a_price_that_is_none", changed("12.50", "cheap")),
         product("uses_that_are_none", changed("uses=", "uses=0")),
         product("a_language_that_is_none", changed("language=", "language=%3Cb%3E")),
+        product("a_line_in_words", changed("gumroad+atlas", "foo+bar")),
+        product("a_platform_that_is_mistyped", changed("gumroad+atlas", "stirpe+plink_1")),
+        product("the_address_of_a_link", changed("gumroad+atlas", "stripe+https%3A%2F%2Fbuy.stripe.com%2Ftest_1")),
+        product("an_id_of_another_platform", changed("gumroad+atlas", "stripe+atlas")),
+        product(
+            "the_address_on_gumroad",
+            changed("gumroad+atlas", "Gumroad+https%3A%2F%2Fada.gumroad.com%2Fl%2Fatlas"),
+        )
+        .leads_to("/desk/product?id=3&done=saved"),
         product("a_line_without_a_name", changed("gumroad+atlas", "gumroad")),
         product("a_name_of_another_product", changed("gumroad+atlas", "gumroad+map")),
         get("desk_product::archiving_is_confirmed", "GET /desk/product/archive?id=1"),
@@ -232,6 +288,16 @@ fn records() -> Vec<Row> {
         apply("applied", "id={EVENT}&product_id=1&customer_email=")
             .leads_to("/desk/event?id={EVENT}&done=applied")
             .leaves(7, 2, 1),
+        apply("applied_without_what_is_missing", "id={EVENT}&product_id=&customer_email=")
+            .leads_to("/desk/event?id={EVENT}&done=unapplied"),
+        apply("put_aside", "id={EVENT}&do=dismiss").leads_to("/desk/event?id={EVENT}&done=dismissed"),
+        apply("put_aside_with_all_of_its_product", "id={EVENT}&do=dismiss_product&name=atlas")
+            .then("GET /desk/event?id={EVENT}"),
+        apply("linked", "id={EVENT}&do=link&name=atlas&product_id=1")
+            .leads_to("/desk/event?id={EVENT}&done=linked")
+            .leaves(7, 2, 1),
+        apply("linked_to_nothing", "id={EVENT}&do=link&name=atlas&product_id="),
+        apply("linked_to_what_another_product_has", "id={EVENT}&do=link&name=map&product_id=1"),
         apply("applied_to_an_unknown_product", "id={EVENT}&product_id=99"),
         apply("applied_to_no_address", "id={EVENT}&customer_email=x"),
         get("desk_audit::of_a_shop", "GET /desk/audit"),
@@ -253,6 +319,9 @@ fn setup() -> Vec<Row> {
         row("desk_erase::done", "POST /desk/erase")
             .sends("email=BUYER%40example.com&sure=yes")
             .leads_to("/desk/setup?done=erased"),
+        row("desk_erase::an_address_that_nobody_has", "POST /desk/erase")
+            .sends("email=mistyped%40example.com&sure=yes")
+            .leads_to("/desk/setup?done=nobody"),
         row("desk_erase::not_sure", "POST /desk/erase").sends("email=BUYER%40example.com"),
         row("desk_erase::nobody", "POST /desk/erase").sends("email=BUYER&sure=yes"),
     ]
@@ -260,6 +329,7 @@ fn setup() -> Vec<Row> {
 
 fn buyer() -> Vec<Row> {
     let sent = |name: &str, body: &str| row(format!("buyer::{name}"), KEY).form(body);
+    let open = |name: &str| sent(name, "key={LIMITED}&do=open&request=one");
     vec![
         row("buyer::the_form", "GET /key"),
         row("buyer::a_key_in_the_query_is_not_taken", "GET /key?key={VALID}").like("the_form"),
@@ -274,9 +344,20 @@ fn buyer() -> Vec<Row> {
         sent("a_forged_key", "key={FORGED}&do=show"),
         sent("no_key", "key=&do=show"),
         sent("after_sixty_looks", "key={VALID}&do=show").times(61),
-        sent("opened", "key={LIMITED}&do=open&request=one"),
-        sent("reloaded", "key={LIMITED}&do=open&request=one").times(3).like("opened"),
-        sent("downloaded", "key={LIMITED}&do=download&request=one"),
+        sent("leads_to_what_was_opened", "key={LIMITED}&do=open&request=one"),
+        sent("sent_again_leads_there_again", "key={LIMITED}&do=open&request=one")
+            .times(3)
+            .like("leads_to_what_was_opened"),
+        open("opened").followed(""),
+        open("downloaded").followed("&do=download"),
+        open("opened_for_a_day").last_after(Duration::from_secs(24 * 60 * 60 - 1)).followed("").like("opened"),
+        open("asks_before_it_opens_again").last_after(Duration::from_hours(24)).followed(""),
+        row("buyer::opened_without_the_cookie", "GET /key/opened?id=AAAAAAAA"),
+        row("buyer::opened_with_a_cookie_that_is_made_up", "GET /key/opened?id=AAAAAAAA")
+            .header("cookie", "opened-AAAAAAAA=AAAA")
+            .like("opened_without_the_cookie"),
+        sent("pasted_with_what_was_around_it", "key=%22http%3A%2F%2Flocalhost%2Fkey%23+{LIMITED}%E2%80%8B.%22&do=show")
+            .like("a_key_with_a_limit"),
         sent("opened_used_up", "key={SPENT}&do=open&request=one").like("a_key_that_is_used_up"),
         sent("opened_forged", "key={FORGED}&do=open&request=one").like("a_forged_key"),
         sent("opened_forged_often", "key={FORGED}&do=open&request=one").times(61),
@@ -318,6 +399,16 @@ fn lost() -> Vec<Row> {
 fn everywhere() -> Vec<Row> {
     vec![
         row("pages::the_stylesheet", "GET /key/style.css?v=1"),
+        row("pages::the_icon", "GET /key/icon.svg?v=1"),
+        row("pages::the_root", "GET /").leads_to("/key"),
+        row("pages::the_desk_with_a_slash", "GET /desk/").leads_to("/desk"),
+        row("pages::no_page_of_the_desk", "GET /desk/nothing"),
+        row("pages::no_page_of_the_buyers", "GET /key/nothing"),
+        row("pages::nothing_for_a_browser", "GET /nothing")
+            .header("accept", "text/html,*/*;q=0.8")
+            .like("no_page_of_the_buyers"),
+        row("pages::nothing_for_a_program", "GET /nothing").refused("NOT_FOUND"),
+        row("pages::no_endpoint_for_a_browser", "GET /api/nothing").header("accept", "text/html").refused("NOT_FOUND"),
         row("pages::another_method", "PUT /desk/keys").at_desk(),
         row("pages::another_method_of_the_buyers", "DELETE /key"),
         row("pages::head", "HEAD /key"),

@@ -33,6 +33,7 @@ pub struct Row {
     pub fault: Fault,
     pub signs_in: bool,
     pub then: Option<&'static str>,
+    pub follows: Option<&'static str>,
 }
 
 #[derive(Debug, Clone)]
@@ -72,6 +73,7 @@ pub fn row(name: impl Into<String>, line: impl Into<String>) -> Row {
         fault: Fault::None,
         signs_in: false,
         then: None,
+        follows: None,
     }
 }
 
@@ -203,6 +205,12 @@ impl Row {
         Self { then: Some(line), ..self }
     }
 
+    /// With the answer to a look at the page that the answer leads to, with the cookie that it sets. `more` is added to the
+    /// page's address. The row waits before it looks.
+    pub fn followed(self, more: &'static str) -> Self {
+        Self { follows: Some(more), ..self }
+    }
+
     /// While the store is away.
     pub fn store_away(self) -> Self {
         Self { fault: Fault::Before(StoreError::unavailable("switched off")), ..self }
@@ -240,13 +248,21 @@ impl Row {
         let mut headers = self.headers.clone();
         for time in 1..=self.times {
             if time == self.times {
-                shop.clock.advance(self.wait);
+                shop.clock.advance(if self.follows.is_none() { self.wait } else { Duration::ZERO });
                 headers.extend(self.last_header);
             }
             answer = shop.send(request(&shop, &self.line, &headers, &self.body), self.peer).await;
         }
         if let Some(line) = self.then {
             answer = shop.send(request(&shop, line, &headers, ""), self.peer).await;
+        }
+        if let Some(more) = self.follows {
+            let field = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
+            let (page, cookie) = (field("location: "), field("set-cookie: "));
+            shop.clock.advance(self.wait);
+            let look =
+                Request::builder().uri(format!("{page}{more}")).header("cookie", cookie.split(';').next().unwrap());
+            answer = shop.send(look.body(String::new()).unwrap(), self.peer).await;
         }
         let after = shop.effects().await;
         let effects = if before == after { format!("{before}, as before") } else { format!("{before} -> {after}") };

@@ -196,6 +196,12 @@ pub fn bodies_of_strangers_fill_no_memory(site: &Site) {
     });
 }
 
+/// The page that an answer leads to, and the cookie that it sets.
+fn leads_to(head: &str) -> (String, String) {
+    let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).expect(name).to_owned();
+    (field("location: "), field("set-cookie: ").split(';').next().unwrap().to_owned())
+}
+
 /// A hundred times at once, the longest content that there may be, in the form that takes the most. Orders are answered while it is
 /// rendered.
 pub fn one_key_fills_no_memory_and_keeps_nobody_waiting(site: &Site) {
@@ -209,8 +215,10 @@ pub fn one_key_fills_no_memory_and_keeps_nobody_waiting(site: &Site) {
             let (server, key, ended) = (&server, &key, &ended);
             scope.spawn(move || {
                 let form = format!("do=open&request=r{request}&key={key}");
-                let page =
+                let (opened, _) =
                     server.exchange("POST", "/key", "Content-Type: application/x-www-form-urlencoded\r\n", &form);
+                let (page, cookie) = leads_to(&opened);
+                let page = server.exchange("GET", &page, &format!("Cookie: {cookie}\r\n"), "");
                 ended.fetch_add(1, Ordering::Relaxed);
                 page
             })

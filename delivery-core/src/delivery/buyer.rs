@@ -12,10 +12,10 @@ use crate::product::{Product, ProductId};
 /// A product that was opened with a key.
 pub(crate) struct Opened {
     pub(crate) product: Arc<Product>,
-    #[cfg_attr(not(feature = "files"), expect(dead_code, reason = "links to files are made of it"))]
+    #[cfg_attr(not(any(feature = "files", feature = "pages")), expect(dead_code, reason = "links are made of it"))]
     pub(crate) key: Key,
     /// When the use was counted.
-    #[cfg_attr(not(feature = "files"), expect(dead_code, reason = "links to files are made of it"))]
+    #[cfg_attr(not(any(feature = "files", feature = "pages")), expect(dead_code, reason = "links are made of it"))]
     pub(crate) at: DateTime<Utc>,
 }
 

@@ -149,7 +149,8 @@ impl Delivery {
         Ok(Uncommitted::new(used, move || inner.note_use(key, &Ok(told))))
     }
 
-    /// Revokes a key, restores it, or changes its terms or address, as [`change`](Self::change) does.
+    /// Revokes a key, restores it, or changes its terms or address, as [`change`](Self::change) does. The buyer gets no e-mail
+    /// about it: only a refund that a platform reports is announced.
     ///
     /// ```no_run
     /// # async fn example(
@@ -161,7 +162,7 @@ impl Delivery {
     ///
     /// let mut refund = pool.begin().await?;
     /// sqlx::query("UPDATE shop_order SET refunded = true …").execute(&mut *refund).await?;
-    /// let change = Change::Revoke { at: chrono::Utc::now(), reason: Some(Reason::refunded()), by: "refunds".parse()? };
+    /// let change = Change::Revoke { at: delivery.now(), reason: Some(Reason::refunded()), by: "refunds".parse()? };
     /// let revoked = delivery.change_in(&mut refund, key, change).await?;
     /// refund.commit().await?;
     /// revoked.committed();

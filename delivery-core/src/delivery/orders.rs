@@ -132,9 +132,22 @@ impl Delivery {
         order: Option<OrderRef>,
         send_email: bool,
     ) -> Result<NewSale, Error> {
+        self.sale_of(self.new_key_id(), (product, email, terms), order, send_email).await
+    }
+
+    pub(crate) fn new_key_id(&self) -> KeyId {
+        KeyId::random(self.inner.clock.as_ref(), self.inner.entropy.as_ref())
+    }
+
+    pub(super) async fn sale_of(
+        &self,
+        id: KeyId,
+        (product, email, terms): (ProductId, Email, OwnTerms),
+        order: Option<OrderRef>,
+        send_email: bool,
+    ) -> Result<NewSale, Error> {
         self.register().await?;
         let inner = &self.inner;
-        let id = KeyId::random(inner.clock.as_ref(), inner.entropy.as_ref());
         let found = inner.catalog.product(product).await?.filter(|product| !product.is_archived());
         let Some(product) = found else {
             // An order whose product is no longer sold still gets the key that it already has.

@@ -21,6 +21,9 @@ impl Delivery {
     /// Names must be different for different products: a ticket is checked for its name alone. Send the link with
     /// `Cache-Control: no-store` and `Referrer-Policy: no-referrer`, because whoever sees it can fetch what it is for.
     ///
+    /// A server that logs paths logs the tickets in them, and whoever reads the log can download until they end. Rocket logs
+    /// paths by default.
+    ///
     /// The ticket is 86 characters of `A-Z`, `a-z`, `0-9`, `-` and `_`. It contains no text of a key, and nothing is
     /// stored.
     ///
@@ -60,7 +63,8 @@ impl Delivery {
         ticket.text(&self.inner.keyring, TicketFor::Host)
     }
 
-    /// Returns the key of a [ticket](Self::ticket) that is valid for `name` now. Counts no use.
+    /// Returns the key of a [ticket](Self::ticket) that is valid for `name` now. Counts no use, and asks no
+    /// [rule](crate::key::Rule) of the host application.
     ///
     /// # Errors
     ///

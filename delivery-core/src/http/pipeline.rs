@@ -127,7 +127,7 @@ async fn answer<E>(
             handler(delivery, email).await
         }
         #[cfg(feature = "pages")]
-        Handler::Page(shows) => pages::answer(shows, delivery, call, row.body, body).await,
+        Handler::Page(shows) => pages::answer((row.path, shows), delivery, call, row.body, body).await,
         Handler::Key(handler) => {
             let text = query::key(call)?;
             let Some(key) = VerifiedKey::of(delivery, &text) else {

@@ -210,6 +210,18 @@ impl Keyring {
         bool::from(signer.tag(id).as_slice().ct_eq(tag)).then_some(Verified { id })
     }
 
+    /// Returns the text of a key in what a person has pasted: a link, a sentence, or a text with spaces, quotes, line breaks
+    /// or invisible characters in it, in upper or lower case. Returns the text without spaces around it if it has no key.
+    #[cfg(feature = "pages")]
+    pub(crate) fn in_pasted(&self, pasted: &str) -> String {
+        let begin = format!("{}_", self.prefix.0);
+        let plain: String =
+            pasted.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').map(|c| c.to_ascii_lowercase()).collect();
+        let key = |at: usize| plain.get(at..at + begin.len() + SYMBOLS).filter(|text| self.verify(text).is_some());
+        let found = plain.match_indices(&begin).find_map(|(at, _)| key(at));
+        found.map_or_else(|| pasted.trim().to_owned(), str::to_owned)
+    }
+
     fn signers(&self) -> impl Iterator<Item = &Signer> {
         std::iter::once(&self.newest).chain(&self.older)
     }

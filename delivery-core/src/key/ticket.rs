@@ -30,6 +30,9 @@ pub(crate) enum TicketFor {
     File,
     /// Something of the host application, which has a name.
     Host,
+    /// The page that shows a product that was opened.
+    #[cfg_attr(not(feature = "pages"), expect(dead_code, reason = "there are no pages"))]
+    Page,
 }
 
 /// What a ticket says.
@@ -47,6 +50,7 @@ impl TicketFor {
         match self {
             Self::File => "ticket for a file",
             Self::Host => "ticket for the host",
+            Self::Page => "ticket for an opened page",
         }
     }
 }

@@ -1,10 +1,15 @@
 (() => {
   const key = document.getElementById("key");
+  const other = document.getElementById("other");
   const take = () => {
     const text = location.hash.slice(1);
-    if (key && /^[0-9a-z]+_[0-9a-z]{48}$/.test(text)) {
-      key.value = text;
-      history.replaceState(null, "", location.pathname);
+    const isKey = /^[0-9a-z]+_[0-9a-z]{48}$/.test(text);
+    // Also makes "back" and "reload" ask for this page anew, in place of sending its form again.
+    if (isKey || !location.hash) history.replaceState(null, "", location.pathname + location.search);
+    if (isKey && key) key.value = text;
+    if (isKey && other) {
+      other.elements.key.value = text;
+      other.submit();
     }
   };
   take();

@@ -1,72 +1,142 @@
 //! Rendering the seller's Markdown as harmless HTML.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
-use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd, html};
+use pulldown_cmark::{
+    CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, OffsetIter, Options, Parser, Tag, TagEnd, html,
+};
 
 use super::bounds::{Bounds, RUN, Runs};
+
+/// The characters with which the id of each element of a content begins. So the content cannot take an id of the page.
+const ID: &str = "in-";
+/// Elements whose text has the direction of its first letter, such as from right to left for Arabic.
+const DIRECTED: [&str; 9] = ["p", "li", "td", "th", "h2", "h3", "h4", "h5", "h6"];
+/// The other elements that a content may have.
+const PLAIN: [&str; 15] = [
+    "a",
+    "blockquote",
+    "br",
+    "code",
+    "del",
+    "div",
+    "em",
+    "hr",
+    "ol",
+    "pre",
+    "strong",
+    "sup",
+    "table",
+    "tbody",
+    "thead",
+];
 
 /// Renders the content of a product or a post as HTML that is safe to show.
 ///
 /// - Raw HTML in the content, such as a script, is shown as text.
 /// - Images become links, because pages load nothing from other sites.
-/// - Headings start at the second level, below the page's own heading, and skip no level.
+/// - Headings start at the second level, below the page's own heading, and skip no level. Links such as `#first-steps` lead to
+///   them.
+/// - A block of metadata at the beginning (front matter) is left out.
 pub(crate) fn rendered(markdown: &str) -> String {
-    let tags: HashSet<&str> = [
-        "a",
-        "blockquote",
-        "br",
-        "code",
-        "del",
-        "em",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "hr",
-        "li",
-        "ol",
-        "p",
-        "pre",
-        "strong",
-        "table",
-        "tbody",
-        "td",
-        "th",
-        "thead",
-        "tr",
-        "ul",
-    ]
-    .into();
-    let attributes = [("a", HashSet::from(["href", "title"])), ("ol", HashSet::from(["start"]))].into();
-    ammonia::Builder::new()
+    let tags: HashSet<&str> = DIRECTED.into_iter().chain(PLAIN).chain(["tr", "ul"]).collect();
+    let mut attributes: HashMap<&str, HashSet<&str>> = HashMap::from([
+        ("a", HashSet::from(["href", "title"])),
+        ("ol", HashSet::from(["start"])),
+        ("div", HashSet::from(["id"])),
+    ]);
+    for heading in ["h2", "h3", "h4", "h5", "h6"] {
+        attributes.insert(heading, HashSet::from(["id"]));
+    }
+    for cell in ["td", "th"] {
+        attributes.insert(cell, HashSet::from(["align"]));
+    }
+    let mut cleaner = ammonia::Builder::new();
+    for tag in DIRECTED {
+        cleaner.set_tag_attribute_value(tag, "dir", "auto");
+    }
+    let cleaned = cleaner
         .tags(tags)
         .tag_attributes(attributes)
         .generic_attributes(HashSet::new())
         .url_schemes(HashSet::from(["http", "https", "mailto"]))
-        .url_relative(ammonia::UrlRelative::Deny)
+        .url_relative(ammonia::UrlRelative::Custom(Box::new(within)))
         .link_rel(Some("noopener noreferrer nofollow"))
         .clean(&written(markdown))
-        .to_string()
+        .to_string();
+    // A wide table scrolls inside itself. Text never has a `<`, so this finds tables alone.
+    let table = "<div class=\"table\" role=\"region\" aria-label=\"Table\" tabindex=\"0\"><table>";
+    cleaned.replace("<table>", table).replace("</table>", "</table></div>")
+}
+
+/// Lets a link lead to an element of the same content, and to nothing else of this site.
+fn within(url: &str) -> Option<Cow<'_, str>> {
+    url.strip_prefix('#').filter(|id| id.starts_with(ID)).map(|_| Cow::Borrowed(url))
 }
 
 /// Renders Markdown as HTML that still has to be cleaned. The HTML is quick to clean, because it has limits: on the
 /// nesting depth, on the number of elements, and on the length of each text and attribute.
 pub(super) fn written(markdown: &str) -> String {
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
     let mut written = String::with_capacity(markdown.len() * 3 / 2);
-    let (mut bounds, mut tamer, mut runs) = (Bounds::default(), Tamer::default(), Runs::default());
-    let events = Parser::new_ext(markdown, options).filter_map(move |event| bounds.admit(event));
-    html::push_html(
-        &mut written,
-        events.flat_map(move |event| tamer.tame(event)).flat_map(move |event| runs.cut(event)),
-    );
-    written
+    let (mut bounds, mut tamer, mut runs) = (Bounds::default(), Tamer::of(names(markdown)), Runs::default());
+    let events = parsed(markdown).filter_map(move |(event, at)| Some((bounds.admit(event)?, at.start)));
+    let tamed = events.flat_map(move |(event, at)| tamer.tame(event, at));
+    html::push_html(&mut written, tamed.flat_map(move |event| runs.cut(event)));
+    // The policy of a page allows no `style`. No text has these characters, because a quote in it is escaped.
+    ["left", "center", "right"].iter().fold(written, |html, side| {
+        html.replace(&format!(" style=\"text-align: {side}\""), &format!(" align=\"{side}\""))
+    })
+}
+
+fn parsed(markdown: &str) -> OffsetIter<'_> {
+    let options = Options::ENABLE_TABLES
+        | Options::ENABLE_STRIKETHROUGH
+        | Options::ENABLE_FOOTNOTES
+        | Options::ENABLE_TASKLISTS
+        | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
+    Parser::new_ext(markdown, options).into_offset_iter()
+}
+
+/// Returns the name of each heading by the place where it starts: its words in lower case with hyphens, as on GitHub. The
+/// second heading of a name has `-1` after it.
+fn names(markdown: &str) -> HashMap<usize, String> {
+    let (mut all, mut taken, mut open) = (HashMap::new(), HashMap::<String, u32>::new(), None::<(usize, String)>);
+    for (event, at) in parsed(markdown) {
+        match event {
+            Event::Start(Tag::Heading { .. }) => open = Some((at.start, String::new())),
+            Event::Text(text) | Event::Code(text) => {
+                if let Some((_, name)) = &mut open {
+                    name.extend(text.chars().take(200));
+                }
+            }
+            Event::End(TagEnd::Heading(_)) => {
+                let Some((start, text)) = open.take() else { continue };
+                let name = slug(&text);
+                let count = taken.entry(name.clone()).or_default();
+                let name = if *count == 0 { name } else { format!("{name}-{count}") };
+                *count += 1;
+                all.insert(start, name);
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+fn slug(text: &str) -> String {
+    let letters = text.trim().chars().filter_map(|c| match c {
+        ' ' => Some('-'),
+        '-' | '_' => Some(c),
+        _ => c.is_alphanumeric().then_some(c),
+    });
+    letters.flat_map(char::to_lowercase).take(200).collect()
 }
 
 /// A filter that converts the events of the Markdown parser into events that a page may contain.
 struct Tamer<'m> {
+    /// The names of the headings that are still to come.
+    names: HashMap<usize, String>,
     /// The level of the last heading. Before the first heading, this is 1, the level of the page's own heading.
     level: HeadingLevel,
     /// The URLs of the links and images that have started and not ended yet. Only the outermost becomes a link in the
@@ -74,19 +144,27 @@ struct Tamer<'m> {
     open: Vec<CowStr<'m>>,
     /// Whether the outermost link has any text so far.
     has_text: bool,
-}
-
-impl Default for Tamer<'_> {
-    fn default() -> Self {
-        Self { level: HeadingLevel::H1, open: Vec::new(), has_text: false }
-    }
+    is_metadata: bool,
 }
 
 impl<'m> Tamer<'m> {
-    fn tame(&mut self, event: Event<'m>) -> impl Iterator<Item = Event<'m>> + use<'m> {
+    fn of(names: HashMap<usize, String>) -> Self {
+        Self { level: HeadingLevel::H1, names, open: Vec::new(), has_text: false, is_metadata: false }
+    }
+
+    /// Converts the event that starts at this place.
+    fn tame(&mut self, event: Event<'m>, at: usize) -> impl Iterator<Item = Event<'m>> + use<'m> {
         let (mut before, mut after) = (None, None);
         match event {
+            Event::Start(Tag::MetadataBlock(_)) => self.is_metadata = true,
+            Event::End(TagEnd::MetadataBlock(_)) => self.is_metadata = false,
+            _ if self.is_metadata => {}
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => after = Some(self.text(text)),
+            Event::TaskListMarker(is_done) => after = Some(Event::Text(if is_done { "☑ " } else { "☐ " }.into())),
+            Event::FootnoteReference(name) => after = Some(Event::FootnoteReference(footnote(&name))),
+            Event::Start(Tag::FootnoteDefinition(name)) => {
+                after = Some(Event::Start(Tag::FootnoteDefinition(footnote(&name))));
+            }
             Event::SoftBreak => after = Some(Event::Text(CowStr::Borrowed("\n"))),
             Event::Start(Tag::HtmlBlock) => after = Some(Event::Start(Tag::Paragraph)),
             Event::End(TagEnd::HtmlBlock) => after = Some(Event::End(TagEnd::Paragraph)),
@@ -95,7 +173,7 @@ impl<'m> Tamer<'m> {
                     self.has_text = false;
                     let (link_type, id) = (LinkType::Inline, CowStr::Borrowed(""));
                     let short = |text: &CowStr<'m>| if text.len() > RUN { id.clone() } else { text.clone() };
-                    let (dest_url, title) = (short(&dest_url), short(&title));
+                    let (dest_url, title) = (inside(short(&dest_url)), short(&title));
                     after = Some(Event::Start(Tag::Link { link_type, dest_url, title, id }));
                 }
                 self.open.push(dest_url);
@@ -111,7 +189,8 @@ impl<'m> Tamer<'m> {
             Event::Start(Tag::Heading { level, .. }) => {
                 let level = lower(level).min(lower(self.level));
                 self.level = level;
-                after = Some(Event::Start(Tag::Heading { level, id: None, classes: Vec::new(), attrs: Vec::new() }));
+                let id = self.names.remove(&at).map(|name| format!("{ID}{name}").into());
+                after = Some(Event::Start(Tag::Heading { level, id, classes: Vec::new(), attrs: Vec::new() }));
             }
             // Drop the name of the language, which pages do not show and which may be as long as the content.
             Event::Start(Tag::CodeBlock(_)) => after = Some(Event::Start(Tag::CodeBlock(CodeBlockKind::Indented))),
@@ -127,6 +206,22 @@ impl<'m> Tamer<'m> {
     fn text(&mut self, text: CowStr<'m>) -> Event<'m> {
         self.has_text |= !text.trim().is_empty();
         Event::Text(text)
+    }
+}
+
+/// Returns the name of a footnote, from which its id is made.
+fn footnote<'m>(name: &str) -> CowStr<'m> {
+    format!("{ID}note-{}", slug(name)).into()
+}
+
+/// Returns the address of a link. A link to a heading gets the id that the heading has.
+fn inside(url: CowStr<'_>) -> CowStr<'_> {
+    match url.strip_prefix('#') {
+        Some(name) => {
+            let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy();
+            format!("#{ID}{}", slug(&name)).into()
+        }
+        None => url,
     }
 }
 
@@ -148,15 +243,30 @@ mod tests {
     #[test]
     fn markdown_is_rendered() {
         for (markdown, html) in [
-            ("# One\n\ntext", "<h2>One</h2>\n<p>text</p>\n"),
-            ("*a* **b** ~~c~~ `d`", "<p><em>a</em> <strong>b</strong> <del>c</del> <code>d</code></p>\n"),
-            ("1. a\n2. b", "<ol>\n<li>a</li>\n<li>b</li>\n</ol>\n"),
+            ("# One\n\ntext", "<h2 id=\"in-one\" dir=\"auto\">One</h2>\n<p dir=\"auto\">text</p>\n"),
+            ("*a* **b** ~~c~~ `d`", "<p dir=\"auto\"><em>a</em> <strong>b</strong> <del>c</del> <code>d</code></p>\n"),
+            ("1. a\n2. b", "<ol>\n<li dir=\"auto\">a</li>\n<li dir=\"auto\">b</li>\n</ol>\n"),
             ("```rust\nfn f() {}\n```", "<pre><code>fn f() {}\n</code></pre>\n"),
-            ("a\nb", "<p>a\nb</p>\n"),
+            ("a\nb", "<p dir=\"auto\">a\nb</p>\n"),
         ] {
             assert_eq!(rendered(markdown), html, "{markdown}");
         }
-        assert!(rendered("|a|\n|-|\n|b|").contains("<td>b</td>"));
+        for (markdown, part) in [
+            ("|a|b|\n|:-:|-|\n|c|d|", "<td align=\"center\" dir=\"auto\">c</td><td dir=\"auto\">d</td>"),
+            ("|a|\n|-|\n|b|", "<div class=\"table\" role=\"region\" aria-label=\"Table\" tabindex=\"0\"><table>"),
+            ("- [x] done\n- [ ] not yet", "<li dir=\"auto\">☑ done</li>"),
+            ("a[^1]\n\n[^1]: b", "<sup><a href=\"#in-note-1\" rel=\"noopener noreferrer nofollow\">1</a></sup>"),
+            ("a[^1]\n\n[^1]: b", "<div id=\"in-note-1\"><sup>1</sup>\n<p dir=\"auto\">b</p>\n</div>"),
+            (
+                "[x](#a-b)\n# A *B*!\n# A B",
+                "<p dir=\"auto\"><a href=\"#in-a-b\" rel=\"noopener noreferrer nofollow\">x</a></p>",
+            ),
+            ("# A *B*!\n# A B", "<h2 id=\"in-a-b-1\" dir=\"auto\">A B</h2>"),
+            ("[x](#Gr%C3%BC%C3%9Fe)\n# Grüße", "<a href=\"#in-gr%C3%BC%C3%9Fe\""),
+        ] {
+            assert!(rendered(markdown).contains(part), "{markdown}: {}", rendered(markdown));
+        }
+        assert_eq!(rendered("---\ntitle: x\n---\n\ntext"), rendered("text"), "front matter");
         let link = "<a href=\"https://example.com/x\" rel=\"noopener noreferrer nofollow\">x</a>";
         assert!(rendered("[x](https://example.com/x)").contains(link));
         assert!(rendered("![x](https://example.com/x)").contains(link), "an image is a link");
@@ -168,7 +278,10 @@ mod tests {
             ("### a\n# b\n### c\n#### d", "<h2>a</h2>\n<h2>b</h2>\n<h3>c</h3>\n<h4>d</h4>\n"),
             ("###### a", "<h2>a</h2>\n"),
         ] {
-            assert_eq!(rendered(markdown), html, "{markdown}");
+            let bare = ["a", "b", "c", "d"]
+                .iter()
+                .fold(rendered(markdown), |html, name| html.replace(&format!(" id=\"in-{name}\" dir=\"auto\""), ""));
+            assert_eq!(bare, html, "{markdown}");
         }
         let to = "<a href=\"https://e.com/x\" rel=\"noopener noreferrer nofollow\">";
         for (markdown, text) in [
@@ -178,7 +291,7 @@ mod tests {
             ("[![](https://e.com/y.png)](https://e.com/x)", "https://e.com/x"),
             ("[`code`](https://e.com/x)", "<code>code</code>"),
         ] {
-            assert_eq!(rendered(markdown), format!("<p>{to}{text}</a></p>\n"), "{markdown}");
+            assert_eq!(rendered(markdown), format!("<p dir=\"auto\">{to}{text}</a></p>\n"), "{markdown}");
         }
     }
 
@@ -203,7 +316,7 @@ mod tests {
             "<!-- --><b onclick=alert(1)>",
         ] {
             let html = rendered(markdown);
-            let bare = html.replace("&lt;", "").replace("&quot;", "");
+            let bare = html.replace("&lt;", "").replace("&quot;", "").replace("id=\"in-", "");
             for part in
                 ["<script", "<img", "<svg", "<iframe", "<style", "<form", "<input", "<div", "<b ", "id=\"", "class="]
             {

@@ -4,7 +4,7 @@ macro_rules! all {
     ($($name:literal),+ $(,)?) => { [$(($name, include_str!(concat!("templates/", $name)))),+] };
 }
 
-pub(super) static ALL: [(&str, &str); 23] = all![
+pub(super) static ALL: [(&str, &str); 24] = all![
     "_layout.html",
     "_desk.html",
     "_parts.html",
@@ -14,6 +14,7 @@ pub(super) static ALL: [(&str, &str); 23] = all![
     "error.html",
     "event.html",
     "events.html",
+    "issue.html",
     "key.html",
     "key_form.html",
     "keys.html",

@@ -132,6 +132,6 @@ mod tests {
         runtime.block_on(leaves(&shelf, shelf.preview("# Maps".to_owned())));
         runtime.block_on(leaves(&shelf, shelf.shown(&product)));
         let shown = shelf.shown(&product).now_or_never().flatten().expect("it is kept");
-        assert_eq!(&shown.html[..], b"<h2>Maps</h2>\n");
+        assert_eq!(&shown.html[..], b"<h2 id=\"in-maps\" dir=\"auto\">Maps</h2>\n");
     }
 }

@@ -24,7 +24,12 @@ fn page(content: String) -> String {
         SHOP.delivery.update_product(ProductId::new(1).unwrap(), product).await.unwrap();
         let form_type = HeaderValue::from_static("application/x-www-form-urlencoded");
         let call = Call { body: form.into(), ..Call::new(Method::POST).header(header::CONTENT_TYPE, form_type) };
-        Endpoint::Page(Page::Buyer).call(&SHOP.delivery, call).await
+        let opened = Endpoint::Page(Page::Buyer).call(&SHOP.delivery, call).await;
+        let field = |name| opened.headers().iter().find(|(field, _)| **field == name).unwrap().1.to_str().unwrap();
+        let (page, cookie) = (field(header::LOCATION).to_owned(), field(header::SET_COOKIE).to_owned());
+        let call = Call::new(Method::GET).header(header::COOKIE, cookie.split(';').next().unwrap().parse().unwrap());
+        let call = call.query(page.split_once('?').unwrap().1);
+        Endpoint::Page(Page::Opened).call(&SHOP.delivery, call).await
     });
     assert_eq!(reply.status(), 200);
     String::from_utf8(reply.body().into_owned()).unwrap()

@@ -42,7 +42,7 @@ impl Host {
             )
             .nest("/nested", delivery_axum::router(delivery.clone()))
             .merge(delivery_axum::router(delivery.clone()))
-            .fallback(delivery_axum::not_found)
+            .fallback_service(delivery_axum::unknown(delivery.clone()))
             .layer(CatchPanicLayer::custom(|_| delivery_axum::internal()))
             .with_state(State { delivery });
         Self(app)

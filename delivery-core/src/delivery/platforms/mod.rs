@@ -20,6 +20,10 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use self::kept::kept;
+#[cfg(feature = "pages")]
+pub(crate) use self::reports::TEST_PURCHASE;
+#[cfg(feature = "pages")]
+pub(crate) use self::told::Said;
 use self::told::Told;
 use super::{Delivery, Error};
 use crate::ledger::{EventOutcome, Handling, InboundEvent, InboxEvent, MessageKind, Notice, Received};
@@ -96,6 +100,11 @@ impl Platforms {
     #[cfg(feature = "pages")]
     pub(crate) fn is_any(&self) -> bool {
         !self.mounted.is_empty()
+    }
+
+    /// Returns the names of the platforms.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = Source> {
+        self.mounted.iter().map(|mounted| mounted.name.clone())
     }
 
     /// Returns the platform with this name.

@@ -37,6 +37,17 @@ impl Told {
         self.added.product = product.or(self.added.product);
     }
 
+    /// Returns the buyer's address, as the platform sent it.
+    #[cfg(feature = "pages")]
+    fn buyer(&self) -> Option<&str> {
+        self.events.iter().flatten().find_map(|event| match event {
+            Event::Paid(sale) => sale.buyer.email.as_deref(),
+            Event::Told(word) => word.buyer.email.as_deref(),
+            Event::Captured { buyer, .. } => buyer.email.as_deref(),
+            _ => None,
+        })
+    }
+
     /// Returns the platform's names for what was bought.
     pub(super) fn names(&self) -> BTreeSet<RefName> {
         let lines = self.events.iter().flatten().filter_map(|event| match event {
@@ -45,5 +56,24 @@ impl Told {
             _ => None,
         });
         lines.flatten().flat_map(|line| &line.names).filter_map(|name| name.parse().ok()).collect()
+    }
+}
+
+/// What an event of the inbox says, for the page that shows it.
+#[cfg(feature = "pages")]
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    /// The platform's names for what was bought.
+    pub(crate) names: BTreeSet<RefName>,
+    /// The buyer's address, as the platform sent it.
+    pub(crate) buyer: Option<String>,
+}
+
+#[cfg(feature = "pages")]
+impl Said {
+    /// Returns nothing for an event whose content cannot be read, or is gone because the event is done.
+    pub(crate) fn by(event: &crate::ledger::InboxEvent) -> Self {
+        let told: Option<Told> = event.body.as_deref().and_then(|body| serde_json::from_str(body).ok());
+        told.map(|told| Self { names: told.names(), buyer: told.buyer().map(str::to_owned) }).unwrap_or_default()
     }
 }

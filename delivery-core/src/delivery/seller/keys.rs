@@ -39,7 +39,26 @@ impl Desk<'_> {
         self.delivery.issue(NewSale { by: Some(self.actor.clone()), ..sale }).await
     }
 
-    /// Revokes a key. As soon as this returns, the key is treated as unknown. Revoking it again changes nothing.
+    /// Issues the key with this id by hand, as [`issue`](Self::issue) does. If there is a key with this id, returns that key. A
+    /// form that is submitted twice therefore issues one key.
+    #[cfg(feature = "pages")]
+    pub(crate) async fn issue_once(
+        &self,
+        id: KeyId,
+        product: ProductId,
+        email: Email,
+        terms: OwnTerms,
+        send_email: bool,
+    ) -> Result<Issued, Error> {
+        let sale = self.delivery.sale_of(id, (product, email, terms), None, send_email).await?;
+        if let Some(key) = self.delivery.key(id).await? {
+            return Ok(self.delivery.issued(&Issue::Existing(key)));
+        }
+        self.delivery.issue(NewSale { by: Some(self.actor.clone()), ..sale }).await
+    }
+
+    /// Revokes a key. As soon as this returns, the key is treated as unknown. Revoking it again changes nothing. The buyer gets
+    /// no e-mail about it.
     ///
     /// # Errors
     ///

@@ -8,12 +8,15 @@ mod records;
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 pub use self::keys::Expiry;
 use super::{Delivery, Error};
 use crate::HostRef;
 use crate::key::{Actor, Change, Key, KeyId};
-use crate::ledger::{Edit, MessageKind, Refused};
+use crate::ledger::{Deal, Edit, MessageKind, ReferenceKind, Refused};
 use crate::observer::Event;
+use crate::order::OrderId;
 use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::{KeyQuery, Page, PostQuery, StoreError, Subscribed, Use, UseId};
@@ -186,6 +189,32 @@ impl Delivery {
     /// [`StoreError`] if the store cannot be read.
     pub async fn subscription_of(&self, key: &Key) -> Result<Option<Subscribed>, StoreError> {
         Subscribed::of(self.inner.ledger.as_ref(), key).await
+    }
+
+    /// Returns the time of the service's clock.
+    #[must_use]
+    pub fn now(&self) -> DateTime<Utc> {
+        self.inner.clock.now()
+    }
+
+    /// Returns the keys of the sales that have this reference at any platform: a payment, an invoice, a subscription, or an order.
+    /// A store that keeps no platform events has none.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot be read.
+    pub async fn keys_of_sale(&self, reference: &OrderId) -> Result<Vec<Key>, StoreError> {
+        let Some(inbox) = self.inner.ledger.office() else { return Ok(Vec::new()) };
+        let mut keys = Vec::new();
+        for source in self.inner.platforms.sources() {
+            for kind in ReferenceKind::ALL {
+                let deal = inbox.deal(&source, *kind, reference).await?;
+                for id in deal.iter().flat_map(Deal::keys) {
+                    keys.extend(self.key(id).await?.filter(|key| !keys.contains(key)));
+                }
+            }
+        }
+        Ok(keys)
     }
 
     /// Returns when a key was used, newest first. `before` is the [`next`](Page::next) of the previous page.

@@ -6,7 +6,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use minijinja::{Value, context};
 
 use super::form::{self, Form};
-use super::shown::{desk, parameter, status};
+use super::shown::{day, desk, parameter, status};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Error, Expiry};
 use crate::http::{Reply, query};
@@ -20,6 +20,8 @@ enum Action {
     Resend,
     Terms,
     Rotate,
+    /// Shows what the buyer sees. No use is counted, so there is nothing to confirm.
+    Open,
 }
 
 impl FromStr for Action {
@@ -32,6 +34,7 @@ impl FromStr for Action {
             "resend" => Self::Resend,
             "terms" => Self::Terms,
             "rotate" => Self::Rotate,
+            "open" => Self::Open,
             _ => return Err(ApiError::NOT_FOUND),
         })
     }
@@ -111,13 +114,25 @@ async fn done(
         }
         Action::Terms => {
             let (expiry, limit) = terms(form, key)?;
+            if expiry.is_none() && limit.is_none() {
+                return Err(Fault::Said(form::Fault::new(
+                    "until",
+                    "Say what is to change: all three fields are empty.",
+                )));
+            }
             seller_desk.set_terms(id, expiry, limit).await?;
             "changed"
+        }
+        Action::Open => {
+            let opened = visit.delivery.look(id, key.product()).await?;
+            return Ok(super::opened::lead_to(visit, &opened));
         }
         Action::Rotate => {
             let issued = seller_desk.rotate(id).await?;
             let text = issued.text.expose();
-            return super::key::page(visit, seller, issued.key.id(), Some(text)).await.map_err(Fault::ApiError);
+            return super::key::page(visit, seller, issued.key.id(), Some(("replaced", text)))
+                .await
+                .map_err(Fault::ApiError);
         }
     };
     Ok(visit.go_to(&format!("/desk/key?id={id}&done={done}")))
@@ -218,6 +233,9 @@ fn confirm(
                 field("add_uses", "Or further uses", "Added to the limit that it has.", "text"),
             ],
         ),
+        Action::Open => {
+            ("open", "Open as a buyer", "You see what the buyer sees. This counts no use.", "Open", Vec::new())
+        }
         Action::Rotate => (
             "rotate",
             "Replace this key",
@@ -230,6 +248,11 @@ fn confirm(
     let about = [
         ("Buyer", key.email().to_string()),
         ("Status", status(key.status(now)).to_owned()),
+        (
+            "Valid until",
+            if key.expires_at() < crate::terms::NEVER { day(key.expires_at()) } else { "no end date".to_owned() },
+        ),
+        ("Uses", super::shown::uses(key)),
         ("Key", key.id().to_string()),
     ];
     let values = context! {

@@ -5,10 +5,12 @@ use minijinja::{Value, context};
 use super::form::{Fault, Form, said as said_of};
 use super::shown::{PAGE, choices, desk, names, next, parameter, time};
 use super::{Answering, ApiError, PageRequest, SignedIn, base};
+use crate::delivery::Said;
 use crate::http::Reply;
 use crate::ledger::{EventOutcome, InboxEvent};
-use crate::product::ProductId;
-use crate::store::InboxQuery;
+use crate::order::Source;
+use crate::product::{ProductId, RefName, Refs};
+use crate::store::{InboxQuery, StoreError};
 
 pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
@@ -44,6 +46,7 @@ fn event(entry: &InboxEvent) -> Value {
         reason => entry.reason.clone(),
         keys => entry.keys.iter().map(ToString::to_string).collect::<Vec<_>>(),
         waits => entry.due_at.is_some(),
+        is_dismissed => entry.is_dismissed(),
     }
 }
 
@@ -51,50 +54,123 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let Some(form) = &visit.form else {
             let number = parameter(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
-            return page(&visit, &seller, number, None, None).await;
+            return page(&visit, &seller, number, None).await;
         };
         let number: i64 = form.text("id").parse().map_err(|_| ApiError::NOT_FOUND)?;
-        let said =
-            async |field, fault: &str| page(&visit, &seller, number, Some(form), Some(&Fault::new(field, fault))).await;
-        let Ok(email) = form.given("customer_email").map(str::parse).transpose() else {
-            return said("customer_email", "The address must be an e-mail address.").await;
-        };
-        let product = form.given("product_id").map(|id| id.parse().ok().and_then(|id| ProductId::new(id).ok()));
-        let product = match product {
-            Some(None) => return said("product_id", "There is no such product.").await,
-            product => product.flatten(),
-        };
-        if let Some(id) = product
-            && visit.delivery.product(id).await?.is_none_or(|product| product.is_archived())
-        {
-            return said("product_id", "This product is not sold.").await;
-        }
-        match visit.delivery.desk(&seller.actor).apply_event(number, email, product).await {
-            Ok(true) => Ok(visit.go_to(&format!("/desk/event?id={number}&done=applied"))),
-            Ok(false) => Err(ApiError::NOT_FOUND),
-            Err(error) => Err(error.into()),
+        match decided(&visit, &seller, number, form).await {
+            Ok(done) => Ok(visit.go_to(&format!("/desk/event?id={number}&done={done}"))),
+            Err(Refusal::Said(fault)) => page(&visit, &seller, number, Some((form, &fault))).await,
+            Err(Refusal::ApiError(error)) => Err(error),
         }
     })
+}
+
+/// Why the seller's decision about an event is not carried out.
+enum Refusal {
+    Said(Fault),
+    ApiError(ApiError),
+}
+
+impl<E: Into<ApiError>> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self::ApiError(error.into())
+    }
+}
+
+/// Carries out what the seller has decided about an event: to apply it, to sell what it names, or to put it aside. Returns the
+/// name of the message that says what came of it.
+async fn decided(
+    visit: &PageRequest<'_>,
+    seller: &SignedIn,
+    number: i64,
+    form: &Form,
+) -> Result<&'static str, Refusal> {
+    let seller_desk = visit.delivery.desk(&seller.actor);
+    let entry = found(visit, number).await?;
+    let name = || form.text("name").parse::<RefName>().map_err(|_| ApiError::MALFORMED);
+    match form.text("do") {
+        "dismiss" => {
+            seller_desk.dismiss_event(number).await?;
+            return Ok("dismissed");
+        }
+        "dismiss_product" => {
+            seller_desk.dismiss_product(&entry.id.source, &name()?).await?;
+            seller_desk.dismiss_event(number).await?;
+            return Ok("dismissed");
+        }
+        _ => {}
+    }
+    let email = form.given("customer_email").map(str::parse).transpose();
+    let email = email.map_err(|_| said("customer_email", "The address must be an e-mail address."))?;
+    let product = form.given("product_id").map(|id| id.parse().ok().and_then(|id| ProductId::new(id).ok()));
+    let product = product.map(|id| id.ok_or_else(|| said("product_id", "There is no such product."))).transpose()?;
+    if let Some(id) = product
+        && visit.delivery.product(id).await?.is_none_or(|product| product.is_archived())
+    {
+        return Err(said("product_id", "This product is not sold."));
+    }
+    let is_link = form.text("do") == "link";
+    if is_link {
+        let product = product.ok_or_else(|| said("product_id", "Choose the product that is sold there."))?;
+        link(visit, seller, product, (entry.id.source, name()?)).await?;
+    }
+    seller_desk.apply_event(number, email, product.filter(|_| !is_link)).await?;
+    let waits = found(visit, number).await?.due_at.is_some();
+    Ok(match (waits, is_link) {
+        (false, false) => "applied",
+        (false, true) => "linked",
+        (true, _) => "unapplied",
+    })
+}
+
+fn said(field: &'static str, sentence: &str) -> Refusal {
+    Refusal::Said(Fault::new(field, sentence))
+}
+
+/// Adds a platform's name to a product, so that sales under this name issue keys of the product.
+async fn link(
+    visit: &PageRequest<'_>,
+    seller: &SignedIn,
+    product: ProductId,
+    name: (Source, RefName),
+) -> Result<(), Refusal> {
+    let desk = visit.delivery.desk(&seller.actor);
+    let revised = desk.revise_product(product, |product| {
+        let names = product.refs().iter().map(|(source, name)| (source.clone(), name.clone()));
+        Refs::new(names.chain([name.clone()])).map(|refs| product.facts().clone().refs(refs))
+    });
+    match revised.await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(expected)) => Err(Refusal::Said(Fault::new("product_id", format!("The references {expected}.")))),
+        Err(StoreError::Refused { .. }) => Err(said("product_id", "Another product has this reference.")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn found(visit: &PageRequest<'_>, number: i64) -> Result<InboxEvent, ApiError> {
+    let query = InboxQuery { outcome: None, before: number.checked_add(1), limit: 1 };
+    let found = visit.delivery.events(&query).await?.items.into_iter().find(|entry| entry.number == number);
+    found.ok_or(ApiError::NOT_FOUND)
 }
 
 async fn page(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
     number: i64,
-    form: Option<&Form>,
-    fault: Option<&Fault>,
+    sent: Option<(&Form, &Fault)>,
 ) -> Result<Reply, ApiError> {
-    let query = InboxQuery { outcome: None, before: number.checked_add(1), limit: 1 };
-    let found = visit.delivery.events(&query).await?.items.into_iter().find(|entry| entry.number == number);
-    let entry = found.ok_or(ApiError::NOT_FOUND)?;
-    let names = names(visit.delivery).await?;
+    let (entry, names) = (found(visit, number).await?, names(visit.delivery).await?);
+    let Said { names: asked_for, buyer } = Said::by(&entry);
+    let asked_for: Vec<String> = asked_for.iter().map(ToString::to_string).collect();
+    let text = |name| sent.map_or("", |(form, _)| form.text(name));
     visit.page(
         "event.html",
         context! {
-            event => event(&entry), products => choices(&names),
-            email => form.map_or("", |form| form.text("customer_email")),
-            product_id => form.map_or("", |form| form.text("product_id")),
-            ..said_of(fault, desk(visit, seller, "/desk/events"))
+            event => event(&entry), products => choices(&names), buyer,
+            asked_for,
+            is_test => entry.reason.as_deref() == Some(crate::delivery::TEST_PURCHASE),
+            email => text("customer_email"), product_id => text("product_id"),
+            ..said_of(sent.map(|(_, fault)| fault), desk(visit, seller, "/desk/events"))
         },
     )
 }

@@ -30,6 +30,11 @@ impl Form {
         if fields.len() > FIELDS { Err(ErrorCode::InvalidParams) } else { Ok(Self(fields)) }
     }
 
+    /// Returns the name and the value of each field.
+    pub(super) fn fields(&self) -> impl Iterator<Item = &(String, String)> {
+        self.0.iter()
+    }
+
     /// Returns the value of a field. Returns "" if the field is absent.
     pub(super) fn text(&self, name: &str) -> &str {
         self.0.iter().rev().find(|(field, _)| field == name).map_or("", |(_, value)| value)

@@ -18,13 +18,13 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Renders the page of a key. `text` is the text of the key. It is given only right after the key was issued as the
-/// replacement of another, because the service shows the text only once.
+/// Renders the page of a key. `text` is what the service shows once, right after the key was issued: how it was issued, and its
+/// text.
 pub(super) async fn page(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
     id: KeyId,
-    text: Option<&str>,
+    text: Option<(&str, &str)>,
 ) -> Result<Reply, ApiError> {
     let (delivery, now) = (visit.delivery, visit.delivery.inner.clock.now());
     let found = delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
@@ -43,7 +43,7 @@ pub(super) async fn page(
             key => key(&found, now, &names),
             denied => delivery.denied(&found).map(|denied| denied.to_string()),
             subscription => subscribed.as_ref().map(subscription),
-            text,
+            text => text.map(|(how, text)| context! { how, text }),
             actions => actions(&found, found.status(now)),
             uses => uses.iter().map(|it| time(it.at)).collect::<Vec<Value>>(),
             messages => messages.iter().map(message).collect::<Vec<_>>(),
@@ -65,6 +65,7 @@ fn actions(key: &Key, status: Status) -> Vec<(&'static str, &'static str)> {
         actions.push(("resend", "Send the e-mail again, or correct the address"));
         actions.push(("terms", "Change how long it lasts, or how often it can be used"));
         actions.push(("rotate", "Replace it: its text leaked"));
+        actions.push(("open", "Open as a buyer"));
         actions.push(("revoke", "Revoke it"));
     }
     actions

@@ -7,6 +7,7 @@ use super::shown::{PAGE, all_names, choices, desk, key, next, parameter, product
 use super::{Answering, ApiError, PageRequest, SignedIn, base};
 use crate::http::{Reply, query};
 use crate::key::{KeyId, Status};
+use crate::order::OrderId;
 use crate::store::{KeyQuery, Page};
 
 const STATUSES: &[(&str, &str)] =
@@ -21,28 +22,36 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Searches for what the seller typed. If it is the text or the id of a key, the reply redirects to the page of the
-/// key. If it is an e-mail address or an order number, the reply is a list of keys.
+/// Searches for what the seller typed. If it is the text or the id of a key, or has a key in it as a link does, the reply redirects
+/// to the page of the key. If it is an e-mail address, an order number, or another reference of a sale, the reply is a list of keys.
 async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
     let Some(typed) = form.given("q") else { return Ok(visit.go_to("/desk/keys")) };
-    if let Some(id) = visit.delivery.verify(typed).or_else(|| typed.parse::<KeyId>().ok()) {
+    if let Some(id) = visit.delivery.verify(&visit.key_in(typed)).or_else(|| typed.parse::<KeyId>().ok()) {
         return Ok(visit.go_to(&format!("/desk/key?id={id}")));
     }
     let before = form.given("before").map(str::parse).transpose().map_err(|_| ApiError::MALFORMED)?;
     let all = KeyQuery { before, limit: PAGE, ..KeyQuery::default() };
+    let mut page = Page { items: Vec::new(), next: None };
     // Some order numbers look like e-mail addresses. So search for an e-mail address first, and for an order number if
     // no key has this address.
-    let email = match typed.parse() {
-        Ok(email) => visit.delivery.keys(&KeyQuery { email: Some(email), ..all.clone() }).await?,
-        Err(_) => Page { items: Vec::new(), next: None },
-    };
-    let page = match typed.parse() {
-        Ok(order) if email.items.is_empty() => visit.delivery.keys(&KeyQuery { order: Some(order), ..all }).await?,
-        _ => email,
-    };
+    if let Ok(email) = address(typed).parse() {
+        page = visit.delivery.keys(&KeyQuery { email: Some(email), ..all.clone() }).await?;
+    }
+    if let (Ok(order), true) = (typed.parse::<OrderId>(), page.items.is_empty()) {
+        page = visit.delivery.keys(&KeyQuery { order: Some(order.clone()), ..all }).await?;
+        if page.items.is_empty() {
+            page.items = visit.delivery.keys_of_sale(&order).await?;
+        }
+    }
     let more = page.next.map(|next| next.to_string());
     let what = What { q: typed, label: "What was found, newest first", more, next: None, filters: Filters::default() };
     list(visit, seller, &page, what).await
+}
+
+/// Returns the address in `Ada <ada@example.com>`, as mail programs copy it.
+fn address(typed: &str) -> &str {
+    let inside = typed.rsplit_once('<').and_then(|(_, rest)| rest.strip_suffix('>'));
+    inside.unwrap_or(typed).trim()
 }
 
 async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, ApiError> {

@@ -13,12 +13,15 @@ mod file_list;
 mod files;
 mod form;
 pub(super) mod handler;
+mod issue;
 mod key;
 mod keys;
 mod messages;
+mod opened;
 mod overview;
 mod post;
 mod product;
+mod references;
 mod session;
 mod setup;
 mod shown;
@@ -63,6 +66,8 @@ pub enum Page {
     Keys,
     /// A key with its history.
     Key,
+    /// The form that issues a key by hand.
+    Issue,
     /// The confirmation form for a change of a key.
     ChangeKey,
     /// The list of products.
@@ -97,8 +102,12 @@ pub enum Page {
     Erase,
     /// The stylesheet of all pages.
     Style,
+    /// The icon of all pages.
+    Icon,
     /// The page where a buyer enters a key and opens the product.
     Buyer,
+    /// Shows a product that a buyer has opened.
+    Opened,
     /// The form where a buyer requests lost keys by e-mail.
     Lost,
 }
@@ -150,6 +159,7 @@ pages! {
     SignOut, "/desk/sign-out", FIELDS, PageHandler::Seller(sign_in::sign_out);
     Keys, "/desk/keys", FIELDS, PageHandler::Seller(keys::show);
     Key, "/desk/key", FIELDS, PageHandler::Seller(key::show);
+    Issue, "/desk/issue", FIELDS, PageHandler::Seller(issue::show);
     ChangeKey, "/desk/key/change", FIELDS, PageHandler::Seller(change::show);
     Products, "/desk/products", FIELDS, PageHandler::Seller(product::list);
     Product, "/desk/product", CONTENT, PageHandler::Seller(product::show);
@@ -166,7 +176,9 @@ pages! {
     Setup, "/desk/setup", FIELDS, PageHandler::Seller(setup::show);
     Erase, "/desk/erase", FIELDS, PageHandler::Seller(setup::erase);
     Style, "/key/style.css", FIELDS, PageHandler::Public(style);
+    Icon, "/key/icon.svg", FIELDS, PageHandler::Public(icon);
     Buyer, "/key", FIELDS, PageHandler::Public(buyer::show);
+    Opened, "/key/opened", FIELDS, PageHandler::Public(opened::show);
     Lost, "/key/lost", FIELDS, PageHandler::Public(buyer::lost);
 }
 
@@ -180,8 +192,8 @@ impl Page {
         inner.look.as_ref().is_some_and(|look| match self {
             #[cfg(feature = "files")]
             Self::PutFiles | Self::DeleteFile if !delivery.has_files() => false,
-            Self::Style => true,
-            Self::Buyer => look.has_buyer(),
+            Self::Style | Self::Icon => true,
+            Self::Buyer | Self::Opened => look.has_buyer(),
             Self::Lost => look.has_buyer() && inner.ledger.office().is_some(),
             Self::SignIn => look.has_desk() && inner.tokens.is_some() && can_sign_in,
             _ => look.has_desk() && inner.seller.is_some() && can_sign_in,
@@ -192,7 +204,7 @@ impl Page {
 /// Answers a request for a page. The body of a form of the desk is kept in memory only if a signed-in seller sent it,
 /// and if it came from our own site.
 pub(super) async fn answer<E>(
-    shows: PageHandler,
+    (path, shows): (&'static str, PageHandler),
     delivery: &Delivery,
     call: &Call,
     rule: BodyRule,
@@ -201,43 +213,69 @@ pub(super) async fn answer<E>(
     let look = delivery.inner.look.as_deref().ok_or(ApiError::NOT_FOUND)?;
     // `Cookie` is not checked: cookies of other applications may contain any bytes.
     [header::HOST, header::ORIGIN].iter().try_for_each(|name| check_text(&call.headers, name))?;
-    let mut visit = PageRequest { delivery, look, call, form: None };
-    let seller = match shows {
-        PageHandler::Public(_) => Ok(None),
-        PageHandler::Seller(_) => SignedIn::of(&visit).await.map(Some),
+    let mut visit = PageRequest { delivery, look, call, path, form: None };
+    let show = match shows {
+        PageHandler::Public(show) => {
+            if visit.is_form() {
+                let body = read(rule, &call.headers, body, Keep::Within(&delivery.inner.bodies)).await;
+                visit.form = Some(Form::read(call, &body)?);
+            }
+            return show(visit).await;
+        }
         #[cfg(feature = "files")]
-        PageHandler::Upload(_) => SignedIn::of(&visit).await.map(Some),
+        PageHandler::Upload(show) => {
+            let seller = SignedIn::find(&visit).await?.ok_or_else(|| SignedIn::is_missing(&visit))?;
+            let pieces = pin!(body.map(|piece| piece.map_err(|_| crate::files::Broken)));
+            return show(visit, seller, pieces).await;
+        }
+        PageHandler::Seller(show) => show,
     };
-    #[cfg(feature = "files")]
-    if let PageHandler::Upload(show) = shows {
-        let seller = seller?.ok_or(ApiError::NOT_FOUND)?;
-        let pieces = pin!(body.map(|piece| piece.map_err(|_| crate::files::Broken)));
-        return show(visit, seller, pieces).await;
-    }
+    let found = SignedIn::find(&visit).await;
     if visit.is_form() {
         // Read the body even if it is not kept in memory, because browsers show no response before they have sent the
         // whole form.
-        let keep = match seller {
-            Ok(None) => Keep::Within(&delivery.inner.bodies),
-            _ => Keep::all_if(seller.is_ok()),
+        let was_signed_in = matches!(found, Ok(None)) && sign_in::was_signed_in(&visit);
+        let keep = if was_signed_in {
+            Keep::Within(&delivery.inner.bodies)
+        } else {
+            Keep::all_if(matches!(found, Ok(Some(_))))
         };
         let body = read(rule, &call.headers, body, keep).await;
-        if seller.is_ok() {
+        if was_signed_in {
+            visit.form = Some(Form::read(call, &body)?);
+            return sign_in::resumed(visit, show).await;
+        }
+        if matches!(found, Ok(Some(_))) {
             visit.form = Some(Form::read(call, &body)?);
         }
     }
-    match (shows, seller?) {
-        (PageHandler::Public(show), _) => show(visit).await,
-        (PageHandler::Seller(show), Some(seller)) => {
-            if let Some(form) = &visit.form {
-                check_csrf(form, &seller.csrf)?;
-            }
-            show(visit, seller).await
-        }
-        (PageHandler::Seller(_), None) => Err(ApiError::NOT_FOUND),
-        #[cfg(feature = "files")]
-        (PageHandler::Upload(_), _) => Err(ApiError::NOT_FOUND),
+    let seller = found?.ok_or_else(|| SignedIn::is_missing(&visit))?;
+    if let Some(form) = &visit.form {
+        check_csrf(form, &seller.csrf)?;
     }
+    show(visit, seller).await
+}
+
+/// Returns the reply to a request for a path that is neither an endpoint nor a page. `None` if the sender does not expect a
+/// page.
+pub(super) fn unknown(delivery: &Delivery, call: &Call) -> Option<Reply> {
+    let is_served = |page: Page| page.is_served_by(delivery);
+    let first = [Page::Buyer, Page::Overview].into_iter().find(|page| is_served(*page))?;
+    let path = call.path.as_deref()?.strip_prefix(base(delivery))?;
+    let reads = matches!(call.method, Method::GET | Method::HEAD);
+    let bare = path.trim_end_matches('/');
+    let page =
+        if bare.is_empty() { Some(first) } else { Page::ALL.iter().copied().find(|page| page.row().path == bare) };
+    if let Some(page) = page.filter(|page| reads && bare != path && is_served(*page)) {
+        return Some(Reply::see_other(&format!("{}{}", base(delivery), page.row().path)));
+    }
+    let is_desk = path.starts_with("/desk/");
+    let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.contains("text/html"));
+    let is_for_people = is_desk
+        || path.starts_with("/key/")
+        || !path.starts_with("/api/") && call.headers.get_all(header::ACCEPT).iter().any(accepts);
+    let page = if is_desk && is_served(Page::Overview) { Page::Overview } else { first };
+    is_for_people.then(|| error_page(delivery, page, Reply::not_found()))
 }
 
 /// Replaces the JSON body of an error with an HTML page that tells the reader what to do. Any other reply is returned
@@ -282,18 +320,36 @@ pub(super) fn error_page(delivery: &Delivery, page: Page, reply: Reply) -> Reply
 }
 
 /// Returns the stylesheet. Its URL contains a hash of the content, so browsers may cache it for a year.
-#[expect(clippy::needless_pass_by_value, reason = "as every page")]
 fn style(visit: PageRequest<'_>) -> Answering<'_> {
+    let style = visit.look.style();
+    asset(visit, "text/css; charset=utf-8", style)
+}
+
+/// Returns the icon, which shows the first letter of the shop's name.
+fn icon(visit: PageRequest<'_>) -> Answering<'_> {
+    let icon = visit.look.icon();
+    asset(visit, "image/svg+xml", icon)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as every page")]
+fn asset<'c>(visit: PageRequest<'c>, content_type: &'static str, content: Bytes) -> Answering<'c> {
     Box::pin(async move {
         if visit.call.method == Method::POST {
             return Err(ApiError::MALFORMED);
         }
         let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
-        Ok(Reply::text("text/css; charset=utf-8", visit.look.style()).with_header(&names::CACHE_CONTROL, forever))
+        Ok(Reply::text(content_type, content)
+            .with_header(&names::CACHE_CONTROL, forever)
+            .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
     })
 }
 
 impl PageRequest<'_> {
+    /// Returns the key in what a person has pasted.
+    fn key_in(&self, pasted: &str) -> String {
+        self.delivery.inner.keyring.in_pasted(pasted)
+    }
+
     /// Renders a page without a script.
     fn page(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
         self.page_with(template, values, "")
@@ -353,7 +409,7 @@ impl Reply {
             "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'{more}"
         );
         self.text_header(&names::CONTENT_SECURITY_POLICY, &policy)
-            .with_header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"))
+            .with_header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"))
             // Not `no-referrer`: with it, browsers send our own forms with `Origin: null`, and the origin check would
             // refuse them.
             .with_header(&names::REFERRER_POLICY, HeaderValue::from_static("same-origin"))

@@ -86,6 +86,9 @@ async fn attention(
     products: Vec<ProductId>,
 ) -> Result<Vec<(String, String)>, ApiError> {
     let mut all = Vec::new();
+    if visit.delivery.inner.outbox.mailer.reaches_nobody() {
+        all.push(("No buyer gets e-mails: they only become files".to_owned(), "/desk/setup".to_owned()));
+    }
     let failed = MessageQuery { state: Some(MessageState::Failed), limit: MOST, ..MessageQuery::default() };
     match visit.delivery.desk(&seller.actor).messages(&failed).await {
         Ok(page) if !page.items.is_empty() => {

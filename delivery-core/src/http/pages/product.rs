@@ -4,9 +4,9 @@ use minijinja::{Value, context};
 
 use super::form::{Fault, Form, digest, said};
 use super::shown::{PAGE, archived, desk, next, preview, product_id};
-use super::{Answering, ApiError, PageRequest, SignedIn, base};
+use super::{Answering, ApiError, PageRequest, SignedIn, base, references};
 use crate::http::Reply;
-use crate::product::{Listing, NewProduct, Product, ProductId, Refs};
+use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::StoreError;
 use crate::terms::{OwnTerms, UseLimit, Validity};
 use crate::text::Invalid;
@@ -120,7 +120,7 @@ impl Typed {
 
     /// Returns the product that the form describes. The host application's reference is not in the form, so it is taken
     /// from `was`, the product before the change.
-    fn facts(&self, was: Option<&Product>) -> Result<NewProduct, Fault> {
+    fn facts(&self, visit: &PageRequest<'_>, was: Option<&Product>) -> Result<NewProduct, Fault> {
         let said =
             |field, called: &'static str| move |expected: Invalid| Fault::new(field, format!("{called} {expected}."));
         let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
@@ -145,7 +145,11 @@ impl Typed {
             .map(UseLimit::from_count)
             .transpose()
             .map_err(said("uses", "The uses"))?;
-        facts = facts.terms(OwnTerms { validity, limit }).refs(self.named()?);
+        facts = facts.terms(OwnTerms { validity, limit }).refs(references::read(
+            visit,
+            &self.refs,
+            was.map(Product::refs),
+        )?);
         if let Some(language) = given(&self.language) {
             facts = facts.language(language.parse().map_err(said("language", "The language"))?);
         }
@@ -153,19 +157,6 @@ impl Typed {
             facts = facts.host_ref(host_ref.clone());
         }
         Ok(facts)
-    }
-
-    /// Parses the names by which commerce platforms call the product. Each line of the field has a platform and a name.
-    fn named(&self) -> Result<Refs, Fault> {
-        let expected = "Each line must be a platform and its name for the product, such as: stripe plink_1Abc.";
-        let lines = self.refs.lines().map(str::trim).filter(|line| !line.is_empty());
-        let pair = |line: &str| {
-            let (source, name) = line.split_once(char::is_whitespace)?;
-            Some((source.parse().ok()?, name.trim().parse().ok()?))
-        };
-        let pairs: Option<Vec<_>> = lines.map(pair).collect();
-        let refs = Refs::new(pairs.ok_or_else(|| Fault::new("refs", expected))?);
-        refs.map_err(|expected| Fault::new("refs", format!("The references {expected}.")))
     }
 }
 
@@ -180,7 +171,7 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
         None => None,
     };
     typed.is_archived = was.as_ref().is_some_and(|product| product.is_archived());
-    let facts = match typed.facts(was.as_deref()) {
+    let facts = match typed.facts(visit, was.as_deref()) {
         Ok(facts) => facts,
         Err(fault) => return page(visit, seller, &typed, Some(&fault)).await,
     };

@@ -17,6 +17,9 @@ use crate::store::{SignIn, SignInId};
 
 /// The lifetime of a session, in seconds: 12 hours.
 pub(super) const SESSION: i64 = 12 * 60 * 60;
+/// How long a browser keeps the cookie of a session, in seconds: a week. It proves nothing once the session has ended. With it, a
+/// form that is sent too late is recognized as one that a seller has filled in, and is [carried on](super::sign_in::resumed).
+pub(super) const SESSION_COOKIE: i64 = 7 * 24 * 60 * 60;
 /// The length of the random secret in a cookie, in bytes.
 const SECRET: usize = 24;
 /// The length of the message authentication code (MAC) in a cookie, in bytes. It is short, because it only serves to
@@ -27,6 +30,8 @@ pub(in crate::http) struct PageRequest<'c> {
     pub(in crate::http) delivery: &'c Delivery,
     pub(in crate::http) look: &'c Look,
     pub(in crate::http) call: &'c Call,
+    /// The path of the page, without the base path.
+    pub(super) path: &'static str,
     /// The submitted form, if the request is a POST.
     pub(super) form: Option<Form>,
 }
@@ -57,22 +62,31 @@ impl SignedIn {
     /// Returns the signed-in seller who sent the request. The request is counted against the rate limit before the
     /// seller is looked up. A form that another site sent is refused. This function does not check the CSRF token,
     /// because the form has not been read yet: [`check_csrf`] does so later.
-    pub(super) async fn of(visit: &PageRequest<'_>) -> Result<Self, ApiError> {
-        let delivery = visit.delivery;
-        let found = match &delivery.inner.tokens {
+    ///
+    /// Returns `None` if the sender is not signed in.
+    pub(super) async fn find(visit: &PageRequest<'_>) -> Result<Option<Self>, ApiError> {
+        let found = match &visit.delivery.inner.tokens {
             Some(tokens) => Self::by_cookie(visit, tokens).await?,
             None => Self::by_host(visit).await?,
         };
-        let Some(seller) = found else {
-            return Err(match &delivery.inner.tokens {
-                Some(_) => visit.go_to("/desk/sign-in").into(),
-                None => Reply::error(crate::error::ErrorCode::Unauthorized).into(),
-            });
-        };
-        if visit.is_form() {
+        if found.is_some() && visit.is_form() {
             visit.check_origin()?;
         }
-        Ok(seller)
+        Ok(found)
+    }
+
+    /// Returns the answer to a sender who is not signed in. It leads to the sign-in form, and from there back to the page.
+    pub(super) fn is_missing(visit: &PageRequest<'_>) -> ApiError {
+        if visit.delivery.inner.tokens.is_none() {
+            return Reply::error(crate::error::ErrorCode::Unauthorized).into();
+        }
+        let query = visit.call.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();
+        let here = format!("{}{query}", visit.path);
+        if visit.is_form() || here == "/desk" {
+            return visit.go_to("/desk/sign-in").into();
+        }
+        let next = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", &here).finish();
+        visit.go_to(&format!("/desk/sign-in?{next}")).into()
     }
 
     async fn by_cookie(visit: &PageRequest<'_>, tokens: &AdminTokens) -> Result<Option<Self>, ApiError> {
@@ -125,26 +139,47 @@ impl PageRequest<'_> {
 
     /// Returns the value of `Set-Cookie` for a cookie that lasts `seconds` seconds.
     pub(super) fn set_cookie(&self, cookie: Cookie, text: &str, seconds: i64) -> String {
-        // Also look at `Origin`. Behind a proxy that terminates TLS, the configured base URL may begin with `http`,
-        // although browsers use HTTPS.
-        let is_secure = self.is_https() || self.origin().is_some_and(|origin| origin.starts_with("https://"));
-        let secure = if is_secure { "; Secure" } else { "" };
+        let secure = if self.is_secure() { "; Secure" } else { "" };
         format!("{}={text}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", self.cookie_name(cookie))
     }
 
     /// Returns the secret from the request's cookie of the given kind. Returns `None` if there is no such cookie, or if
     /// its MAC is wrong.
     pub(super) fn cookie(&self, cookie: Cookie) -> Option<[u8; SECRET]> {
-        let name = self.cookie_name(cookie);
-        // Split the bytes of the header, because cookies of other applications may not be UTF-8 text.
-        let lines = self.call.headers.get_all(header::COOKIE).iter();
-        let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
-        let mut pairs = pairs.filter_map(|pair| std::str::from_utf8(pair).ok()?.trim().split_once('='));
-        let (_, text) = pairs.find(|(of, _)| *of == name)?;
+        let text = self.cookie_text_named(self.cookie_name(cookie))?;
         let (secret, tag) = text.split_at_checked(SECRET * 4 / 3)?;
         let decode = |text: &str| data_encoding::BASE64URL_NOPAD.decode(text.as_bytes()).ok();
         let secret: [u8; SECRET] = decode(secret)?.try_into().ok()?;
         bool::from(self.tag(cookie, &secret).ct_eq(decode(tag)?.as_slice())).then_some(secret)
+    }
+
+    /// Returns the value of `Set-Cookie` for what a buyer has opened. `name` is part of the cookie's name.
+    pub(super) fn cookie_of_buyer(&self, name: &str, text: &str, seconds: u64) -> String {
+        let (name, secure) = (self.name_of_buyer(name), if self.is_secure() { "; Secure" } else { "" });
+        format!("{name}={text}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+    }
+
+    /// Returns the value of the request's cookie for what a buyer has opened.
+    pub(super) fn text_of_buyer(&self, name: &str) -> Option<&str> {
+        self.cookie_text_named(&self.name_of_buyer(name))
+    }
+
+    fn name_of_buyer(&self, name: &str) -> String {
+        format!("{}opened-{name}", if self.is_https() { "__Host-" } else { "" })
+    }
+
+    /// Returns whether cookies are for HTTPS alone. Also looks at `Origin`. Behind a proxy that terminates TLS, the
+    /// configured base URL may begin with `http`, although browsers use HTTPS.
+    fn is_secure(&self) -> bool {
+        self.is_https() || self.origin().is_some_and(|origin| origin.starts_with("https://"))
+    }
+
+    fn cookie_text_named(&self, name: &str) -> Option<&str> {
+        // Split the bytes of the header, because cookies of other applications may not be UTF-8 text.
+        let lines = self.call.headers.get_all(header::COOKIE).iter();
+        let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
+        let mut pairs = pairs.filter_map(|pair| std::str::from_utf8(pair).ok()?.trim().split_once('='));
+        pairs.find(|(of, _)| *of == name).map(|(_, text)| text)
     }
 
     pub(super) fn session_id(&self, secret: &[u8]) -> SignInId {

@@ -3,10 +3,17 @@
 use minijinja::{Value, context};
 
 use super::form::{Fault, said};
-use super::shown::desk;
+use super::shown::{desk, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::email::Email;
-use crate::http::Reply;
+use crate::http::{PlatformPath, Reply};
+use crate::ledger::{EventOutcome, InboxEvent};
+use crate::store::{InboxQuery, MessageQuery, MessageState, StoreError};
+
+/// The maximum number of events that are read to find the last event of each platform.
+const NEWEST: usize = 1_000;
+/// The maximum number of messages in each state that are read to find one that could not be sent.
+const RECENT: usize = 50;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
@@ -17,7 +24,10 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             return page(&visit, &seller, typed, Some(&fault)).await;
         };
         match visit.delivery.desk(&seller.actor).test_mail(&email).await {
-            Ok(()) => Ok(visit.go_to("/desk/setup?done=mailed")),
+            Ok(()) => {
+                let done = if visit.delivery.inner.outbox.mailer.reaches_nobody() { "written" } else { "mailed" };
+                Ok(visit.go_to(&format!("/desk/setup?done={done}")))
+            }
             Err(error) => {
                 let fault = Fault::new("email", format!("The mail server did not take it: {error}."));
                 page(&visit, &seller, typed, Some(&fault)).await
@@ -34,20 +44,33 @@ async fn page(
 ) -> Result<Reply, ApiError> {
     let platforms = platforms(visit).await?;
     let sender = visit.delivery.inner.outbox.sender.to_string();
-    visit.page("setup.html", context! { platforms, sender, email, ..said(fault, desk(visit, seller, "/desk/setup")) })
+    let reaches_nobody = visit.delivery.inner.outbox.mailer.reaches_nobody();
+    let trouble = last_trouble(visit, seller).await?;
+    let values = context! {
+        platforms, sender, reaches_nobody, trouble, email, ..said(fault, desk(visit, seller, "/desk/setup"))
+    };
+    visit.page("setup.html", values)
+}
+
+/// Returns why the newest e-mail that could not be sent was not sent, and when it was queued.
+async fn last_trouble(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Option<Value>, ApiError> {
+    let (desk, mut newest) = (visit.delivery.desk(&seller.actor), None);
+    for state in [MessageState::Queued, MessageState::Failed] {
+        let query = MessageQuery { state: Some(state), limit: RECENT, ..MessageQuery::default() };
+        let page = match desk.messages(&query).await {
+            Ok(page) => page,
+            Err(StoreError::Unsupported) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let found = page.items.into_iter().filter_map(|message| Some((message.queued_at, message.reason?))).next();
+        newest = newest.max(found);
+    }
+    Ok(newest.map(|(at, reason)| context! { at => time(at), reason }))
 }
 
 /// Returns the commerce platforms. Each has the webhook address that the seller must configure at the platform, and the
 /// time of the last event that came from it.
 async fn platforms(visit: &PageRequest<'_>) -> Result<Vec<Value>, ApiError> {
-    use super::shown::time;
-    use crate::http::PlatformPath;
-    use crate::ledger::{EventOutcome, InboxEvent};
-    use crate::store::{InboxQuery, StoreError};
-
-    /// The maximum number of events that are read to find the last event of each platform.
-    const NEWEST: usize = 1_000;
-
     let inner = &visit.delivery.inner;
     let newest = async |outcome| -> Result<Vec<InboxEvent>, StoreError> {
         match visit.delivery.events(&InboxQuery { outcome, before: None, limit: NEWEST }).await {
@@ -93,7 +116,8 @@ pub(super) fn erase(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         if form.text("sure") != "yes" {
             return page(typed, Some(&Fault::new("", "Tick the box once you have checked the address.")));
         }
-        visit.delivery.desk(&seller.actor).erase(&email).await?;
-        Ok(visit.go_to("/desk/setup?done=erased"))
+        let keys = visit.delivery.desk(&seller.actor).erase(&email).await?;
+        let done = if keys.is_empty() { "nobody" } else { "erased" };
+        Ok(visit.go_to(&format!("/desk/setup?done={done}")))
     })
 }

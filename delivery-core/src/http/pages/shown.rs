@@ -49,6 +49,7 @@ pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Va
 /// The confirmation messages that the desk shows after a form was handled. The first text is the value of the `done`
 /// parameter in the URL.
 const DONE: &[(&str, &str)] = &[
+    ("issued", "The key is issued, and its e-mail is on its way."),
     ("revoked", "The key is revoked."),
     ("restored", "The key can be used again."),
     ("changed", "The key has its new terms."),
@@ -64,6 +65,11 @@ const DONE: &[(&str, &str)] = &[
     ("applied", "The event was applied: below is the result."),
     ("mailed", "The mail server took the test e-mail."),
     ("erased", "The person is forgotten."),
+    ("nobody", "No key has this address: check how it is spelled. Whatever else mentioned it is gone."),
+    ("unapplied", "Nothing came of it: below is what is missing."),
+    ("dismissed", "The event is put aside. To apply it after all, send the form below."),
+    ("linked", "The product is linked. Sales of it that waited were applied."),
+    ("written", "The test e-mail was written to a file. Nobody gets e-mails before a mail server is set."),
 ];
 
 /// The placeholder in a template for the HTML of a product's content. No template value can be mistaken for it, because
@@ -142,13 +148,17 @@ pub(super) fn choices(names: &BTreeMap<ProductId, String>) -> Vec<(String, Strin
     names.iter().map(|(id, name)| (id.to_string(), format!("{name} ({id})"))).collect()
 }
 
+/// Returns how often a key was used, and its limit.
+pub(super) fn uses(key: &Key) -> String {
+    match key.limit().as_count() {
+        -1 => format!("{} / ∞", key.used()),
+        most => format!("{} / {most}", key.used()),
+    }
+}
+
 /// Returns the template values of a key, which the list of keys and the key's own page show.
 pub(super) fn key(key: &Key, now: DateTime<Utc>, names: &BTreeMap<ProductId, String>) -> Value {
     let (granted, state) = (key.granted(), key.state());
-    let uses = match key.limit().as_count() {
-        -1 => format!("{}, without a limit", key.used()),
-        most => format!("{} of {most}", key.used()),
-    };
     let name = names.get(&key.product()).cloned().unwrap_or_else(|| format!("product {}", key.product()));
     let revoked = state.revoked.as_ref();
     context! {
@@ -159,7 +169,7 @@ pub(super) fn key(key: &Key, now: DateTime<Utc>, names: &BTreeMap<ProductId, Str
         order => granted.order.as_ref().map(|order| order.id.as_str()),
         source => granted.order.as_ref().map(|order| order.source.as_str()),
         status => status(key.status(now)),
-        uses,
+        uses => uses(key),
         issued_at => time(granted.issued_at),
         expires_at => end(key.expires_at()),
         revoked_at => revoked.map(|revoked| time(revoked.at)),

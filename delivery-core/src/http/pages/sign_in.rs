@@ -1,44 +1,98 @@
 //! Signing in and out.
 
+use ::http::StatusCode;
 use chrono::TimeDelta;
 use minijinja::context;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::session::{Cookie, SESSION, check_csrf};
-use super::{Answering, ApiError, PageRequest, SignedIn};
-use crate::http::Reply;
+use super::form::Form;
+use super::session::{Cookie, SESSION, SESSION_COOKIE, check_csrf};
+use super::{Answering, ApiError, Page, PageRequest, SignedIn};
 use crate::http::limits::{admit, client};
+use crate::http::{Reply, query};
 use crate::limit::Policy;
 use crate::store::SignIn;
 
 /// How long the sign-in form can be submitted after it was loaded, in seconds: one hour.
 const FORM: i64 = 60 * 60;
 
+/// The fields that the sign-in form adds to a form that it carries on.
+const OWN: [&str; 3] = ["csrf", "token", "next"];
+
+/// The handler of a page for a signed-in seller.
+type Show = for<'c> fn(PageRequest<'c>, SignedIn) -> Answering<'c>;
+
 pub(super) fn sign_in(visit: PageRequest<'_>) -> Answering<'_> {
     Box::pin(async move { if visit.is_form() { submitted(&visit).await } else { asked(&visit).await } })
 }
 
 async fn asked(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
-    if visit.cookie(Cookie::Session).is_some() && SignedIn::of(visit).await.is_ok() {
+    if visit.cookie(Cookie::Session).is_some() && matches!(SignedIn::find(visit).await, Ok(Some(_))) {
         return Ok(visit.go_to("/desk"));
     }
-    form(visit, None)
+    let next = query::parameter(visit.call, "next").map_err(|_| ApiError::MALFORMED)?;
+    form(visit, next.as_deref().unwrap_or_default(), None)
 }
 
-fn form(visit: &PageRequest<'_>, fault: Option<&str>) -> Result<Reply, ApiError> {
+/// Renders the sign-in form. If the request has a form of the desk, the sign-in form carries its fields.
+fn form(visit: &PageRequest<'_>, next: &str, fault: Option<&str>) -> Result<Reply, ApiError> {
     // Reuse the secret in the browser's cookie, so that a sign-in form in another tab stays valid. The cookie is set
     // again, so that it lasts an hour from now.
     let (secret, text) = match visit.cookie(Cookie::Form) {
         Some(secret) => (secret, visit.cookie_text(Cookie::Form, &secret)),
         None => visit.new_secret(Cookie::Form),
     };
-    let page = visit.page("sign_in.html", context! { csrf => visit.csrf(&secret), fault })?;
+    let carried = visit.form.iter().flat_map(Form::fields);
+    let carried: Vec<_> = carried.filter(|(name, _)| !OWN.contains(&name.as_str())).cloned().collect();
+    let values =
+        context! { csrf => visit.csrf(&secret), fault, next => wanted(visit, next), carried, path => visit.path };
+    let page = visit.page("sign_in.html", values)?;
     Ok(page.cookie(&visit.set_cookie(Cookie::Form, &text, FORM)))
 }
 
+/// Returns the page of the desk that the seller wanted to see, with its query. Any other address is not followed.
+fn wanted<'t>(visit: &PageRequest<'_>, next: &'t str) -> Option<&'t str> {
+    let path = next.split('?').next().unwrap_or_default();
+    let is_page = Page::ALL.iter().any(|page| page.row().path == path && page.is_served_by(visit.delivery));
+    Some(next).filter(|next| is_page && path.starts_with("/desk") && next.bytes().all(|byte| byte.is_ascii_graphic()))
+}
+
 async fn submitted(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
-    let (delivery, Some(form_sent)) = (visit.delivery, &visit.form) else { return Err(ApiError::MALFORMED) };
+    let form_sent = visit.form.as_ref().ok_or(ApiError::MALFORMED)?;
+    let next = form_sent.text("next");
+    let Some((_, cookie)) = by_token(visit, form_sent).await? else { return again(visit, next) };
+    Ok(visit.go_to(wanted(visit, next).unwrap_or("/desk")).cookie(&cookie))
+}
+
+fn again(visit: &PageRequest<'_>, next: &str) -> Result<Reply, ApiError> {
+    Ok(form(visit, next, Some("This token is not right."))?.with_code(StatusCode::UNAUTHORIZED))
+}
+
+/// Returns whether the browser has the cookie of a session, which may have ended.
+pub(super) fn was_signed_in(visit: &PageRequest<'_>) -> bool {
+    visit.delivery.inner.tokens.is_some() && visit.cookie(Cookie::Session).is_some()
+}
+
+/// Answers a form of the desk whose session has ended. What was typed is not lost: the answer is a sign-in form that carries it
+/// on, and with the token it is done as if the session had lasted.
+pub(super) async fn resumed(visit: PageRequest<'_>, show: Show) -> Result<Reply, ApiError> {
+    let form_sent = visit.form.as_ref().ok_or(ApiError::MALFORMED)?;
+    visit.check_origin()?;
+    if form_sent.fields().all(|(name, _)| OWN.contains(&name.as_str())) {
+        return Err(SignedIn::is_missing(&visit));
+    }
+    if form_sent.given("token").is_none() {
+        return form(&visit, "", None);
+    }
+    let Some((seller, cookie)) = by_token(&visit, form_sent).await? else { return again(&visit, "") };
+    Ok(show(visit, seller).await.unwrap_or_else(Reply::from).cookie(&cookie))
+}
+
+/// Signs in with the token in a form. Returns the seller and the `Set-Cookie` of the session. Returns `None` if the token is
+/// wrong.
+async fn by_token(visit: &PageRequest<'_>, form_sent: &Form) -> Result<Option<(SignedIn, String)>, ApiError> {
+    let delivery = visit.delivery;
     visit.check_origin()?;
     let secret = visit.cookie(Cookie::Form).ok_or(ApiError::Forged)?;
     check_csrf(form_sent, &visit.csrf(&secret))?;
@@ -58,17 +112,18 @@ async fn submitted(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
     }
     let Some((actor, token)) = found else {
         delivery.inner.note_wrong_sign_in();
-        let page = form(visit, Some("This token is not right."))?;
-        return Ok(page.with_code(::http::StatusCode::UNAUTHORIZED));
+        return Ok(None);
     };
     // End the previous session of this browser, if it has one.
     if let Some(before) = visit.cookie(Cookie::Session) {
         sign_ins.sign_out(visit.session_id(&before)).await?;
     }
     let (secret, text) = visit.new_secret(Cookie::Session);
+    let (id, csrf) = (visit.session_id(&secret), visit.csrf(&secret));
     let expires_at = crate::clock::whole_seconds(delivery.inner.clock.now() + TimeDelta::seconds(SESSION));
-    sign_ins.sign_in(SignIn { id: visit.session_id(&secret), actor, token, expires_at }).await?;
-    Ok(visit.go_to("/desk").cookie(&visit.set_cookie(Cookie::Session, &text, SESSION)))
+    sign_ins.sign_in(SignIn { id, actor: actor.clone(), token, expires_at }).await?;
+    let cookie = visit.set_cookie(Cookie::Session, &text, SESSION_COOKIE);
+    Ok(Some((SignedIn { actor, session: Some(id), csrf }, cookie)))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as every page")]

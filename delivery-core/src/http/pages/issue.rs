@@ -1,0 +1,97 @@
+//! The form that issues a key by hand.
+
+use minijinja::context;
+
+use super::form::{self, Fault, Form};
+use super::shown::{choices, desk, names, product_id};
+use super::{Answering, ApiError, PageRequest, SignedIn};
+use crate::delivery::Error;
+use crate::email::Email;
+use crate::http::Reply;
+use crate::key::KeyId;
+use crate::product::ProductId;
+use crate::terms::{OwnTerms, UseLimit, Validity};
+use crate::text::Invalid;
+
+/// What a seller has typed.
+struct Wanted {
+    product: ProductId,
+    email: Email,
+    terms: OwnTerms,
+    sends: bool,
+}
+
+pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
+    Box::pin(async move {
+        let Some(form) = &visit.form else { return page(&visit, &seller, None).await };
+        let wanted = match read(form) {
+            Ok(wanted) => wanted,
+            Err(fault) => return page(&visit, &seller, Some((form, &fault))).await,
+        };
+        let id: KeyId = form.text("key").parse().map_err(|_| ApiError::MALFORMED)?;
+        if form.text("seal") != seal(&visit, id) {
+            return Err(ApiError::MALFORMED);
+        }
+        let Wanted { product, email, terms, sends } = wanted;
+        let issued = visit.delivery.desk(&seller.actor).issue_once(id, product, email.clone(), terms, sends).await;
+        let said = match issued {
+            Ok(issued) if *issued.key.email() == email && sends => {
+                return Ok(visit.go_to(&format!("/desk/key?id={id}&done=issued")));
+            }
+            Ok(issued) if *issued.key.email() == email => {
+                return super::key::page(&visit, &seller, id, Some(("issued", issued.text.expose()))).await;
+            }
+            Ok(_) => Fault::new("", "This form has issued a key before. Open it again to issue another one."),
+            Err(Error::UnknownProduct) => Fault::new("product_id", "This product is not sold."),
+            Err(error) => return Err(error.into()),
+        };
+        page(&visit, &seller, Some((form, &said))).await
+    })
+}
+
+fn read(form: &Form) -> Result<Wanted, Fault> {
+    let product = form.given("product_id").and_then(|id| ProductId::new(id.parse().ok()?).ok());
+    let product = product.ok_or_else(|| Fault::new("product_id", "Choose a product."))?;
+    let email = form.text("customer_email").trim();
+    let email =
+        email.parse().map_err(|expected: Invalid| Fault::new("customer_email", format!("The address {expected}.")));
+    let number = |field, called: &str| {
+        let wrong = |_| Fault::new(field, format!("{called} must be a number."));
+        form.given(field).map(|text| text.parse::<i64>().map_err(wrong)).transpose()
+    };
+    let validity = number("days", "The days")?.map(Validity::from_days).transpose();
+    let limit = number("uses", "The uses")?.map(UseLimit::from_count).transpose();
+    let terms = OwnTerms {
+        validity: validity.map_err(|expected| Fault::new("days", format!("The days {expected}.")))?,
+        limit: limit.map_err(|expected| Fault::new("uses", format!("The uses {expected}.")))?,
+    };
+    Ok(Wanted { product, email: email?, terms, sends: form.text("sends") == "yes" })
+}
+
+/// Renders the form. It has the id of the key that it issues, so that a form that is sent twice issues one key.
+async fn page(visit: &PageRequest<'_>, seller: &SignedIn, sent: Option<(&Form, &Fault)>) -> Result<Reply, ApiError> {
+    let names = names(visit.delivery).await?;
+    let text = |name: &str| sent.map_or("", |(form, _)| form.text(name)).to_owned();
+    let chosen = match sent {
+        Some((form, _)) => form.text("product_id").to_owned(),
+        None => product_id(visit, "product_id")?.or_else(|| only(&names)).map(|id| id.to_string()).unwrap_or_default(),
+    };
+    let id = visit.delivery.new_key_id();
+    let values = context! {
+        products => choices(&names), chosen, key => id.to_string(), seal => seal(visit, id),
+        customer_email => text("customer_email"), days => text("days"), uses => text("uses"),
+        sends => sent.is_none_or(|(form, _)| form.text("sends") == "yes"),
+        ..form::said(sent.map(|(_, fault)| fault), desk(visit, seller, "/desk/keys"))
+    };
+    visit.page("issue.html", values)
+}
+
+/// Returns the product of a shop that has one.
+fn only(names: &std::collections::BTreeMap<ProductId, String>) -> Option<ProductId> {
+    names.keys().next().copied().filter(|_| names.len() == 1)
+}
+
+/// Proves that this service has chosen the id.
+fn seal(visit: &PageRequest<'_>, id: KeyId) -> String {
+    form::digest(visit, &["issue", &id.to_string()])
+}

@@ -1,0 +1,149 @@
+//! The page that shows a product that a buyer has opened.
+//!
+//! Opening counts a use, sets a cookie with a [ticket](crate::key::Ticket), and leads to this page. The ticket is valid for
+//! 24 hours. So the page can be reloaded, or left and opened again from the history, as often as the buyer likes: it belongs to
+//! the same use.
+
+use std::sync::Arc;
+
+use ::http::{HeaderValue, StatusCode};
+use bytes::Bytes;
+use minijinja::{Value, context};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::buyer::{asked, refused};
+use super::shown::{CONTENT, SOURCE, parameter};
+use super::{Answering, ApiError, PageRequest};
+use crate::delivery::{Error, Opened};
+use crate::http::limits::admit;
+use crate::http::{Reply, names, query};
+use crate::key::{Key, KeyId, Ticket, TicketFor};
+use crate::limit::{Identity, Policy};
+use crate::product::{ObjectName, Product};
+
+/// How long a buyer sees what was opened, as the page says.
+const DAY: std::time::Duration = std::time::Duration::from_hours(24);
+
+/// Returns the reply that leads to the page of what was opened.
+pub(super) fn lead_to(visit: &PageRequest<'_>, opened: &Opened) -> Reply {
+    let ticket = crate::Delivery::ticket_for(&opened.key, object(), opened.at, DAY);
+    let text = ticket.text(&visit.delivery.inner.keyring, TicketFor::Page);
+    let name = short(visit, opened.key.id());
+    let reply = visit.go_to(&format!("/key/opened?id={name}"));
+    reply.cookie(&visit.cookie_of_buyer(&name, &text, DAY.as_secs()))
+}
+
+pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
+    Box::pin(async move {
+        if visit.is_form() {
+            return Err(ApiError::MALFORMED);
+        }
+        let name: String = parameter(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
+        let keyring = &visit.delivery.inner.keyring;
+        let ticket = visit.text_of_buyer(&name).and_then(|text| Ticket::verify(keyring, TicketFor::Page, text));
+        let Some(ticket) = ticket.filter(|ticket| short(&visit, ticket.key) == name) else { return again(&visit) };
+        // Like the downloads of files, which belong to the same use.
+        admit(visit.delivery, Policy::Files, Identity::Key(ticket.key.as_u128())).await?;
+        match visit.delivery.holder_of(&ticket).await {
+            Ok(key) => shown(&visit, &key, &name, &ticket).await,
+            Err(Error::ExpiredTicket) => again(&visit),
+            Err(Error::RevokedKey) => refused(&visit, "", &Error::RevokedKey),
+            Err(error) => Err(error.into()),
+        }
+    })
+}
+
+/// Asks for the key, because the page was opened more than a day ago, or the browser has kept no cookie.
+fn again(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
+    let sentence = "What you opened was shown in this browser for a day. Open again? This counts a use.";
+    Ok(asked(visit, "", Some(sentence))?.with_code(StatusCode::GONE))
+}
+
+async fn shown(visit: &PageRequest<'_>, key: &Key, name: &str, ticket: &Ticket) -> Result<Reply, ApiError> {
+    let delivery = visit.delivery;
+    let Some(product) = delivery.product(key.product()).await? else {
+        return refused(visit, "", &Error::UnknownProduct);
+    };
+    if query::parameter(visit.call, "do").map_err(|_| ApiError::MALFORMED)?.is_some_and(|what| what == "download") {
+        return Ok(file(product));
+    }
+    let shown = delivery.inner.shelf.shown(&product).await.ok_or_else(|| ApiError::from(Reply::panicked()))?;
+    #[cfg(feature = "files")]
+    let files = super::file_list::downloads(visit, &delivery.links(key, &product, ticket.ends_at - DAY));
+    #[cfg(not(feature = "files"))]
+    let files = Vec::<Value>::new();
+    let values = context! {
+        name, files,
+        until => super::shown::time(ticket.ends_at),
+        content => Value::from_safe_string(CONTENT.to_owned()),
+        markdown => Value::from_safe_string(SOURCE.to_owned()),
+        product => context! { name => product.name() },
+    };
+    visit.page_of_product("opened.html", values, &shown)
+}
+
+/// Returns the name of a key in the addresses of this page, and in the name of its cookie. It tells nothing about the key.
+fn short(visit: &PageRequest<'_>, key: KeyId) -> String {
+    let mac = visit.mac("opened page", key.as_bytes());
+    data_encoding::BASE64URL_NOPAD.encode(mac.first_chunk::<6>().unwrap_or(&[0; 6]))
+}
+
+/// The tickets of this page are for the whole product.
+fn object() -> ObjectName {
+    ObjectName::from_bytes([0; 16])
+}
+
+/// Returns the content of the product as a file to download.
+fn file(product: Arc<Product>) -> Reply {
+    let disposition = disposition(product.name());
+    Reply::text("text/markdown; charset=utf-8", Bytes::from_owner(Content(product)))
+        .text_header(&names::CONTENT_DISPOSITION, &disposition)
+        .with_header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"))
+        .with_header(&names::REFERRER_POLICY, HeaderValue::from_static("same-origin"))
+        .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
+}
+
+/// The content of a product as the body of a reply. All downloads share the bytes without copying them.
+struct Content(Arc<Product>);
+
+impl AsRef<[u8]> for Content {
+    fn as_ref(&self) -> &[u8] {
+        self.0.content().as_bytes()
+    }
+}
+
+/// Returns the `Content-Disposition` of a product's file (RFC 6266), which contains the file name twice. The name in
+/// `filename*` has letters of any script, and replacements for characters that file systems forbid. The name in
+/// `filename` is for programs that do not support `filename*`.
+fn disposition(product: &str) -> String {
+    let name = |letter: fn(char) -> char| {
+        let name: String = product.chars().map(letter).take(60).collect();
+        let name = name.trim_matches(['-', '.', ' ']);
+        if name.is_empty() { "product".to_owned() } else { name.to_owned() }
+    };
+    let plain = name(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
+    let whole = name(|c| if "/\\:*?\"<>|".contains(c) { '-' } else { c });
+    let whole = utf8_percent_encode(&whole, NON_ALPHANUMERIC);
+    format!("attachment; filename=\"{plain}.md\"; filename*=UTF-8''{whole}.md")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_named_after_its_product() {
+        let long = "ä".repeat(200);
+        for (product, plain, whole) in [
+            ("Field Guide", "field-guide", "Field%20Guide"),
+            ("Führer", "f-hrer", "F%C3%BChrer"),
+            ("日本語", "product", "%E6%97%A5%E6%9C%AC%E8%AA%9E"),
+            ("../etc/\"passwd\"; x=y", "etc--passwd---x-y", "etc%2D%2Dpasswd%2D%3B%20x%3Dy"),
+            ("...", "product", "product"),
+            (&long, "product", &"%C3%A4".repeat(60)),
+        ] {
+            let expected = format!("attachment; filename=\"{plain}.md\"; filename*=UTF-8''{whole}.md");
+            assert_eq!(disposition(product), expected);
+        }
+    }
+}

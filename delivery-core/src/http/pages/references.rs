@@ -1,0 +1,64 @@
+//! Reads the names by which commerce platforms call a product, as a seller types them: one line for each, with the platform and
+//! the name.
+
+use super::PageRequest;
+use super::form::Fault;
+use crate::http::PlatformPath;
+use crate::order::Source;
+use crate::product::{RefName, Refs};
+
+/// The names of platforms whose names for products have a known form: the beginnings, and an example.
+const FORMS: &[(&str, &[&str], &str)] = &[
+    ("stripe", &["plink_", "price_", "prod_"], "plink_1Abc, of a payment link"),
+    ("paddle", &["pri_", "pro_"], "pri_01abc, of a price"),
+    ("lemonsqueezy", &["variant:", "product:"], "variant:501"),
+];
+
+/// Reads the lines of the field. A name that the product had before is not checked.
+pub(super) fn read(visit: &PageRequest<'_>, lines: &str, before: Option<&Refs>) -> Result<Refs, Fault> {
+    let mut names = Vec::new();
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let known = before.into_iter().flat_map(Refs::iter).find(|(source, name)| format!("{source} {name}") == line);
+        names.push(match known {
+            Some((source, name)) => (source.clone(), name.clone()),
+            None => one(visit, line).map_err(|wrong| Fault::new("refs", format!("“{line}”: {wrong}")))?,
+        });
+    }
+    Refs::new(names).map_err(|expected| Fault::new("refs", format!("The references {expected}.")))
+}
+
+fn one(visit: &PageRequest<'_>, line: &str) -> Result<(Source, RefName), String> {
+    let Some((platform, name)) = line.split_once(char::is_whitespace) else {
+        return Err("a line has a platform, a space, and its ID of the product, such as: stripe plink_1Abc.".to_owned());
+    };
+    let (platform, name) = (platform.trim_end_matches(':').to_ascii_lowercase(), named(name.trim()));
+    let known: Vec<&str> = PlatformPath::BUILT_IN
+        .iter()
+        .copied()
+        .chain(PlatformPath::of_host(visit.delivery))
+        .map(PlatformPath::name)
+        .collect();
+    let Some(source) = known.contains(&platform.as_str()).then(|| platform.parse().ok()).flatten() else {
+        return Err(format!("the first word must be one of {}.", known.join(", ")));
+    };
+    let form = FORMS.iter().find(|(of, ..)| *of == platform);
+    let is_address = name.contains("://");
+    match form {
+        Some((_, begins, example)) if is_address || !begins.iter().any(|begin| name.starts_with(begin)) => {
+            let instead = if is_address { "This is an address. " } else { "" };
+            Err(format!("{instead}The ID must be such as {example}. The platform shows it beside the product."))
+        }
+        None if is_address => Err("this is an address. Copy the ID of the product instead.".to_owned()),
+        _ => {
+            let name = name.parse().map_err(|expected: crate::text::Invalid| format!("the ID {expected}."))?;
+            Ok((source, name))
+        }
+    }
+}
+
+/// Returns the name of a product on Gumroad if this is its address, such as `https://ada.gumroad.com/l/atlas`.
+fn named(name: &str) -> &str {
+    let address = name.strip_prefix("https://").filter(|address| address.contains("gumroad.com/l/"));
+    let after = address.and_then(|address| address.split_once("/l/")).map(|(_, after)| after);
+    after.and_then(|after| after.split(['?', '#', '/']).next()).unwrap_or(name)
+}
