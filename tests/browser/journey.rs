@@ -51,12 +51,12 @@ pub async fn sells(seller: &Browser, shop: &Shop) {
     assert!(!seller.path().await.contains("GRACE"), "what was typed is not in the address");
     seller.click(BUYER).await;
     seller.reads("0 / 1").await;
-    seller.click("Change how long it lasts, or how often it can be used").await;
+    seller.click("Change its terms").await;
     seller.fill("Or further uses", "1").await;
     seller.click("Change the key").await;
     seller.reads("The key has its new terms.").await;
     seller.reads("0 / 2").await;
-    seller.click("Send the e-mail again, or correct the address").await;
+    seller.click("Send again, or correct the address").await;
     seller.click("Send the e-mail").await;
     seller.reads("The e-mail is on its way.").await;
     shop.mail(2);
@@ -148,6 +148,7 @@ pub async fn revokes(seller: &Browser) {
     seller.click("Revoke the key").await;
     seller.reads("The key is revoked.").await;
     seller.reads("<b>asked</b> for").await;
+    seller.click("Activity").await;
     seller.click("Audit log").await;
     let log = seller.text().await;
     for done in ["revoked", "resent", "terms changed", "product"] {

@@ -77,7 +77,7 @@ fn check(row: &Row, framework: Framework) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let (answer, expected) = runtime.block_on(row.play(framework));
     if !keeps_snapshot(row) {
-        assert_eq!(answer, expected, "{}: left is the answer, right what the row expects", row.name);
+        assert!(answer == expected, "{}\n\nthe answer:\n{answer}\n\nwhat the row expects:\n{expected}", row.name);
         return;
     }
     let mut settings = insta::Settings::clone_current();
@@ -102,7 +102,10 @@ fn every_snapshot_has_a_row(kept: &BTreeSet<String>) {
     let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/http/snapshots")).unwrap();
     let files = folder.map(|file| file.unwrap().file_name().into_string().unwrap());
     let files: BTreeSet<String> = files.filter_map(|file| file.strip_suffix(".snap").map(str::to_owned)).collect();
-    assert_eq!(&files, kept);
+    let unused: Vec<_> = files.difference(kept).collect();
+    assert!(unused.is_empty(), "no row is compared with these: delete them from tests/http/snapshots: {unused:?}");
+    let missing: Vec<_> = kept.difference(&files).collect();
+    assert!(missing.is_empty(), "these rows have no snapshot: {missing:?}");
 }
 
 /// What is not in the table was never looked at, and what the table does not know was never documented.

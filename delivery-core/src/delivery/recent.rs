@@ -1,5 +1,6 @@
 //! The seller's figures, counted at most once a minute however often they are viewed.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -27,24 +28,26 @@ pub(crate) enum Recent {
     Failed,
 }
 
-/// The last figures, and whether new ones are being counted.
+/// The last figures of each number of days, and whether new ones are being counted.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
-    last: Option<(Duration, Recent)>,
+    last: BTreeMap<u32, (Duration, Recent)>,
     is_counting: bool,
 }
 
 impl Delivery {
-    /// Returns the figures of the last `days` days. If the last figures are at least a minute old, starts a new count.
+    /// Returns the figures of the last `days` days, of which callers use only a few different numbers. If the last figures are at least a minute old, starts a new count.
     /// If this count takes longer than 10 ms, returns the last figures.
     pub(crate) async fn recent_figures(&self, days: u32) -> Recent {
         let now = self.inner.clock.monotonic();
         let known = {
             let mut counted = self.inner.counted.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_fresh = counted.last.as_ref().is_some_and(|(at, _)| now.saturating_sub(*at) < FRESH);
+            let last = counted.last.get(&days);
+            let is_fresh = last.is_some_and(|(at, _)| now.saturating_sub(*at) < FRESH);
+            let known = last.map(|(_, recent)| recent.clone());
             let starts = !is_fresh && !counted.is_counting;
             counted.is_counting |= starts;
-            (starts, counted.last.clone().map(|(_, recent)| recent))
+            (starts, known)
         };
         let (starts, known) = known;
         if !starts {
@@ -60,7 +63,8 @@ impl Delivery {
                 Ok(Err(_)) | Err(_) => Recent::Failed,
             };
             let mut counted = delivery.inner.counted.lock().unwrap_or_else(PoisonError::into_inner);
-            *counted = Counted { last: Some((delivery.inner.clock.monotonic(), recent.clone())), is_counting: false };
+            counted.last.insert(days, (delivery.inner.clock.monotonic(), recent.clone()));
+            counted.is_counting = false;
             recent
         });
         match tokio::time::timeout(PATIENCE, counting).await {

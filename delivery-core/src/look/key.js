@@ -12,17 +12,20 @@
       other.submit();
     }
   };
-  take();
-  addEventListener("hashchange", take);
+  if (key || other) {
+    take();
+    addEventListener("hashchange", take);
+  }
   for (const button of document.querySelectorAll("button[data-copy]")) {
     button.hidden = !navigator.clipboard;
     button.addEventListener("click", async () => {
+      const from = document.getElementById(button.dataset.copy);
       const said = document.getElementById(button.dataset.said);
       try {
-        await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).value);
+        await navigator.clipboard.writeText(from.value ?? from.textContent);
         said.textContent = "Copied.";
       } catch {
-        said.textContent = "The browser does not allow it: select the text below.";
+        said.textContent = "The browser does not allow it: select the text.";
       }
     });
   }

@@ -2,38 +2,32 @@
 
 use std::fmt::Write;
 
+/// The size of the drawing, which a page stretches to the width of its card.
 const WIDTH: usize = 600;
 const HEIGHT: usize = 120;
-/// The heights of the space above the bars, which shows the highest count, and of the space below them, which shows the
-/// labels of the first and the last day.
-const ABOVE: usize = 30;
-const BELOW: usize = 28;
 
-/// Returns a chart with a bar for each count in `days`. `label` describes the chart to screen readers. `first` and
-/// `last` are the labels of the first and the last day. The bars have no text, because the page also shows the counts
-/// in a table.
-pub(crate) fn plot(label: &str, (first, last): (&str, &str), days: &[u64]) -> String {
-    let most = days.iter().copied().max().unwrap_or(0);
-    let step = WIDTH / days.len().max(1);
+/// Returns a chart with a bar for each day and its count. `label` describes the chart to screen readers. The page shows the
+/// highest count and the first and the last day as text beside it, and all counts in a table.
+pub(crate) fn plot(label: &str, days: &[(String, u64)]) -> String {
+    let most = days.iter().map(|(_, count)| *count).max().unwrap_or(0);
     let mut svg = format!(
-        "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">",
-        HEIGHT + ABOVE + BELOW,
-        escaped(label)
+        "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">\
+            <path d=\"M0 .5H{WIDTH}M0 {}H{WIDTH}M0 {}H{WIDTH}\"/>",
+        escaped(label),
+        HEIGHT / 2,
+        HEIGHT - 1
     );
-    let _ = write!(
-        svg,
-        "<text x=\"0\" y=\"21\">{most}</text><path d=\"M0 {ABOVE}H{WIDTH}M0 {0}H{WIDTH}\"/><text x=\"0\" y=\"{1}\">{2}</text>\
-            <text x=\"{WIDTH}\" y=\"{1}\" text-anchor=\"end\">{3}</text>",
-        HEIGHT + ABOVE,
-        HEIGHT + ABOVE + BELOW - 4,
-        escaped(first),
-        escaped(last)
-    );
-    for (index, count) in days.iter().enumerate().filter(|(_, count)| **count > 0) {
+    let of = days.len().max(1);
+    for (index, (day, count)) in days.iter().enumerate().filter(|(_, (_, count))| *count > 0) {
         // Every count above 0 gets a visible bar.
         let height = usize::try_from(u128::from(*count) * HEIGHT as u128 / u128::from(most)).unwrap_or(HEIGHT).max(2);
-        let (x, y, width) = (index * step + 1, ABOVE + HEIGHT - height, step.saturating_sub(2).max(1));
-        let _ = write!(svg, "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>");
+        let (begin, end) = (index * WIDTH / of, (index + 1) * WIDTH / of);
+        let (y, width) = (HEIGHT - height, (end - begin).saturating_sub(if of > 60 { 0 } else { 2 }).max(1));
+        let _ = write!(
+            svg,
+            "<rect x=\"{begin}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"><title>{}: {count}</title></rect>",
+            escaped(day)
+        );
     }
     svg.push_str("</svg>");
     svg
@@ -47,15 +41,20 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn days(counts: &[u64]) -> Vec<(String, u64)> {
+        (1..).zip(counts).map(|(day, count)| (format!("{day} May"), *count)).collect()
+    }
+
     #[test]
     fn a_bar_is_as_high_as_its_share_of_the_highest() {
-        let svg = plot("Sales \"x\" <b>", ("1 May", "4 May"), &[0, 1, 5, 1_000_000]);
+        let svg = plot("Sales \"x\" <b>", &days(&[0, 1, 5, 1_000_000]));
         assert_eq!(svg.matches("<rect").count(), 3, "a day without anything has no bar");
         assert!(svg.contains("height=\"120\"") && svg.contains("height=\"2\""), "{svg}");
         assert!(svg.contains("aria-label=\"Sales &quot;x&quot; &lt;b>\""), "{svg}");
-        for days in [&[][..], &[0], &[0, 0], &[u64::MAX, u64::MAX, 1]] {
-            let svg = plot("x", ("", ""), days);
-            assert!(svg.starts_with("<svg") && svg.ends_with("</svg>"), "{days:?}");
+        assert!(svg.contains("<title>3 May: 5</title>"), "{svg}");
+        for counts in [&[][..], &[0], &[0, 0], &[u64::MAX, u64::MAX, 1], &[1; 365]] {
+            let svg = plot("x", &days(counts));
+            assert!(svg.starts_with("<svg") && svg.ends_with("</svg>"), "{counts:?}");
         }
     }
 }

@@ -66,7 +66,7 @@ impl Vector {
 
     /// What it is to be read as, if it is accepted.
     fn action(&self) -> &str {
-        self.parsed["action"].as_str().unwrap()
+        self.parsed["action"].as_str().unwrap_or_else(|| panic!("{}: parsed has no action", self.name))
     }
 }
 

@@ -67,6 +67,8 @@ where
 fn chosen(folder: &str, share: usize) -> impl Iterator<Item = Timeline> {
     let name = std::env::var("TIMELINE").unwrap_or_default();
     let share = if name.is_empty() { share } else { 1 };
+    let is_known = || [SUBSCRIPTIONS, CASES].iter().flat_map(|it| file::all(it)).any(|it| it.name.contains(&name));
+    assert!(is_known(), "no timeline has {name} in its name");
     file::all(folder).into_iter().filter(move |timeline| timeline.name.contains(&name)).step_by(share)
 }
 

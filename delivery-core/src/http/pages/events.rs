@@ -3,7 +3,7 @@
 use minijinja::{Value, context};
 
 use super::form::{Fault, Form, said as said_of};
-use super::shown::{PAGE, choices, desk, names, next, parameter, time};
+use super::shown::{PAGE, choices, desk, names, next, parameter, short, time};
 use super::{Answering, ApiError, PageRequest, SignedIn, base};
 use crate::delivery::Said;
 use crate::http::Reply;
@@ -41,6 +41,7 @@ fn event(entry: &InboxEvent) -> Value {
         name => entry.id.name.as_str(),
         kind => entry.kind.clone(),
         order => entry.order.as_ref().map(crate::order::OrderId::as_str),
+        short_order => entry.order.as_ref().map(|order| short(order.as_str())),
         received_at => time(entry.received_at),
         outcome,
         reason => entry.reason.clone(),

@@ -2,14 +2,16 @@
 
 use minijinja::{Value, context};
 
-use super::shown::{desk, entry, key, message, parameter, subscription, time};
+use super::shown::{all_names, desk, entry, key, message, parameter, subscription, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::http::Reply;
 use crate::key::{Key, KeyId, Status};
-use crate::store::{AuditQuery, MessageQuery, StoreError};
+use crate::store::{AuditQuery, KeyQuery, MessageQuery, StoreError};
 
 /// The maximum number of entries shown in each part of a key's history: uses, messages and audit entries.
 const NEWEST: usize = 50;
+/// The maximum number of other keys of the same address that are shown.
+const OTHERS: usize = 10;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
@@ -37,13 +39,24 @@ pub(super) async fn page(
     let audit = or_none(seller_desk.audit(&audit).await)?.map(|page| page.items).unwrap_or_default();
     let product = delivery.product(found.product()).await?;
     let names = product.iter().map(|product| (product.id(), product.name().to_owned())).collect();
-    visit.page(
+    let same = KeyQuery { email: Some(found.email().clone()), limit: OTHERS + 1, ..KeyQuery::default() };
+    let same: Vec<Key> = delivery.keys(&same).await?.items;
+    let others = same.iter().filter(|other| other.id() != id).take(OTHERS);
+    let others: Vec<Value> = match others.clone().next() {
+        Some(_) => {
+            let names = all_names(delivery).await?;
+            others.map(|other| key(other, now, &names)).collect()
+        }
+        None => Vec::new(),
+    };
+    visit.page_with_script(
         "the_key.html",
         context! {
             key => key(&found, now, &names),
             denied => delivery.denied(&found).map(|denied| denied.to_string()),
             subscription => subscribed.as_ref().map(subscription),
             text => text.map(|(how, text)| context! { how, text }),
+            others,
             actions => actions(&found, found.status(now)),
             uses => uses.iter().map(|it| time(it.at)).collect::<Vec<Value>>(),
             messages => messages.iter().map(message).collect::<Vec<_>>(),
@@ -62,9 +75,9 @@ fn actions(key: &Key, status: Status) -> Vec<(&'static str, &'static str)> {
     if status == Status::Revoked {
         actions.push(("restore", "Restore it"));
     } else {
-        actions.push(("resend", "Send the e-mail again, or correct the address"));
-        actions.push(("terms", "Change how long it lasts, or how often it can be used"));
-        actions.push(("rotate", "Replace it: its text leaked"));
+        actions.push(("resend", "Send again, or correct the address"));
+        actions.push(("terms", "Change its terms"));
+        actions.push(("rotate", "Replace it"));
         actions.push(("open", "Open as a buyer"));
         actions.push(("revoke", "Revoke it"));
     }

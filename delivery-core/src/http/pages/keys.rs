@@ -7,7 +7,7 @@ use super::shown::{PAGE, all_names, choices, desk, key, next, parameter, product
 use super::{Answering, ApiError, PageRequest, SignedIn, base};
 use crate::http::{Reply, query};
 use crate::key::{KeyId, Status};
-use crate::order::OrderId;
+use crate::order::{OrderId, Source};
 use crate::store::{KeyQuery, Page};
 
 const STATUSES: &[(&str, &str)] =
@@ -110,6 +110,11 @@ async fn list(
 ) -> Result<Reply, ApiError> {
     let (names, now) = (all_names(visit.delivery).await?, visit.delivery.inner.clock.now());
     let What { q, label, more, next, filters } = what;
+    let mut sources: Vec<String> = visit.delivery.inner.platforms.sources().map(|source| source.to_string()).collect();
+    sources.push(Source::webhook().to_string());
+    if !filters.source.is_empty() && !sources.contains(&filters.source) {
+        sources.push(filters.source.clone());
+    }
     visit.page(
         "keys.html",
         context! {
@@ -117,7 +122,7 @@ async fn list(
             q, label, more, next,
             filters => context! { status => filters.status, product_id => filters.product_id, source => filters.source },
             statuses => STATUSES.to_vec(),
-            products => choices(&names),
+            products => choices(&names), sources,
             ..desk(visit, seller, "/desk/keys")
         },
     )

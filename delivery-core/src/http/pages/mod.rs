@@ -253,6 +253,7 @@ pub(super) async fn answer<E>(
     if let Some(form) = &visit.form {
         check_csrf(form, &seller.csrf)?;
     }
+    let seller = seller.counting(delivery).await;
     show(visit, seller).await
 }
 

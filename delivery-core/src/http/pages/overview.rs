@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use minijinja::{Value, context};
 
-use super::shown::{DAYS, all_names, day_and_month, desk, names, time};
+use super::shown::{PERIODS, all_names, day_and_month, desk, names, parameter, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
-use crate::delivery::Recent;
+use crate::delivery::{Delivery, Recent};
 use crate::key::Status;
 use crate::look::plot;
 use crate::product::ProductId;
-use crate::store::{Figures, MessageQuery, MessageState, StoreError};
+use crate::store::{Day, Figures, MessageQuery, MessageState, StoreError};
 
 /// The maximum number of items of one kind that are counted. If there are more, the page says "More than 100".
 const MOST: usize = 100;
@@ -22,20 +22,26 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let delivery = visit.delivery;
         let products = names(delivery).await?;
-        let recent = delivery.recent_figures(DAYS).await;
+        let days: u32 = parameter(&visit, "days")?.unwrap_or(PERIODS[0].0);
+        if !PERIODS.iter().any(|(period, _)| *period == days) {
+            return Err(ApiError::MALFORMED);
+        }
+        let recent = delivery.recent_figures(days * 2).await;
         let counting = match &recent {
             Recent::Failed => "The store could not count them just now.",
             _ => "They are being counted, which takes a moment in a large shop.",
         };
-        let figures = match recent {
-            Recent::Known(at, counted) => Some(shown(&counted, at, &all_names(delivery).await?)),
+        let attention = attention(&visit, &seller, products.keys().copied().collect()).await?;
+        let figures = match &recent {
+            Recent::Known(at, counted) => Some(shown(counted, *at, days, &all_names(delivery).await?)),
             Recent::Counting | Recent::Failed => None,
         };
+        let has_sold = !matches!(&recent, Recent::Known(_, counted) if counted.keys.is_empty());
+        let steps = (!has_sold).then(|| first_steps(delivery, !products.is_empty()));
         visit.page(
             "overview.html",
             context! {
-                figures, counting,
-                attention => attention(&visit, &seller, products.keys().copied().collect()).await?,
+                figures, counting, steps, attention, periods => PERIODS.to_vec(), days,
                 health => health(&visit, &seller).await,
                 ..desk(&visit, &seller, "/desk")
             },
@@ -43,18 +49,32 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-fn shown(figures: &Figures, at: DateTime<Utc>, products: &BTreeMap<ProductId, String>) -> Value {
-    let dates = (0..DAYS).rev().map(|back| (at - TimeDelta::days(back.into())).date_naive());
-    let days: Vec<_> = dates
-        .map(|date| figures.days.iter().find(|day| day.date == date).copied().unwrap_or(crate::store::Day::new(date)))
-        .collect();
-    let plotted = |name: &str, count: fn(&crate::store::Day) -> u64| {
-        let counts: Vec<u64> = days.iter().map(count).collect();
+/// Returns what a new shop has to do before its first sale. Each entry is a text, the path of the page where it is done, and
+/// whether it is done.
+fn first_steps(delivery: &Delivery, has_products: bool) -> Vec<(&'static str, &'static str, bool)> {
+    vec![
+        ("Add a product", "/desk/product", has_products),
+        ("Connect the platform that takes the money", "/desk/setup", delivery.inner.platforms.is_any()),
+        ("Have e-mails sent", "/desk/setup", !delivery.inner.outbox.mailer.reaches_nobody()),
+        ("Sell once: pay yourself, or issue a key by hand", "/desk/issue", false),
+    ]
+}
+
+fn shown(figures: &Figures, at: DateTime<Utc>, period: u32, products: &BTreeMap<ProductId, String>) -> Value {
+    let dates = (0..period * 2).rev().map(|back| (at - TimeDelta::days(back.into())).date_naive());
+    let counted: BTreeMap<_, _> = figures.days.iter().map(|day| (day.date, *day)).collect();
+    let all: Vec<Day> = dates.map(|date| counted.get(&date).copied().unwrap_or(Day::new(date))).collect();
+    let (before, days) = all.split_at(all.len() / 2);
+    let plotted = |name: &str, count: fn(&Day) -> u64| {
+        let bars: Vec<(String, u64)> = days.iter().map(|day| (day_and_month(day.date), count(day))).collect();
         let rows: Vec<(String, u64)> = days.iter().rev().map(|day| (day.date.to_string(), count(day))).collect();
-        let label = format!("{name} on each of the last {DAYS} days");
-        let ends = [days.first(), days.last()].map(|day| day.map(|day| day_and_month(day.date)).unwrap_or_default());
-        let svg = plot(&label, (&ends[0], &ends[1]), &counts);
-        context! { name, svg => Value::from_safe_string(svg), total => counts.iter().sum::<u64>(), days => rows }
+        let svg = plot(&format!("{name} on each of the last {period} days"), &bars);
+        context! {
+            name, svg => Value::from_safe_string(svg), days => rows,
+            most => bars.iter().map(|(_, count)| count).max(),
+            first => bars.first().map(|(day, _)| day), last => bars.last().map(|(day, _)| day),
+            total => days.iter().map(count).sum::<u64>(), before => before.iter().map(count).sum::<u64>(),
+        }
     };
     let mut rows: BTreeMap<ProductId, [u64; 4]> = BTreeMap::new();
     for (product, status, count) in &figures.keys {
@@ -67,12 +87,14 @@ fn shown(figures: &Figures, at: DateTime<Utc>, products: &BTreeMap<ProductId, St
             Status::Revoked => revoked,
         } += count;
     }
+    let valid: u64 = rows.values().map(|[valid, ..]| valid).sum();
+    let keys: u64 = rows.values().flatten().sum();
     let row = |(id, [valid, expired, exhausted, revoked]): (ProductId, [u64; 4])| {
         let name = products.get(&id).cloned().unwrap_or_else(|| format!("product {id}"));
         context! { id => id.get(), name, valid, expired, exhausted, revoked }
     };
     context! {
-        at => time(at),
+        at => time(at), valid, keys,
         plots => [plotted("Sales", |day| day.issued), plotted("Uses", |day| day.uses)],
         products => rows.into_iter().map(row).collect::<Vec<_>>(),
     }
@@ -113,18 +135,32 @@ async fn attention(
             Err(error) => return Err(error.into()),
         }
         if visit.delivery.inner.platforms.is_any() {
-            for id in products {
-                if let Some(product) = visit.delivery.product(id).await?.filter(|product| product.refs().is_empty()) {
-                    let text = format!("{} is not linked to any platform yet", product.name());
-                    all.push((text, format!("/desk/product?id={id}")));
-                }
-                if all.len() >= MOST {
-                    break;
-                }
-            }
+            all.extend(unlinked(visit, products).await?);
         }
     }
     Ok(all)
+}
+
+/// Returns the line about products that no sale of a platform can be for.
+async fn unlinked(visit: &PageRequest<'_>, products: Vec<ProductId>) -> Result<Option<(String, String)>, ApiError> {
+    let mut found = Vec::new();
+    for id in products {
+        found.extend(visit.delivery.product(id).await?.filter(|product| product.refs().is_empty()));
+        if found.len() > MOST {
+            break;
+        }
+    }
+    Ok(match found.as_slice() {
+        [] => None,
+        [one] => Some((
+            format!("{} is not linked to any platform yet", one.name()),
+            format!("/desk/product?id={}", one.id()),
+        )),
+        many => {
+            let count = counted(many.len().min(MOST), many.len() > MOST, "product", "products");
+            Some((format!("{count} are not linked to any platform yet"), "/desk/products".to_owned()))
+        }
+    })
 }
 
 fn counted(count: usize, is_more: bool, one: &str, many: &str) -> String {
@@ -159,7 +195,10 @@ async fn health(visit: &PageRequest<'_>, seller: &SignedIn) -> Vec<(&'static str
                     }
                 }
             };
-            ("E-mail", text, !is_late)
+            match delivery.inner.outbox.mailer.reaches_nobody() {
+                true => ("E-mail", "only becomes files".to_owned(), false),
+                false => ("E-mail", text, !is_late),
+            }
         }
         Err(_) => ("E-mail", "unknown: the store does not answer".to_owned(), false),
     };

@@ -3,7 +3,7 @@
 use minijinja::{Value, context};
 
 use super::form::{Fault, Form, digest, said};
-use super::shown::{PAGE, archived, desk, next, preview, product_id};
+use super::shown::{PAGE, archived, desk, next, preview, price, product_id};
 use super::{Answering, ApiError, PageRequest, SignedIn, base, references};
 use crate::http::Reply;
 use crate::product::{Listing, NewProduct, Product, ProductId};
@@ -18,7 +18,7 @@ pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         let shown: Vec<&Listing> = newest.by_ref().take(PAGE).collect();
         let last = shown.last().filter(|_| newest.next().is_some()).map(|it| it.id.to_string());
         let product = |it: &&Listing| {
-            let (id, price) = (it.id.get(), it.price.to_string());
+            let (id, price) = (it.id.get(), price(it.price));
             context! { id, name => it.name.clone(), kind => it.kind.clone(), price }
         };
         let archived: Vec<(i64, String)> = match before {
@@ -79,7 +79,7 @@ impl Typed {
             description: product.description().to_owned(),
             content: product.content().to_owned(),
             kind: product.kind().to_owned(),
-            price: product.price().to_string(),
+            price: price(product.price()),
             days: terms.validity.map(|validity| validity.as_days().to_string()).unwrap_or_default(),
             uses: terms.limit.map(|limit| limit.as_count().to_string()).unwrap_or_default(),
             language: product.language().map(ToString::to_string).unwrap_or_default(),

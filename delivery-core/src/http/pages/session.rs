@@ -10,10 +10,11 @@ use crate::http::limits::{admit, client};
 use crate::http::proof::Seller;
 use crate::http::{Call, Reply};
 use crate::key::Actor;
+use crate::ledger::EventOutcome;
 use crate::limit::{Identity, Policy};
 use crate::look::Look;
 use crate::seller::AdminTokens;
-use crate::store::{SignIn, SignInId};
+use crate::store::{InboxQuery, MessageQuery, MessageState, SignIn, SignInId};
 
 /// The lifetime of a session, in seconds: 12 hours.
 pub(super) const SESSION: i64 = 12 * 60 * 60;
@@ -25,6 +26,9 @@ const SECRET: usize = 24;
 /// The length of the message authentication code (MAC) in a cookie, in bytes. It is short, because it only serves to
 /// recognize forged cookies without querying the store.
 const TAG: usize = 8;
+
+/// The number of waiting events and messages from which the navigation says only that there are more.
+const MOST_WAITING: usize = 99;
 
 pub(in crate::http) struct PageRequest<'c> {
     pub(in crate::http) delivery: &'c Delivery,
@@ -44,6 +48,8 @@ pub(in crate::http) struct SignedIn {
     pub(super) session: Option<SignInId>,
     /// The CSRF token in the forms of this session.
     pub(super) csrf: String,
+    /// How many events and messages need the seller, for the navigation. Empty if none does.
+    pub(super) waits: String,
 }
 
 /// The cookies that the pages set.
@@ -59,6 +65,24 @@ pub(super) enum Cookie {
 }
 
 impl SignedIn {
+    pub(super) fn new(actor: Actor, session: Option<SignInId>, csrf: String) -> Self {
+        Self { actor, session, csrf, waits: String::new() }
+    }
+
+    /// Counts what needs the seller. A store that does not answer is the page's own trouble.
+    pub(super) async fn counting(self, delivery: &Delivery) -> Self {
+        let events = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), before: None, limit: MOST_WAITING };
+        let failed = MessageQuery { state: Some(MessageState::Failed), limit: MOST_WAITING, ..MessageQuery::default() };
+        let events = delivery.events(&events).await.map_or(0, |page| page.items.len());
+        let failed = delivery.desk(&self.actor).messages(&failed).await.map_or(0, |page| page.items.len());
+        let waits = match events + failed {
+            0 => String::new(),
+            count if count < MOST_WAITING => count.to_string(),
+            _ => format!("{MOST_WAITING}+"),
+        };
+        Self { waits, ..self }
+    }
+
     /// Returns the signed-in seller who sent the request. The request is counted against the rate limit before the
     /// seller is looked up. A form that another site sent is refused. This function does not check the CSRF token,
     /// because the form has not been read yet: [`check_csrf`] does so later.
@@ -101,7 +125,7 @@ impl SignedIn {
         let mac = |digest: &[u8; 32]| visit.mac("desk token", digest);
         let holds = tokens.each().any(|(name, digest)| *name == actor && bool::from(mac(digest).ct_eq(&token)));
         let is_over = expires_at <= visit.delivery.inner.clock.now();
-        Ok((holds && !is_over).then(|| Self { actor, session: Some(id), csrf: visit.csrf(&secret) }))
+        Ok((holds && !is_over).then(|| Self::new(actor, Some(id), visit.csrf(&secret))))
     }
 
     /// Authenticates the seller through the host application. Before that, the request is counted against the rate
@@ -113,7 +137,10 @@ impl SignedIn {
         }
         admit(delivery, Policy::Desk, client(delivery, call)).await?;
         let found = Seller::of(delivery, call).await.map(|seller| seller.actor().clone());
-        Ok(found.map(|actor| Self { csrf: visit.csrf(actor.as_str().as_bytes()), actor, session: None }))
+        Ok(found.map(|actor| {
+            let csrf = visit.csrf(actor.as_str().as_bytes());
+            Self::new(actor, None, csrf)
+        }))
     }
 }
 

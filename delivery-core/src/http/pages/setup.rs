@@ -42,14 +42,14 @@ async fn page(
     email: &str,
     fault: Option<&Fault>,
 ) -> Result<Reply, ApiError> {
-    let platforms = platforms(visit).await?;
+    let (ready, others) = platforms(visit).await?;
     let sender = visit.delivery.inner.outbox.sender.to_string();
     let reaches_nobody = visit.delivery.inner.outbox.mailer.reaches_nobody();
     let trouble = last_trouble(visit, seller).await?;
     let values = context! {
-        platforms, sender, reaches_nobody, trouble, email, ..said(fault, desk(visit, seller, "/desk/setup"))
+        ready, others, sender, reaches_nobody, trouble, email, ..said(fault, desk(visit, seller, "/desk/setup"))
     };
-    visit.page("setup.html", values)
+    visit.page_with_script("setup.html", values)
 }
 
 /// Returns why the newest e-mail that could not be sent was not sent, and when it was queued.
@@ -68,9 +68,9 @@ async fn last_trouble(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Opti
     Ok(newest.map(|(at, reason)| context! { at => time(at), reason }))
 }
 
-/// Returns the commerce platforms. Each has the webhook address that the seller must configure at the platform, and the
+/// Returns the commerce platforms: those whose secret is set, and the others. Each has the webhook address that the seller must configure at the platform, and the
 /// time of the last event that came from it.
-async fn platforms(visit: &PageRequest<'_>) -> Result<Vec<Value>, ApiError> {
+async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), ApiError> {
     let inner = &visit.delivery.inner;
     let newest = async |outcome| -> Result<Vec<InboxEvent>, StoreError> {
         match visit.delivery.events(&InboxQuery { outcome, before: None, limit: NEWEST }).await {
@@ -90,18 +90,66 @@ async fn platforms(visit: &PageRequest<'_>) -> Result<Vec<Value>, ApiError> {
             "gumroad" => ("?token=GUMROAD_TOKEN", "Put the value of GUMROAD_TOKEN in the place of its name."),
             _ => ("", ""),
         };
+        let known = EVENTS.iter().find(|(name, ..)| *name == path.name());
+        let (shown, told) = known.map_or((path.name(), None), |(_, shown, told)| (*shown, Some(*told)));
         context! {
             name => path.name(),
             address => format!("{}{}{query}", inner.outbox.base_url, path.path()),
             has_secret => inner.platforms.named(path.name()).is_some(),
-            setting, hint,
+            setting, hint, told, shown,
             refused => inner.platforms.refused_at(path.name()).map(time),
             last => of(&events, path.name()).map(|entry| time(entry.received_at)),
             fault => of(&faults, path.name()).and_then(|entry| entry.reason),
         }
     };
-    Ok(PlatformPath::BUILT_IN.into_iter().chain(PlatformPath::of_host(visit.delivery)).map(platform).collect())
+    let all = PlatformPath::BUILT_IN.into_iter().chain(PlatformPath::of_host(visit.delivery));
+    let (ready, others): (Vec<_>, Vec<_>) = all.partition(|path| inner.platforms.named(path.name()).is_some());
+    Ok((ready.into_iter().map(platform).collect(), others.into_iter().map(platform).collect()))
 }
+
+/// How people call each platform, and the events that the seller has to choose there. Those for subscriptions are after the words "and for
+/// subscriptions".
+const EVENTS: &[(&str, &str, &str)] = &[
+    (
+        "stripe",
+        "Stripe",
+        "checkout.session.completed, checkout.session.async_payment_succeeded, charge.captured, charge.refunded, refund.failed, \
+         charge.dispute.created, charge.dispute.funds_withdrawn, charge.dispute.closed, and for subscriptions invoice.paid, \
+         invoice_payment.paid, customer.subscription.created, customer.subscription.updated, customer.subscription.deleted",
+    ),
+    ("shopify", "Shopify", "Order payment, Order cancellation, Refund create"),
+    (
+        "lemonsqueezy",
+        "Lemon Squeezy",
+        "order_created, order_refunded, and for subscriptions subscription_created, subscription_updated, subscription_cancelled, \
+         subscription_resumed, subscription_expired, subscription_payment_success, subscription_payment_refunded",
+    ),
+    (
+        "paddle",
+        "Paddle",
+        "transaction.completed, customer.created, customer.updated, adjustment.created, adjustment.updated, and for subscriptions \
+         subscription.created, subscription.updated, subscription.canceled",
+    ),
+    (
+        "gumroad",
+        "Gumroad",
+        "the ping; by Gumroad's API also refund, dispute, dispute_won, and for subscriptions subscription_ended, \
+         subscription_restarted",
+    ),
+    (
+        "woocommerce",
+        "WooCommerce",
+        "Order created, Order updated, Order restored, and for subscriptions Subscription created, Subscription updated, \
+         Subscription switched",
+    ),
+    (
+        "polar",
+        "Polar",
+        "order.paid, order.refunded, and for subscriptions subscription.created, subscription.updated, subscription.canceled, \
+         subscription.uncanceled, subscription.revoked",
+    ),
+    ("standard", "Standard Webhooks", "order.paid, order.refunded"),
+];
 
 pub(super) fn erase(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, Datelike, NaiveDate, Utc};
 use minijinja::{Value, context};
 
 use super::{ApiError, PageRequest, SignedIn};
@@ -10,27 +10,30 @@ use crate::clock::timestamp;
 use crate::delivery::{Delivery, Recent};
 use crate::http::{Reply, query};
 use crate::key::{Key, Status};
-use crate::product::ProductId;
+use crate::product::{Price, ProductId};
 use crate::store::{AuditEntry, MessageState, StoredMessage, Subscribed};
 use crate::terms::NEVER;
 
 /// The maximum number of rows that a list shows at once. The list links to the further rows.
 pub(super) const PAGE: usize = 50;
 
-/// The number of days plotted on the overview.
-pub(super) const DAYS: u32 = 30;
+/// The numbers of days that the overview can show, and what it calls them. The first is shown if none is chosen.
+pub(super) const PERIODS: [(u32, &str); 4] = [(30, "30 days"), (7, "7 days"), (90, "90 days"), (365, "a year")];
+/// The number of days that are counted for the first period: as many days before it are counted too.
+pub(super) const DAYS: u32 = 60;
 
 /// The entries of the desk's navigation: path and label.
 const NAV: &[(&str, &str)] = &[
     ("/desk", "Overview"),
     ("/desk/keys", "Keys"),
     ("/desk/products", "Products"),
+    ("/desk/events", "Activity"),
     ("/desk/posts", "Posts"),
-    ("/desk/messages", "Messages"),
-    ("/desk/events", "Platform events"),
-    ("/desk/audit", "Audit log"),
     ("/desk/setup", "Setup"),
 ];
+/// The pages of *Activity*.
+const ACTIVITY: &[(&str, &str)] =
+    &[("/desk/events", "Platform events"), ("/desk/messages", "Messages"), ("/desk/audit", "Audit log")];
 
 /// Returns the values that every page of the desk needs: the signed-in seller, the navigation, and a confirmation
 /// message. `here` is the path of the page.
@@ -38,9 +41,12 @@ pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Va
     let done = query::parameter(visit.call, "done").ok().flatten();
     // Show only messages from a fixed list, so that a crafted link cannot put text into the page.
     let notice = done.and_then(|done| DONE.iter().find(|(name, _)| *name == done).map(|(_, sentence)| *sentence));
+    let is_activity = ACTIVITY.iter().any(|(path, _)| *path == here);
     context! {
+        year => visit.delivery.now().year(),
         seller => context! {
-            nav => NAV.to_vec(), here, csrf => seller.csrf.clone(), signs_out => seller.session.is_some(), name => seller.actor.as_str()
+            nav => NAV.to_vec(), here, tabs => is_activity.then(|| ACTIVITY.to_vec()),
+            entry => if is_activity { "/desk/events" } else { here }, waits => seller.waits.clone(), csrf => seller.csrf.clone(), signs_out => seller.session.is_some(), name => seller.actor.as_str()
         },
         notice, fault => Value::from(()), faulty => "",
     }
@@ -86,7 +92,7 @@ pub(super) async fn preview(delivery: &Delivery, markdown: &str) -> Result<Value
 
 /// Formats a day without its year, such as `5 May`.
 pub(super) fn day_and_month(date: NaiveDate) -> String {
-    date.format("%-d %B").to_string()
+    date.format("%-d %b").to_string()
 }
 
 /// Formats a day, such as `5 May 2026`.
@@ -97,12 +103,29 @@ pub(super) fn day(at: DateTime<Utc>) -> String {
 /// Returns a time as text for people, and in RFC 3339 for programs.
 pub(super) fn time(at: DateTime<Utc>) -> Value {
     let text = format!("{}, {} UTC", day(at), at.format("%H:%M"));
-    context! { iso => timestamp(crate::clock::whole_seconds(at)), text }
+    let (day, clock) = (at.format("%-d %b").to_string(), at.format("%H:%M").to_string());
+    context! { iso => timestamp(crate::clock::whole_seconds(at)), text, day, clock, year => at.year() }
+}
+
+/// Returns an identifier that fits into a column: the beginning and the end of a long one. The whole stands beside it.
+pub(super) fn short(text: &str) -> String {
+    let (begin, end) = (text.floor_char_boundary(12), text.ceil_char_boundary(text.len().saturating_sub(6)));
+    if text.chars().count() <= 22 { text.to_owned() } else { format!("{}…{}", &text[..begin], &text[end..]) }
 }
 
 /// Returns the time when a key expires, or the template's `none` for a key that never expires.
 pub(super) fn end(at: DateTime<Utc>) -> Value {
     if at < NEVER { time(at) } else { Value::from(()) }
+}
+
+/// Formats a price with at least two decimals, such as `12.50`.
+pub(super) fn price(price: Price) -> String {
+    let text = price.to_string();
+    match text.split_once('.') {
+        Some((_, cents)) if cents.len() == 1 => text + "0",
+        Some(_) => text,
+        None => text + ".00",
+    }
 }
 
 /// Returns how pages call a status.
@@ -167,6 +190,7 @@ pub(super) fn key(key: &Key, now: DateTime<Utc>, names: &BTreeMap<ProductId, Str
         product => name,
         product_id => key.product().get(),
         order => granted.order.as_ref().map(|order| order.id.as_str()),
+        short_order => granted.order.as_ref().map(|order| short(order.id.as_str())),
         source => granted.order.as_ref().map(|order| order.source.as_str()),
         status => status(key.status(now)),
         uses => uses(key),

@@ -123,7 +123,7 @@ async fn by_token(visit: &PageRequest<'_>, form_sent: &Form) -> Result<Option<(S
     let expires_at = crate::clock::whole_seconds(delivery.inner.clock.now() + TimeDelta::seconds(SESSION));
     sign_ins.sign_in(SignIn { id, actor: actor.clone(), token, expires_at }).await?;
     let cookie = visit.set_cookie(Cookie::Session, &text, SESSION_COOKIE);
-    Ok(Some((SignedIn { actor, session: Some(id), csrf }, cookie)))
+    Ok(Some((SignedIn::new(actor, Some(id), csrf), cookie)))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as every page")]
