@@ -169,7 +169,7 @@ impl Shop {
     pub async fn pages(&self, browser: &Browser) -> Vec<Page> {
         let desk = ["keys", "products", "product", "posts", "post", "messages", "events", "audit", "setup", "erase"];
         let mut paths: Vec<String> = desk.map(|page| format!("/desk/{page}")).into();
-        paths.extend(["/desk", "/key", "/key/lost"].map(str::to_owned));
+        paths.extend(["/desk", "/key", "/key/lost", "/docs"].map(str::to_owned));
         let mut key = None;
         browser.go("/desk/keys").await;
         if let Some(found) = self.first(browser, "/desk/key?id=").await {

@@ -113,6 +113,13 @@ fn keys() -> Vec<Row> {
         search("desk_keys::found_by_their_order", "q=A-1")
             .after_order(r#"{"order_id":"A-1","product_id":1,"customer_email":"ada@example.com","secret":"{SECRET}"}"#),
         search("desk_keys::not_found", "q=%3Cscript%3Ealert%281%29%3C%2Fscript%3E"),
+        search("desk_keys::several_are_confirmed", "id={VALID_ID}&id={LIMITED_ID}&do=revoke"),
+        search("desk_keys::several_are_revoked", "id={VALID_ID}&id={LIMITED_ID}&do=revoke&sure=yes")
+            .leads_to("/desk/keys?done=all_revoked"),
+        search("desk_keys::several_are_sent_again", "id={VALID_ID}&id={REVOKED_ID}&do=resend&sure=yes")
+            .leads_to("/desk/keys?done=some_resent")
+            .leaves(6, 2, 1),
+        search("desk_keys::none_is_chosen", "do=revoke").leads_to("/desk/keys?done=none_chosen"),
         search("desk_keys::nothing_typed", "q=+").leads_to("/desk/keys"),
     ]
 }

@@ -14,6 +14,8 @@ pub use self::keys::Expiry;
 use super::{Delivery, Error};
 use crate::HostRef;
 use crate::key::{Actor, Change, Key, KeyId};
+#[cfg(feature = "pages")]
+use crate::ledger::plan::ReferenceId;
 use crate::ledger::{Deal, Edit, MessageKind, ReferenceKind, Refused};
 use crate::observer::Event;
 use crate::order::OrderId;
@@ -215,6 +217,16 @@ impl Delivery {
             }
         }
         Ok(keys)
+    }
+
+    /// Returns the platform's names of everything that belongs to the sale of a key, each with what it names.
+    #[cfg(feature = "pages")]
+    pub(crate) async fn references_of(&self, key: &Key) -> Result<Vec<(ReferenceKind, String)>, StoreError> {
+        let sale = key.granted().order.as_ref().and_then(ReferenceId::of_sale);
+        let (Some(sale), Some(inbox)) = (sale, self.inner.ledger.office()) else { return Ok(Vec::new()) };
+        let deal = inbox.deal(&sale.source, sale.kind, &sale.name).await?;
+        let all = deal.iter().flat_map(Deal::references);
+        Ok(all.filter(|(_, name)| *name != sale.name.as_str()).map(|(kind, name)| (kind, name.to_owned())).collect())
     }
 
     /// Returns when a key was used, newest first. `before` is the [`next`](Page::next) of the previous page.

@@ -9,7 +9,7 @@ use crate::http::Call;
 use crate::http::body::Body;
 use crate::http::fields::whole;
 
-/// The maximum number of fields of a form. Our own forms have at most 13.
+/// The maximum number of fields of a form. Our own forms have at most 53: a page of keys has a field for each.
 const FIELDS: usize = 64;
 
 /// The fields of a submitted form. If a name occurs twice, the last value counts.
@@ -33,6 +33,11 @@ impl Form {
     /// Returns the name and the value of each field.
     pub(super) fn fields(&self) -> impl Iterator<Item = &(String, String)> {
         self.0.iter()
+    }
+
+    /// Returns the values of all fields with this name.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(field, _)| field == name).map(|(_, value)| value.as_str())
     }
 
     /// Returns the value of a field. Returns "" if the field is absent.

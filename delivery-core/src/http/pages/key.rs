@@ -31,6 +31,8 @@ pub(super) async fn page(
     let (delivery, now) = (visit.delivery, visit.delivery.inner.clock.now());
     let found = delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
     let subscribed = delivery.subscription_of(&found).await?;
+    let references = delivery.references_of(&found).await?;
+    let references: Vec<_> = references.into_iter().map(|(kind, name)| (kind.as_str(), name)).collect();
     let seller_desk = delivery.desk(&seller.actor);
     let uses = or_none(delivery.history(id, None, NEWEST).await)?.map(|page| page.items).unwrap_or_default();
     let messages = MessageQuery { key: Some(id), limit: NEWEST, ..MessageQuery::default() };
@@ -56,7 +58,7 @@ pub(super) async fn page(
             denied => delivery.denied(&found).map(|denied| denied.to_string()),
             subscription => subscribed.as_ref().map(subscription),
             text => text.map(|(how, text)| context! { how, text }),
-            others,
+            others, references,
             actions => actions(&found, found.status(now)),
             uses => uses.iter().map(|it| time(it.at)).collect::<Vec<Value>>(),
             messages => messages.iter().map(message).collect::<Vec<_>>(),

@@ -1,10 +1,11 @@
 //! The list of keys, with search and filters.
 
-use minijinja::context;
+use minijinja::{Value, context};
 
 use super::form::Form;
 use super::shown::{PAGE, all_names, choices, desk, key, next, parameter, product_id};
 use super::{Answering, ApiError, PageRequest, SignedIn, base};
+use crate::delivery::Error;
 use crate::http::{Reply, query};
 use crate::key::{KeyId, Status};
 use crate::order::{OrderId, Source};
@@ -16,10 +17,63 @@ const STATUSES: &[(&str, &str)] =
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         match &visit.form {
+            Some(form) if !form.text("do").is_empty() => several(&visit, &seller, form).await,
             Some(form) => found(&visit, &seller, form).await,
             None => listed(&visit, &seller).await,
         }
     })
+}
+
+/// Sends or revokes the keys that the seller has chosen, after a confirmation.
+async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
+    let ids: Result<Vec<KeyId>, _> = form.all("id").map(str::parse).collect();
+    let ids = ids.map_err(|_| ApiError::MALFORMED)?;
+    if ids.is_empty() {
+        return Ok(visit.go_to("/desk/keys?done=none_chosen"));
+    }
+    let (does, is_revoking) = match form.text("do") {
+        "resend" => ("Send again", false),
+        "revoke" => ("Revoke", true),
+        _ => return Err(ApiError::MALFORMED),
+    };
+    let count = if ids.len() == 1 { "this key".to_owned() } else { format!("these {} keys", ids.len()) };
+    if form.text("sure") != "yes" {
+        let mut hidden: Vec<_> = ids.iter().map(|id| ("id", id.to_string())).collect();
+        hidden.extend([("do", form.text("do").to_owned()), ("sure", "yes".to_owned())]);
+        let mut about = Vec::with_capacity(ids.len());
+        for id in &ids {
+            about.extend(visit.delivery.key(*id).await?.map(|key| ("Buyer", key.email().to_string())));
+        }
+        let sentence = match is_revoking {
+            true => "Their buyers can no longer use them. You can restore each of them later.",
+            false => "A new e-mail is sent for each of them that is not revoked.",
+        };
+        let values = context! {
+            title => format!("{does} {count}"), button => format!("{does} {count}"), sentence, hidden, about,
+            fields => Vec::<Value>::new(), action => "/desk/keys", back => "/desk/keys", is_dangerous => is_revoking,
+            ..desk(visit, seller, "/desk/keys")
+        };
+        return visit.page("confirm.html", values);
+    }
+    let seller_desk = visit.delivery.desk(&seller.actor);
+    let mut left = false;
+    for id in ids {
+        let done = match is_revoking {
+            true => seller_desk.revoke(id, None).await.map(drop),
+            false => seller_desk.resend(id, None).await.map(drop),
+        };
+        match done {
+            Ok(()) => {}
+            Err(Error::Refused { .. } | Error::UnknownKey) => left = true,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let done = match (is_revoking, left) {
+        (true, _) => "all_revoked",
+        (false, false) => "all_resent",
+        (false, true) => "some_resent",
+    };
+    Ok(visit.go_to(&format!("/desk/keys?done={done}")))
 }
 
 /// Searches for what the seller typed. If it is the text or the id of a key, or has a key in it as a link does, the reply redirects

@@ -40,7 +40,8 @@ const ACTIVITY: &[(&str, &str)] =
 pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Value {
     let done = query::parameter(visit.call, "done").ok().flatten();
     // Show only messages from a fixed list, so that a crafted link cannot put text into the page.
-    let notice = done.and_then(|done| DONE.iter().find(|(name, _)| *name == done).map(|(_, sentence)| *sentence));
+    let notice = done.and_then(|done| DONE.iter().find(|(name, _)| *name == done).copied());
+    let is_well = notice.is_some_and(|(name, _)| !NOT_DONE.contains(&name));
     let is_activity = ACTIVITY.iter().any(|(path, _)| *path == here);
     context! {
         year => visit.delivery.now().year(),
@@ -48,7 +49,7 @@ pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Va
             nav => NAV.to_vec(), here, tabs => is_activity.then(|| ACTIVITY.to_vec()),
             entry => if is_activity { "/desk/events" } else { here }, waits => seller.waits.clone(), csrf => seller.csrf.clone(), signs_out => seller.session.is_some(), name => seller.actor.as_str()
         },
-        notice, fault => Value::from(()), faulty => "",
+        notice => notice.map(|(_, sentence)| sentence), is_well, fault => Value::from(()), faulty => "",
     }
 }
 
@@ -56,6 +57,10 @@ pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Va
 /// parameter in the URL.
 const DONE: &[(&str, &str)] = &[
     ("issued", "The key is issued, and its e-mail is on its way."),
+    ("none_chosen", "Choose keys first: nothing was done."),
+    ("all_revoked", "The keys are revoked."),
+    ("all_resent", "The e-mails are on their way."),
+    ("some_resent", "The e-mails are on their way. Revoked keys were left out."),
     ("revoked", "The key is revoked."),
     ("restored", "The key can be used again."),
     ("changed", "The key has its new terms."),
@@ -77,6 +82,9 @@ const DONE: &[(&str, &str)] = &[
     ("linked", "The product is linked. Sales of it that waited were applied."),
     ("written", "The test e-mail was written to a file. Nobody gets e-mails before a mail server is set."),
 ];
+
+/// Those of [`DONE`] that do not say that all is well.
+const NOT_DONE: &[&str] = &["none_chosen", "some_resent", "nothing", "unapplied", "nobody", "written"];
 
 /// The placeholder in a template for the HTML of a product's content. No template value can be mistaken for it, because
 /// templates escape `<` in values.

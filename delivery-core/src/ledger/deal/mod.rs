@@ -130,6 +130,22 @@ impl Deal {
         self.keys.iter().map(|kept| kept.key)
     }
 
+    /// Returns the platform's names of everything that belongs to the sale: orders and charges, payments, invoices and
+    /// subscriptions.
+    #[cfg(feature = "pages")]
+    pub(crate) fn references(&self) -> BTreeSet<(ReferenceKind, &str)> {
+        use ReferenceKind::{Invoice, Order, Payment, Subscription};
+        let mut all: BTreeSet<(ReferenceKind, &str)> = BTreeSet::new();
+        for (name, charge) in &self.charges {
+            all.insert((Order, name));
+            all.extend(self.payments_of(charge).into_iter().map(|name| (Payment, name)));
+            all.extend(charge.invoice.iter().map(|name| (Invoice, name.as_str())));
+            all.extend(charge.subscriptions.iter().map(|name| (Subscription, name.as_str())));
+        }
+        all.retain(|(_, name)| !name.is_empty());
+        all
+    }
+
     /// Returns the subscription that renews the key of a product that was sold with `order`.
     #[must_use]
     pub fn subscription(&self, order: &str, product: ProductId) -> Option<Subscription<'_>> {

@@ -277,7 +277,7 @@ fn an_email_is_the_shops() {
     let links = MailLinks::of("https://shop.example", true, true);
     let Rendered { text, html, .. } = purchase("digital", place(&links, &brand));
     for part in
-        ["Ada's <books>, help@ada.example", "Order 1001.", "Lost your key? Get it again. https://shop.example/key/lost"]
+        ["Ada's <books>, help@ada.example", "Order 1001.", "Lost your key? Get it again: https://shop.example/key/lost"]
     {
         assert!(text.contains(part), "{part} in {text}");
     }
