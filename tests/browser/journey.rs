@@ -114,7 +114,7 @@ pub async fn buys(buyer: &Browser, shop: &Shop, scripts: bool) {
     let opened = buyer.path().await;
     if scripts {
         buyer.back().await;
-        buyer.shows("h1", "Open what you bought").await;
+        buyer.reads("Ada's books").await;
     }
     buyer.go(&opened).await;
     buyer.shows("article h2", "Maps").await;

@@ -7,7 +7,7 @@ use crate::shop::Page;
 
 /// From a small phone to a wide screen, nothing is to be scrolled sideways.
 pub async fn is_as_wide_as_the_window(browser: &Browser, page: &Page) {
-    for width in [360, 390, 768, 1280, 1920] {
+    for width in [320, 390, 768, 1024, 1280, 1920] {
         browser.view(View { width, ..View::default() }).await;
         let wide = browser.run("return document.documentElement.scrollWidth").await;
         assert!(wide.as_u64().unwrap() <= u64::from(width), "{} at {width}: {wide}", page.name);

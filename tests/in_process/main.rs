@@ -3,6 +3,7 @@
 mod bindings;
 mod calls;
 mod cross_origin;
+mod desk_forms;
 mod doubles;
 mod files;
 mod guards;

@@ -14,6 +14,8 @@ use crate::files::FileStore;
 use crate::ledger::Route;
 use crate::limit::MemoryLimiter;
 use crate::limit::bodies::BodyBudget;
+#[cfg(feature = "pages")]
+use crate::mail::Brand;
 use crate::mail::{MailLinks, Outbox};
 use crate::observer::Observers;
 #[cfg(feature = "webhooks")]
@@ -37,7 +39,9 @@ impl Builder {
         #[cfg(not(feature = "pages"))]
         let has_page = false;
         #[cfg(feature = "pages")]
-        let brand = self.brand.or_else(|| self.look.as_ref().map(crate::look::Look::brand)).unwrap_or_default();
+        let brand = self.look.as_ref().map_or_else(Brand::default, crate::look::Look::brand);
+        #[cfg(feature = "pages")]
+        let brand = self.brand.unwrap_or_default().or(brand);
         #[cfg(not(feature = "pages"))]
         let brand = self.brand.unwrap_or_default();
         let answers_lost = ledger.office().is_some();

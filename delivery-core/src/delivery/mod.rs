@@ -49,8 +49,8 @@ pub use self::host::Uncommitted;
 pub use self::maintenance::Maintenance;
 pub use self::orders::Issued;
 #[cfg(feature = "pages")]
-#[cfg(feature = "pages")]
 pub(crate) use self::platforms::{Said, TEST_PURCHASE};
+#[cfg(feature = "pages")]
 pub(crate) use self::recent::Recent;
 pub use self::running::Running;
 pub use self::seller::{Desk, Expiry};

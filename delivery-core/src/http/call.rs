@@ -19,8 +19,8 @@ pub struct Call {
     pub method: Method,
     /// The query as sent, without `?`, still percent-encoded.
     pub query: Option<String>,
-    /// The path as sent, still percent-encoded. It is needed only by an endpoint whose [path](super::Endpoint::path) has
-    /// parameters in braces; a binding may leave it out for others.
+    /// The path as sent, still percent-encoded. It is needed by an endpoint whose [path](super::Endpoint::path) has parameters in
+    /// braces, and by [`Reply::unknown`](super::Reply::unknown); a binding may leave it out for others.
     pub path: Option<String>,
     /// The header fields, in the order sent. A binding must include fields whose values are not UTF-8. Without them, a
     /// malformed field would be taken for an absent one.

@@ -212,6 +212,11 @@ impl Reply {
     }
 
     #[cfg(feature = "pages")]
+    pub(super) fn sets_cookie(&self) -> bool {
+        self.headers.iter().any(|(name, _)| **name == names::SET_COOKIE)
+    }
+
+    #[cfg(feature = "pages")]
     pub(super) fn with_code(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }

@@ -147,7 +147,7 @@ pub struct Quotas {
     pub resend: Quota,
     /// Views of the desk, counted per session, or per client address if the host application signs sellers in.
     pub desk: Quota,
-    /// Downloads of files, counted per key.
+    /// Downloads of files and views of what was opened, counted per key.
     pub files: Quota,
 }
 

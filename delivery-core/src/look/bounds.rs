@@ -42,7 +42,9 @@ impl Bounds {
                 return Some(Event::Text(CowStr::Borrowed(" ")));
             }
             Event::End(_) => self.inside = self.inside.saturating_sub(1),
-            Event::Code(text) if is_full => return Some(Event::Text(text)),
+            Event::Code(text) | Event::FootnoteReference(text) if is_full => return Some(Event::Text(text)),
+            // An element, and a link in it.
+            Event::FootnoteReference(_) => self.begun += 2,
             Event::HardBreak | Event::Rule if is_full => return Some(Event::SoftBreak),
             Event::Code(_) | Event::HardBreak | Event::Rule => self.begun += 1,
             _ => {}

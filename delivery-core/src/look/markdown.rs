@@ -4,13 +4,15 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use pulldown_cmark::{
-    CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, OffsetIter, Options, Parser, Tag, TagEnd, html,
+    Alignment, CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, OffsetIter, Options, Parser, Tag, TagEnd, html,
 };
 
 use super::bounds::{Bounds, RUN, Runs};
 
-/// The characters with which the id of each element of a content begins. So the content cannot take an id of the page.
+/// The characters with which the id of each heading of a content begins, and that of each footnote. So the content cannot
+/// take an id of the page.
 const ID: &str = "in-";
+const NOTE: &str = "note-";
 /// Elements whose text has the direction of its first letter, such as from right to left for Arabic.
 const DIRECTED: [&str; 9] = ["p", "li", "td", "th", "h2", "h3", "h4", "h5", "h6"];
 /// The other elements that a content may have.
@@ -72,29 +74,37 @@ pub(crate) fn rendered(markdown: &str) -> String {
 
 /// Lets a link lead to an element of the same content, and to nothing else of this site.
 fn within(url: &str) -> Option<Cow<'_, str>> {
-    url.strip_prefix('#').filter(|id| id.starts_with(ID)).map(|_| Cow::Borrowed(url))
+    url.strip_prefix('#').filter(|id| id.starts_with(ID) || id.starts_with(NOTE)).map(|_| Cow::Borrowed(url))
 }
 
 /// Renders Markdown as HTML that still has to be cleaned. The HTML is quick to clean, because it has limits: on the
 /// nesting depth, on the number of elements, and on the length of each text and attribute.
 pub(super) fn written(markdown: &str) -> String {
+    let markdown = without_front_matter(markdown);
     let mut written = String::with_capacity(markdown.len() * 3 / 2);
     let (mut bounds, mut tamer, mut runs) = (Bounds::default(), Tamer::of(names(markdown)), Runs::default());
     let events = parsed(markdown).filter_map(move |(event, at)| Some((bounds.admit(event)?, at.start)));
     let tamed = events.flat_map(move |(event, at)| tamer.tame(event, at));
     html::push_html(&mut written, tamed.flat_map(move |event| runs.cut(event)));
-    // The policy of a page allows no `style`. No text has these characters, because a quote in it is escaped.
-    ["left", "center", "right"].iter().fold(written, |html, side| {
-        html.replace(&format!(" style=\"text-align: {side}\""), &format!(" align=\"{side}\""))
-    })
+    written
+}
+
+/// Leaves out a block of metadata: lines between two lines `---`, of which the first is the first line of the text. A line
+/// `---` with an empty line after it is a rule.
+fn without_front_matter(markdown: &str) -> &str {
+    let markdown = markdown.trim_start_matches('\u{feff}');
+    let Some(rest) = markdown.strip_prefix("---\n").filter(|rest| !rest.trim_start_matches(' ').starts_with('\n'))
+    else {
+        return markdown;
+    };
+    let end = rest.match_indices("\n---").map(|(at, line)| at + line.len());
+    let mut ends = end.filter(|end| rest[*end..].is_empty() || rest[*end..].starts_with('\n'));
+    ends.next().map_or(markdown, |end| &rest[end..])
 }
 
 fn parsed(markdown: &str) -> OffsetIter<'_> {
-    let options = Options::ENABLE_TABLES
-        | Options::ENABLE_STRIKETHROUGH
-        | Options::ENABLE_FOOTNOTES
-        | Options::ENABLE_TASKLISTS
-        | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_FOOTNOTES | Options::ENABLE_TASKLISTS;
     Parser::new_ext(markdown, options).into_offset_iter()
 }
 
@@ -112,10 +122,13 @@ fn names(markdown: &str) -> HashMap<usize, String> {
             }
             Event::End(TagEnd::Heading(_)) => {
                 let Some((start, text)) = open.take() else { continue };
-                let name = slug(&text);
-                let count = taken.entry(name.clone()).or_default();
-                let name = if *count == 0 { name } else { format!("{name}-{count}") };
-                *count += 1;
+                let first = slug(&text);
+                let mut name = first.clone();
+                while let Some(count) = taken.get_mut(&name) {
+                    *count += 1;
+                    name = format!("{first}-{count}");
+                }
+                taken.insert(name.clone(), 0);
                 all.insert(start, name);
             }
             _ => {}
@@ -144,27 +157,56 @@ struct Tamer<'m> {
     open: Vec<CowStr<'m>>,
     /// Whether the outermost link has any text so far.
     has_text: bool,
-    is_metadata: bool,
+    /// The numbers of the footnotes, by their names.
+    footnotes: HashMap<CowStr<'m>, usize>,
+    /// The alignments of the columns of the table, the next column of the row, and the element of its cells.
+    alignments: Vec<Alignment>,
+    column: usize,
+    cell: &'static str,
 }
 
 impl<'m> Tamer<'m> {
     fn of(names: HashMap<usize, String>) -> Self {
-        Self { level: HeadingLevel::H1, names, open: Vec::new(), has_text: false, is_metadata: false }
+        Self {
+            level: HeadingLevel::H1,
+            names,
+            open: Vec::new(),
+            has_text: false,
+            footnotes: HashMap::new(),
+            alignments: Vec::new(),
+            column: 0,
+            cell: "td",
+        }
     }
 
     /// Converts the event that starts at this place.
     fn tame(&mut self, event: Event<'m>, at: usize) -> impl Iterator<Item = Event<'m>> + use<'m> {
         let (mut before, mut after) = (None, None);
         match event {
-            Event::Start(Tag::MetadataBlock(_)) => self.is_metadata = true,
-            Event::End(TagEnd::MetadataBlock(_)) => self.is_metadata = false,
-            _ if self.is_metadata => {}
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => after = Some(self.text(text)),
             Event::TaskListMarker(is_done) => after = Some(Event::Text(if is_done { "☑ " } else { "☐ " }.into())),
-            Event::FootnoteReference(name) => after = Some(Event::FootnoteReference(footnote(&name))),
+            Event::FootnoteReference(name) => after = Some(Event::FootnoteReference(self.footnote(name))),
             Event::Start(Tag::FootnoteDefinition(name)) => {
-                after = Some(Event::Start(Tag::FootnoteDefinition(footnote(&name))));
+                after = Some(Event::Start(Tag::FootnoteDefinition(self.footnote(name))));
             }
+            Event::Start(Tag::Table(alignments)) => {
+                self.alignments.clone_from(&alignments);
+                after = Some(Event::Start(Tag::Table(alignments)));
+            }
+            Event::Start(Tag::TableHead) => after = Some(self.row("th", Tag::TableHead)),
+            Event::Start(Tag::TableRow) => after = Some(self.row("td", Tag::TableRow)),
+            // The parser's own cells have a `style`, which the policy of a page does not allow.
+            Event::Start(Tag::TableCell) => {
+                let side = match self.alignments.get(self.column) {
+                    Some(Alignment::Left) => " align=\"left\"",
+                    Some(Alignment::Center) => " align=\"center\"",
+                    Some(Alignment::Right) => " align=\"right\"",
+                    Some(Alignment::None) | None => "",
+                };
+                self.column += 1;
+                after = Some(Event::InlineHtml(format!("<{}{side}>", self.cell).into()));
+            }
+            Event::End(TagEnd::TableCell) => after = Some(Event::InlineHtml(format!("</{}>", self.cell).into())),
             Event::SoftBreak => after = Some(Event::Text(CowStr::Borrowed("\n"))),
             Event::Start(Tag::HtmlBlock) => after = Some(Event::Start(Tag::Paragraph)),
             Event::End(TagEnd::HtmlBlock) => after = Some(Event::End(TagEnd::Paragraph)),
@@ -203,15 +245,22 @@ impl<'m> Tamer<'m> {
         before.into_iter().chain(after)
     }
 
+    /// Begins a row of a table.
+    fn row(&mut self, cell: &'static str, tag: Tag<'m>) -> Event<'m> {
+        (self.column, self.cell) = (0, cell);
+        Event::Start(tag)
+    }
+
+    /// Returns the id of a footnote.
+    fn footnote(&mut self, name: CowStr<'m>) -> CowStr<'m> {
+        let next = self.footnotes.len() + 1;
+        format!("{NOTE}{}", self.footnotes.entry(name).or_insert(next)).into()
+    }
+
     fn text(&mut self, text: CowStr<'m>) -> Event<'m> {
         self.has_text |= !text.trim().is_empty();
         Event::Text(text)
     }
-}
-
-/// Returns the name of a footnote, from which its id is made.
-fn footnote<'m>(name: &str) -> CowStr<'m> {
-    format!("{ID}note-{}", slug(name)).into()
 }
 
 /// Returns the address of a link. A link to a heading gets the id that the heading has.
@@ -255,8 +304,8 @@ mod tests {
             ("|a|b|\n|:-:|-|\n|c|d|", "<td align=\"center\" dir=\"auto\">c</td><td dir=\"auto\">d</td>"),
             ("|a|\n|-|\n|b|", "<div class=\"table\" role=\"region\" aria-label=\"Table\" tabindex=\"0\"><table>"),
             ("- [x] done\n- [ ] not yet", "<li dir=\"auto\">☑ done</li>"),
-            ("a[^1]\n\n[^1]: b", "<sup><a href=\"#in-note-1\" rel=\"noopener noreferrer nofollow\">1</a></sup>"),
-            ("a[^1]\n\n[^1]: b", "<div id=\"in-note-1\"><sup>1</sup>\n<p dir=\"auto\">b</p>\n</div>"),
+            ("a[^1]\n\n[^1]: b", "<sup><a href=\"#note-1\" rel=\"noopener noreferrer nofollow\">1</a></sup>"),
+            ("a[^1]\n\n[^1]: b", "<div id=\"note-1\"><sup>1</sup>\n<p dir=\"auto\">b</p>\n</div>"),
             (
                 "[x](#a-b)\n# A *B*!\n# A B",
                 "<p dir=\"auto\"><a href=\"#in-a-b\" rel=\"noopener noreferrer nofollow\">x</a></p>",
@@ -266,7 +315,19 @@ mod tests {
         ] {
             assert!(rendered(markdown).contains(part), "{markdown}: {}", rendered(markdown));
         }
-        assert_eq!(rendered("---\ntitle: x\n---\n\ntext"), rendered("text"), "front matter");
+        for (markdown, same) in [
+            ("---\ntitle: x\n---\n\ntext", "text"),
+            ("---\n\n# One\n\n---\n\ntext", "***\n\n# One\n\n***\n\ntext"),
+            ("a\n\n---\n# One\n\n---\ntext", "a\n\n***\n# One\n\n***\ntext"),
+            ("---\ntitle: x", "***\ntitle: x"),
+        ] {
+            assert_eq!(rendered(markdown), rendered(same), "{markdown}");
+        }
+        let code = "`<td style=\"text-align: left\">`";
+        assert!(rendered(code).contains("&lt;td style=\"text-align: left\"&gt;"), "{}", rendered(code));
+        let twice = rendered("# A\n# A\n# A-1\n# Note 1\n\na[^1][^*][^**]\n\n[^1]: b\n\n[^*]: c\n\n[^**]: d");
+        let ids: Vec<&str> = twice.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert_eq!(ids, ["in-a", "in-a-1", "in-a-1-1", "in-note-1", "note-1", "note-2", "note-3"]);
         let link = "<a href=\"https://example.com/x\" rel=\"noopener noreferrer nofollow\">x</a>";
         assert!(rendered("[x](https://example.com/x)").contains(link));
         assert!(rendered("![x](https://example.com/x)").contains(link), "an image is a link");

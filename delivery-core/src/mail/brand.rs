@@ -3,7 +3,7 @@
 use crate::email::Email;
 
 /// What e-mails show of the shop: its name, its colour, and the address to which a buyer's reply goes. Without a name, e-mails
-/// show none. A service with [pages](crate::delivery::Builder::pages) takes all three from their `Look`.
+/// show none. A service with [pages](crate::delivery::Builder::pages) takes what is not set from their `Look`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Brand {
     pub(crate) name: Option<String>,
@@ -17,6 +17,16 @@ impl Brand {
     #[must_use]
     pub fn name(self, name: impl Into<String>) -> Self {
         Self { name: Some(name.into()), ..self }
+    }
+
+    /// Returns this brand, with what it lacks from another one.
+    #[cfg(feature = "pages")]
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            name: self.name.or(other.name),
+            reply_to: self.reply_to.or(other.reply_to),
+            colours: self.colours.or(other.colours),
+        }
     }
 
     /// Sets the address to which a buyer's reply goes: the header field `Reply-To`.

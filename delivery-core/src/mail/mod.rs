@@ -30,8 +30,8 @@
 //! }
 //! ```
 
-#[cfg(feature = "smtp")]
 mod brand;
+#[cfg(feature = "smtp")]
 mod folder;
 #[cfg(feature = "smtp")]
 mod mime;

@@ -19,9 +19,10 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Returns this sender with a name, if it has none. Characters that a name cannot have are left out.
+    /// Returns this sender with a name, if it has none of its own. Characters that a name cannot have are left out.
     pub(crate) fn or_named(mut self, name: Option<&str>) -> Self {
-        if let (None, Some(name)) = (&self.name, name) {
+        let has_own = self.name.is_some() && self != Self::default();
+        if let (false, Some(name)) = (has_own, name) {
             let name: String = name.chars().filter(|c| !['<', '>', '"'].contains(c)).collect();
             self.name = Some(name.trim().to_owned()).filter(|name| line(name, 1, 100));
         }

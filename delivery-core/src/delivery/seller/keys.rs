@@ -9,6 +9,7 @@ use crate::key::{Change, Key, KeyId, LimitChange, Reason};
 use crate::ledger::{Issue, MessageKind, NewSale, Notice, Refused, Resend, Successor};
 use crate::observer::Event;
 use crate::product::ProductId;
+use crate::store::StoreError;
 use crate::terms::{OwnTerms, Validity};
 
 /// When a key expires.
@@ -39,8 +40,8 @@ impl Desk<'_> {
         self.delivery.issue(NewSale { by: Some(self.actor.clone()), ..sale }).await
     }
 
-    /// Issues the key with this id by hand, as [`issue`](Self::issue) does. If there is a key with this id, returns that key. A
-    /// form that is submitted twice therefore issues one key.
+    /// Issues the key with this id by hand, as [`issue`](Self::issue) does. A form that is submitted twice therefore issues one
+    /// key. Returns `None` if there is a key with this id that was issued for something else.
     #[cfg(feature = "pages")]
     pub(crate) async fn issue_once(
         &self,
@@ -49,12 +50,22 @@ impl Desk<'_> {
         email: Email,
         terms: OwnTerms,
         send_email: bool,
-    ) -> Result<Issued, Error> {
+    ) -> Result<Option<Issued>, Error> {
         let sale = self.delivery.sale_of(id, (product, email, terms), None, send_email).await?;
-        if let Some(key) = self.delivery.key(id).await? {
-            return Ok(self.delivery.issued(&Issue::Existing(key)));
+        let wanted = sale.key.clone();
+        if self.delivery.key(id).await?.is_none() {
+            match self.delivery.issue(NewSale { by: Some(self.actor.clone()), ..sale }).await {
+                // Another submission of the form came first.
+                Err(Error::Store(StoreError::Refused { .. })) => {}
+                issued => return issued.map(Some),
+            }
         }
-        self.delivery.issue(NewSale { by: Some(self.actor.clone()), ..sale }).await
+        let Some(key) = self.delivery.key(id).await? else { return Ok(None) };
+        let granted = key.granted();
+        let is_same = granted.email == wanted.email
+            && (granted.product, granted.limit) == (wanted.product, wanted.limit)
+            && granted.expires_at - granted.issued_at == wanted.expires_at - wanted.issued_at;
+        Ok(is_same.then(|| self.delivery.issued(&Issue::Existing(key))))
     }
 
     /// Revokes a key. As soon as this returns, the key is treated as unknown. Revoking it again changes nothing. The buyer gets

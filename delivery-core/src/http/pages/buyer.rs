@@ -3,7 +3,7 @@
 use minijinja::{Value, context};
 
 use super::form::Form;
-use super::shown::{day, end};
+use super::shown::{day, end, time};
 use super::{Answering, ApiError, PageRequest};
 use crate::delivery::{Error, Opened};
 use crate::http::Reply;
@@ -24,9 +24,16 @@ pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
 
 /// Renders the form where the buyer enters a key.
 pub(super) fn asked(visit: &PageRequest<'_>, key: &str, fault: Option<&str>) -> Result<Reply, ApiError> {
+    let opened = visit.delivery.verify(key).and_then(|id| opened(visit, id));
     let prefix = visit.delivery.inner.keyring.prefix();
     let can_ask = visit.delivery.inner.ledger.office().is_some();
-    visit.page_with_script("key_form.html", context! { key, fault, prefix, can_ask })
+    visit.page_with_script("key_form.html", context! { key, fault, prefix, can_ask, opened })
+}
+
+/// Returns the template values of what this browser has opened with a key, if it still shows it.
+fn opened(visit: &PageRequest<'_>, key: KeyId) -> Option<Value> {
+    let (page, until) = super::opened::open_until(visit, key)?;
+    Some(context! { page, until => time(until) })
 }
 
 /// Shows the state of a key: for which product it is, and how many uses remain. This does not count a use of the key.
@@ -55,8 +62,12 @@ async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Repl
     };
     let counts = match key.remaining() {
         None => "You can open it as often as you like.",
-        Some(1) => "This is the last use of the key. What opens stays open in this browser for a day.",
-        Some(_) => "Opening it counts as one use. What opens stays open in this browser for a day.",
+        Some(1) => {
+            "This is the last use of the key. What opens stays open in this browser for a day, or until the key expires."
+        }
+        Some(_) => {
+            "Opening it counts as one use. What opens stays open in this browser for a day, or until the key expires."
+        }
     };
     // The form contains a random request id, so that submitting the form twice counts only one use.
     let mut random = [0; 18];
@@ -67,7 +78,7 @@ async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Repl
         context! {
             key => text, uses, counts, request,
             product => context! { name => product.name(), description => product.description() },
-            expires_at => end(key.expires_at()),
+            expires_at => end(key.expires_at()), opened => opened(visit, key.id()),
             fault => Value::from(()),
         },
     )
@@ -78,7 +89,8 @@ async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Repl
 /// repetition.
 async fn open(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     let delivery = visit.delivery;
-    let (text, request) = (visit.key_in(form.text("key")), form.text("request"));
+    let Some(typed) = form.given("key") else { return asked(visit, "", Some("Paste your key into the field.")) };
+    let (text, request) = (visit.key_in(typed), form.text("request"));
     let Some(id) = delivery.verify(&text) else {
         forged(delivery, visit.call).await?;
         return refused(visit, &text, &Error::UnknownKey);

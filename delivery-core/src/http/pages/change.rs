@@ -11,6 +11,7 @@ use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Error, Expiry};
 use crate::http::{Reply, query};
 use crate::key::{Key, KeyId, LimitChange, Refusal};
+use crate::store::{MessageQuery, StoreError};
 use crate::terms::{UseLimit, Uses};
 
 #[derive(Debug, Clone, Copy)]
@@ -51,10 +52,10 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         let id = id.ok_or(ApiError::NOT_FOUND)?;
         let found = visit.delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
         match &visit.form {
-            None => confirm(&visit, &seller, (&found, action), None),
+            None => confirm(&visit, &seller, (&found, action), None).await,
             Some(form) => match done(&visit, &seller, (&found, action), form).await {
                 Ok(reply) => Ok(reply),
-                Err(Fault::Said(fault)) => confirm(&visit, &seller, (&found, action), Some((form, &fault))),
+                Err(Fault::Said(fault)) => confirm(&visit, &seller, (&found, action), Some((form, &fault))).await,
                 Err(Fault::ApiError(trouble)) => Err(trouble),
             },
         }
@@ -76,6 +77,9 @@ impl From<Error> for Fault {
             Error::Refused { refusal: Refusal::NoAddress, .. } => said("The buyer was forgotten: say an address."),
             Error::Refused { refusal: Refusal::Replaced { .. }, .. } => said("Another key took the place of this one."),
             Error::Refused { refusal: Refusal::Revoked { .. }, .. } => said("This key is revoked."),
+            Error::Refused { refusal: Refusal::Expired { .. }, .. } => said("This key has expired."),
+            Error::Refused { refusal: Refusal::Exhausted { .. }, .. } => said("This key is used up."),
+            Error::Refused { refusal: Refusal::Denied(denied), .. } => said(denied.sentence()),
             error => Self::ApiError(error.into()),
         }
     }
@@ -109,7 +113,12 @@ async fn done(
                     Fault::Said(form::Fault::new("email", format!("The address {expected}.")))
                 })
             });
-            seller_desk.resend(id, email.transpose()?).await?;
+            // A form that is sent twice sends one e-mail.
+            let _turn = visit.delivery.inner.adding.lock().await;
+            let newest = newest_message(visit, seller, id).await.map_err(Fault::ApiError)?;
+            if form.all("newest").next().is_none_or(|shown| shown == newest) {
+                seller_desk.resend(id, email.transpose()?).await?;
+            }
             "resent"
         }
         Action::Terms => {
@@ -194,7 +203,18 @@ fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Fault> {
     }
 }
 
-fn confirm(
+/// Returns the id of the newest message of a key, or "" if there is none.
+async fn newest_message(visit: &PageRequest<'_>, seller: &SignedIn, key: KeyId) -> Result<String, ApiError> {
+    let query = MessageQuery { key: Some(key), limit: 1, ..MessageQuery::default() };
+    let newest = match visit.delivery.desk(&seller.actor).messages(&query).await {
+        Ok(page) => page.items.into_iter().next(),
+        Err(StoreError::Unsupported) => None,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(newest.map(|message| message.message.get().to_string()).unwrap_or_default())
+}
+
+async fn confirm(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
     (key, action): (&Key, Action),
@@ -244,6 +264,10 @@ fn confirm(
             Vec::new(),
         ),
     };
+    let newest = match action {
+        Action::Resend => newest_message(visit, seller, key.id()).await?,
+        _ => String::new(),
+    };
     let now = visit.delivery.inner.clock.now();
     let about = [
         ("Buyer", key.email().to_string()),
@@ -260,6 +284,7 @@ fn confirm(
         action => "/desk/key/change",
         hidden => [
             ("id", key.id().to_string()), ("do", name.to_owned()), ("limit", key.limit().as_count().to_string()),
+            ("newest", newest),
         ],
         back => format!("/desk/key?id={}", key.id()),
         is_dangerous => matches!(action, Action::Revoke | Action::Rotate),

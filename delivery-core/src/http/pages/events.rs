@@ -99,7 +99,8 @@ async fn decided(
             seller_desk.dismiss_event(number).await?;
             return Ok("dismissed");
         }
-        _ => {}
+        "" | "apply" | "link" => {}
+        _ => return Err(ApiError::MALFORMED.into()),
     }
     let email = form.given("customer_email").map(str::parse).transpose();
     let email = email.map_err(|_| said("customer_email", "The address must be an e-mail address."))?;
@@ -113,14 +114,19 @@ async fn decided(
     let is_link = form.text("do") == "link";
     if is_link {
         let product = product.ok_or_else(|| said("product_id", "Choose the product that is sold there."))?;
-        link(visit, seller, product, (entry.id.source, name()?)).await?;
+        link(visit, seller, product, (entry.id.source.clone(), name()?)).await?;
     }
     seller_desk.apply_event(number, email, product.filter(|_| !is_link)).await?;
-    let waits = found(visit, number).await?.due_at.is_some();
-    Ok(match (waits, is_link) {
+    if entry.due_at.is_none() && !entry.is_dismissed() {
+        return Ok("done_before");
+    }
+    let after = found(visit, number).await?;
+    Ok(match (after.due_at.is_some(), is_link) {
+        (false, _) if after.outcome == Some(EventOutcome::Ignored) => "ignored",
         (false, false) => "applied",
         (false, true) => "linked",
-        (true, _) => "unapplied",
+        (true, false) => "unapplied",
+        (true, true) => "linked_waits",
     })
 }
 

@@ -39,6 +39,7 @@ pub(super) async fn page(
     let messages = or_none(seller_desk.messages(&messages).await)?.map(|page| page.items).unwrap_or_default();
     let audit = AuditQuery { key: Some(id), before: None, limit: NEWEST };
     let audit = or_none(seller_desk.audit(&audit).await)?.map(|page| page.items).unwrap_or_default();
+    let reaches_nobody = delivery.inner.outbox.mailer.reaches_nobody();
     let product = delivery.product(found.product()).await?;
     let names = product.iter().map(|product| (product.id(), product.name().to_owned())).collect();
     let same = KeyQuery { email: Some(found.email().clone()), limit: OTHERS + 1, ..KeyQuery::default() };
@@ -59,9 +60,9 @@ pub(super) async fn page(
             subscription => subscribed.as_ref().map(subscription),
             text => text.map(|(how, text)| context! { how, text }),
             others, references,
-            actions => actions(&found, found.status(now)),
+            actions => actions(&found, found.status(now), visit.look.has_buyer()),
             uses => uses.iter().map(|it| time(it.at)).collect::<Vec<Value>>(),
-            messages => messages.iter().map(message).collect::<Vec<_>>(),
+            messages => messages.iter().map(|it| message(it, reaches_nobody)).collect::<Vec<_>>(),
             audit => audit.iter().map(entry).collect::<Vec<_>>(),
             ..desk(visit, seller, "/desk/keys")
         },
@@ -69,7 +70,7 @@ pub(super) async fn page(
 }
 
 /// Returns the names of the actions that are possible for a key now, each with its label.
-fn actions(key: &Key, status: Status) -> Vec<(&'static str, &'static str)> {
+fn actions(key: &Key, status: Status, has_page: bool) -> Vec<(&'static str, &'static str)> {
     if key.successor().is_some() {
         return Vec::new();
     }
@@ -80,7 +81,9 @@ fn actions(key: &Key, status: Status) -> Vec<(&'static str, &'static str)> {
         actions.push(("resend", "Send again, or correct the address"));
         actions.push(("terms", "Change its terms"));
         actions.push(("rotate", "Replace it"));
-        actions.push(("open", "Open as a buyer"));
+        if has_page && status == Status::Valid {
+            actions.push(("open", "Open as a buyer"));
+        }
         actions.push(("revoke", "Revoke it"));
     }
     actions

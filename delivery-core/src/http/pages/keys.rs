@@ -91,7 +91,7 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Resul
     if let Ok(email) = address(typed).parse() {
         page = visit.delivery.keys(&KeyQuery { email: Some(email), ..all.clone() }).await?;
     }
-    if let (Ok(order), true) = (typed.parse::<OrderId>(), page.items.is_empty()) {
+    if let (Ok(order), true) = (typed.trim_start_matches('#').parse::<OrderId>(), page.items.is_empty()) {
         page = visit.delivery.keys(&KeyQuery { order: Some(order.clone()), ..all }).await?;
         if page.items.is_empty() {
             page.items = visit.delivery.keys_of_sale(&order).await?;
@@ -105,7 +105,8 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Resul
 /// Returns the address in `Ada <ada@example.com>`, as mail programs copy it.
 fn address(typed: &str) -> &str {
     let inside = typed.rsplit_once('<').and_then(|(_, rest)| rest.strip_suffix('>'));
-    inside.unwrap_or(typed).trim()
+    let address = inside.unwrap_or(typed).trim();
+    address.strip_prefix("mailto:").unwrap_or(address)
 }
 
 async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, ApiError> {

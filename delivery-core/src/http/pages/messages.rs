@@ -21,12 +21,13 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         let state: Option<MessageState> = parameter(&visit, "state")?;
         let before = parameter(&visit, "before")?.map(MessageNumber::new);
         let page = seller_desk.messages(&MessageQuery { state, key: None, before, limit: PAGE }).await?;
+        let reaches_nobody = visit.delivery.inner.outbox.mailer.reaches_nobody();
         let current = state.map_or("", MessageState::as_str);
         let path = format!("{}/desk/messages", base(visit.delivery));
         visit.page(
             "messages.html",
             context! {
-                messages => page.items.iter().map(message).collect::<Vec<_>>(),
+                messages => page.items.iter().map(|it| message(it, reaches_nobody)).collect::<Vec<_>>(),
                 states => STATES.to_vec(),
                 current,
                 next => next(&path, &[("state", current)], page.next.map(|next| next.get().to_string())),

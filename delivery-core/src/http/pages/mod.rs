@@ -56,7 +56,7 @@ use crate::look::{Shown, script_hash};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Page {
-    /// Figures of the last 30 days, and what needs the seller's attention.
+    /// Figures of a week to a year, and what needs the seller's attention.
     Overview,
     /// The sign-in form of the desk.
     SignIn,
@@ -262,13 +262,17 @@ pub(super) async fn answer<E>(
 pub(super) fn unknown(delivery: &Delivery, call: &Call) -> Option<Reply> {
     let is_served = |page: Page| page.is_served_by(delivery);
     let first = [Page::Buyer, Page::Overview].into_iter().find(|page| is_served(*page))?;
-    let path = call.path.as_deref()?.strip_prefix(base(delivery))?;
+    // A router may have taken the base path away.
+    let path = call.path.as_deref()?;
+    let below = path.strip_prefix(base(delivery)).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let path = below.unwrap_or(path);
     let reads = matches!(call.method, Method::GET | Method::HEAD);
     let bare = path.trim_end_matches('/');
     let page =
         if bare.is_empty() { Some(first) } else { Page::ALL.iter().copied().find(|page| page.row().path == bare) };
-    if let Some(page) = page.filter(|page| reads && bare != path && is_served(*page)) {
-        return Some(Reply::see_other(&format!("{}{}", base(delivery), page.row().path)));
+    if let Some(page) = page.filter(|page| reads && (bare != path || bare.is_empty()) && is_served(*page)) {
+        let query = call.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();
+        return Some(Reply::see_other(&format!("{}{}{query}", base(delivery), page.row().path)));
     }
     let is_desk = path.starts_with("/desk/");
     let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.contains("text/html"));

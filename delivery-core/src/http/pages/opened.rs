@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use ::http::{HeaderValue, StatusCode};
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use minijinja::{Value, context};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::buyer::{asked, refused};
 use super::shown::{CONTENT, SOURCE, parameter};
-use super::{Answering, ApiError, PageRequest};
+use super::{Answering, ApiError, PageRequest, base};
 use crate::delivery::{Error, Opened};
 use crate::http::limits::admit;
 use crate::http::{Reply, names, query};
@@ -46,17 +47,31 @@ pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
         admit(visit.delivery, Policy::Files, Identity::Key(ticket.key.as_u128())).await?;
         match visit.delivery.holder_of(&ticket).await {
             Ok(key) => shown(&visit, &key, &name, &ticket).await,
-            Err(Error::ExpiredTicket) => again(&visit),
+            // The day is over, or the key has expired.
+            Err(Error::ExpiredTicket) => match visit.delivery.check(ticket.key).await {
+                Err(error @ Error::Refused { .. }) => refused(&visit, "", &error),
+                _ => again(&visit),
+            },
             Err(Error::RevokedKey) => refused(&visit, "", &Error::RevokedKey),
             Err(error) => Err(error.into()),
         }
     })
 }
 
-/// Asks for the key, because the page was opened more than a day ago, or the browser has kept no cookie.
+/// Asks for the key, because the product was opened more than a day ago, or the browser has kept no cookie.
 fn again(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
-    let sentence = "What you opened was shown in this browser for a day. Open again? This counts a use.";
+    let sentence = "This browser shows what was opened for a day, and keeps a cookie for it. Open again? This counts a use. If you \
+        have just opened it, allow cookies, go back and choose Open once more: that counts no further use.";
     Ok(asked(visit, "", Some(sentence))?.with_code(StatusCode::GONE))
+}
+
+/// Returns the page of what this browser has opened with a key, and until when it is shown, if it is.
+pub(super) fn open_until(visit: &PageRequest<'_>, key: KeyId) -> Option<(String, DateTime<Utc>)> {
+    let name = short(visit, key);
+    let keyring = &visit.delivery.inner.keyring;
+    let ticket = Ticket::verify(keyring, TicketFor::Page, visit.text_of_buyer(&name)?)?;
+    let is_open = ticket.key == key && ticket.ends_at > visit.delivery.now();
+    is_open.then(|| (format!("{}/key/opened?id={name}", base(visit.delivery)), ticket.ends_at))
 }
 
 async fn shown(visit: &PageRequest<'_>, key: &Key, name: &str, ticket: &Ticket) -> Result<Reply, ApiError> {

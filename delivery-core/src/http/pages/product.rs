@@ -129,6 +129,9 @@ impl Typed {
             given(text).map(|text| text.parse::<i64>().map_err(wrong)).transpose()
         };
         let mut facts = NewProduct::new(self.name.trim()).map_err(said("name", "The name"))?;
+        if self.content.trim().is_empty() {
+            return Err(Fault::new("content", "The content must not be empty."));
+        }
         facts = facts.content(self.content.as_str()).map_err(said("content", "The content"))?;
         facts = facts.description(self.description.trim()).map_err(said("description", "The description"))?;
         if let Some(kind) = given(&self.kind) {

@@ -31,7 +31,13 @@ fn one(visit: &PageRequest<'_>, line: &str) -> Result<(Source, RefName), String>
     let Some((platform, name)) = line.split_once(char::is_whitespace) else {
         return Err("a line has a platform, a space, and its ID of the product, such as: stripe plink_1Abc.".to_owned());
     };
-    let (platform, name) = (platform.trim_end_matches(':').to_ascii_lowercase(), named(name.trim()));
+    let platform = platform.trim_end_matches(':').to_ascii_lowercase();
+    let form = FORMS.iter().find(|(of, ..)| *of == platform);
+    let name = match form {
+        _ if platform == "gumroad" => named(name.trim()),
+        Some((_, begins, _)) => in_address(name.trim(), begins),
+        None => name.trim(),
+    };
     let known: Vec<&str> = PlatformPath::BUILT_IN
         .iter()
         .copied()
@@ -41,10 +47,11 @@ fn one(visit: &PageRequest<'_>, line: &str) -> Result<(Source, RefName), String>
     let Some(source) = known.contains(&platform.as_str()).then(|| platform.parse().ok()).flatten() else {
         return Err(format!("the first word must be one of {}.", known.join(", ")));
     };
-    let form = FORMS.iter().find(|(of, ..)| *of == platform);
     let is_address = name.contains("://");
     match form {
-        Some((_, begins, example)) if is_address || !begins.iter().any(|begin| name.starts_with(begin)) => {
+        Some((_, begins, example))
+            if is_address || !is_id(name) || !begins.iter().any(|begin| name.starts_with(begin)) =>
+        {
             let instead = if is_address { "This is an address. " } else { "" };
             Err(format!("{instead}The ID must be such as {example}. The platform shows it beside the product."))
         }
@@ -56,9 +63,21 @@ fn one(visit: &PageRequest<'_>, line: &str) -> Result<(Source, RefName), String>
     }
 }
 
+/// Returns whether a text has only characters that identifiers of platforms have.
+fn is_id(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-:.".contains(&byte))
+}
+
+/// Returns the identifier at the end of an address of the platform's own pages, such as that of a payment link in Stripe's
+/// dashboard.
+fn in_address<'n>(name: &'n str, begins: &[&str]) -> &'n str {
+    let last = name.split(['?', '#']).next().and_then(|path| path.trim_end_matches('/').rsplit('/').next());
+    last.filter(|last| begins.iter().any(|begin| last.starts_with(begin))).unwrap_or(name)
+}
+
 /// Returns the name of a product on Gumroad if this is its address, such as `https://ada.gumroad.com/l/atlas`.
 fn named(name: &str) -> &str {
-    let address = name.strip_prefix("https://").filter(|address| address.contains("gumroad.com/l/"));
+    let address = Some(name).filter(|address| address.contains("gumroad.com/l/"));
     let after = address.and_then(|address| address.split_once("/l/")).map(|(_, after)| after);
     after.and_then(|after| after.split(['?', '#', '/']).next()).unwrap_or(name)
 }

@@ -183,7 +183,9 @@ impl PageRequest<'_> {
     /// Returns the value of `Set-Cookie` for what a buyer has opened. `name` is part of the cookie's name.
     pub(super) fn cookie_of_buyer(&self, name: &str, text: &str, seconds: u64) -> String {
         let (name, secure) = (self.name_of_buyer(name), if self.is_secure() { "; Secure" } else { "" });
-        format!("{name}={text}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+        // Other pages need not get it, and a browser may have many.
+        let path = format!("{}/key", base(self.delivery));
+        format!("{name}={text}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
     }
 
     /// Returns the value of the request's cookie for what a buyer has opened.
@@ -192,7 +194,7 @@ impl PageRequest<'_> {
     }
 
     fn name_of_buyer(&self, name: &str) -> String {
-        format!("{}opened-{name}", if self.is_https() { "__Host-" } else { "" })
+        format!("{}opened-{name}", if self.is_https() { "__Secure-" } else { "" })
     }
 
     /// Returns whether cookies are for HTTPS alone. Also looks at `Origin`. Behind a proxy that terminates TLS, the

@@ -148,7 +148,7 @@ const EVENTS: &[(&str, &str, &str)] = &[
         "order.paid, order.refunded, and for subscriptions subscription.created, subscription.updated, subscription.canceled, \
          subscription.uncanceled, subscription.revoked",
     ),
-    ("standard", "Standard Webhooks", "order.paid, order.refunded"),
+    ("standard", "Standard Webhooks", "order.paid, order.refunded, and for subscriptions also subscription.ended"),
 ];
 
 pub(super) fn erase(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {

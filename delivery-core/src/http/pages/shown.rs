@@ -10,6 +10,7 @@ use crate::clock::timestamp;
 use crate::delivery::{Delivery, Recent};
 use crate::http::{Reply, query};
 use crate::key::{Key, Status};
+use crate::ledger::Recipient;
 use crate::product::{Price, ProductId};
 use crate::store::{AuditEntry, MessageState, StoredMessage, Subscribed};
 use crate::terms::NEVER;
@@ -20,7 +21,7 @@ pub(super) const PAGE: usize = 50;
 /// The numbers of days that the overview can show, and what it calls them. The first is shown if none is chosen.
 pub(super) const PERIODS: [(u32, &str); 4] = [(30, "30 days"), (7, "7 days"), (90, "90 days"), (365, "a year")];
 /// The number of days that are counted for the first period: as many days before it are counted too.
-pub(super) const DAYS: u32 = 60;
+pub(super) const DAYS: u32 = PERIODS[0].0 * 2;
 
 /// The entries of the desk's navigation: path and label.
 const NAV: &[(&str, &str)] = &[
@@ -41,7 +42,10 @@ pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Va
     let done = query::parameter(visit.call, "done").ok().flatten();
     // Show only messages from a fixed list, so that a crafted link cannot put text into the page.
     let notice = done.and_then(|done| DONE.iter().find(|(name, _)| *name == done).copied());
-    let is_well = notice.is_some_and(|(name, _)| !NOT_DONE.contains(&name));
+    let is_written = visit.delivery.inner.outbox.mailer.reaches_nobody();
+    let is_written = is_written && notice.is_some_and(|(name, _)| E_MAILS.contains(&name));
+    let is_well = !is_written && notice.is_some_and(|(name, _)| !NOT_DONE.contains(&name));
+    let more = if is_written { " E-mails only become files here, and reach nobody." } else { "" };
     let is_activity = ACTIVITY.iter().any(|(path, _)| *path == here);
     context! {
         year => visit.delivery.now().year(),
@@ -49,7 +53,7 @@ pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Va
             nav => NAV.to_vec(), here, tabs => is_activity.then(|| ACTIVITY.to_vec()),
             entry => if is_activity { "/desk/events" } else { here }, waits => seller.waits.clone(), csrf => seller.csrf.clone(), signs_out => seller.session.is_some(), name => seller.actor.as_str()
         },
-        notice => notice.map(|(_, sentence)| sentence), is_well, fault => Value::from(()), faulty => "",
+        notice => notice.map(|(_, sentence)| format!("{sentence}{more}")), is_well, fault => Value::from(()), faulty => "",
     }
 }
 
@@ -78,13 +82,28 @@ const DONE: &[(&str, &str)] = &[
     ("erased", "The person is forgotten."),
     ("nobody", "No key has this address: check how it is spelled. Whatever else mentioned it is gone."),
     ("unapplied", "Nothing came of it: below is what is missing."),
+    ("ignored", "The event was ignored: below is why."),
+    ("done_before", "This event was done before, and nothing was changed."),
+    ("linked_waits", "The product is linked. This event still waits: below is what is missing."),
     ("dismissed", "The event is put aside. To apply it after all, send the form below."),
     ("linked", "The product is linked. Sales of it that waited were applied."),
     ("written", "The test e-mail was written to a file. Nobody gets e-mails before a mail server is set."),
 ];
 
+/// Those of [`DONE`] that say that an e-mail is sent.
+const E_MAILS: &[&str] = &["issued", "resent", "retried", "all_resent", "some_resent"];
 /// Those of [`DONE`] that do not say that all is well.
-const NOT_DONE: &[&str] = &["none_chosen", "some_resent", "nothing", "unapplied", "nobody", "written"];
+const NOT_DONE: &[&str] = &[
+    "none_chosen",
+    "some_resent",
+    "nothing",
+    "unapplied",
+    "ignored",
+    "done_before",
+    "linked_waits",
+    "nobody",
+    "written",
+];
 
 /// The placeholder in a template for the HTML of a product's content. No template value can be mistaken for it, because
 /// templates escape `<` in values.
@@ -215,21 +234,24 @@ pub(super) fn subscription(subscribed: &Subscribed) -> Value {
     context! { name => subscribed.subscription.as_str(), paid_until => subscribed.paid_until.map(time) }
 }
 
-pub(super) fn message(message: &StoredMessage) -> Value {
-    let (happened, at) = match message.state {
-        MessageState::Queued => ("to be sent", Some(message.at)),
-        MessageState::Sent => ("taken by the mail server", Some(message.at)),
-        MessageState::Failed => ("given up", Some(message.at)),
+/// Returns the template values of a message. `reaches_nobody` says that e-mails only become files.
+pub(super) fn message(message: &StoredMessage, reaches_nobody: bool) -> Value {
+    let is_written = reaches_nobody && matches!(message.recipient, Recipient::Email(_));
+    let (state, happened) = match message.state {
+        MessageState::Queued => (MessageState::Queued.as_str(), "to be sent"),
+        MessageState::Sent if is_written => ("written", "written to a file, and sent to nobody"),
+        MessageState::Sent => (MessageState::Sent.as_str(), "taken by the mail server"),
+        MessageState::Failed => (MessageState::Failed.as_str(), "given up"),
     };
     context! {
         id => message.message.get().to_string(),
         recipient => message.recipient.to_string(),
         kind => message.kind.template(),
-        state => message.state.as_str(),
+        state,
         key => message.key.to_string(),
         queued_at => time(message.queued_at),
         happened,
-        at => at.map(time),
+        at => time(message.at),
         reason => message.reason.clone(),
     }
 }

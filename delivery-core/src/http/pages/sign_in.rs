@@ -14,8 +14,8 @@ use crate::http::{Reply, query};
 use crate::limit::Policy;
 use crate::store::SignIn;
 
-/// How long the sign-in form can be submitted after it was loaded, in seconds: one hour.
-const FORM: i64 = 60 * 60;
+/// How long the sign-in form can be submitted after it was loaded, in seconds: 12 hours.
+const FORM: i64 = 12 * 60 * 60;
 
 /// The fields that the sign-in form adds to a form that it carries on.
 const OWN: [&str; 3] = ["csrf", "token", "next"];
@@ -28,17 +28,18 @@ pub(super) fn sign_in(visit: PageRequest<'_>) -> Answering<'_> {
 }
 
 async fn asked(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
-    if visit.cookie(Cookie::Session).is_some() && matches!(SignedIn::find(visit).await, Ok(Some(_))) {
-        return Ok(visit.go_to("/desk"));
-    }
     let next = query::parameter(visit.call, "next").map_err(|_| ApiError::MALFORMED)?;
-    form(visit, next.as_deref().unwrap_or_default(), None)
+    let next = next.as_deref().unwrap_or_default();
+    if visit.cookie(Cookie::Session).is_some() && matches!(SignedIn::find(visit).await, Ok(Some(_))) {
+        return Ok(visit.go_to(wanted(visit, next).unwrap_or("/desk")));
+    }
+    form(visit, next, None)
 }
 
 /// Renders the sign-in form. If the request has a form of the desk, the sign-in form carries its fields.
 fn form(visit: &PageRequest<'_>, next: &str, fault: Option<&str>) -> Result<Reply, ApiError> {
     // Reuse the secret in the browser's cookie, so that a sign-in form in another tab stays valid. The cookie is set
-    // again, so that it lasts an hour from now.
+    // again, so that it lasts 12 hours from now.
     let (secret, text) = match visit.cookie(Cookie::Form) {
         Some(secret) => (secret, visit.cookie_text(Cookie::Form, &secret)),
         None => visit.new_secret(Cookie::Form),
@@ -69,9 +70,11 @@ fn again(visit: &PageRequest<'_>, next: &str) -> Result<Reply, ApiError> {
     Ok(form(visit, next, Some("This token is not right."))?.with_code(StatusCode::UNAUTHORIZED))
 }
 
-/// Returns whether the browser has the cookie of a session, which may have ended.
+/// Returns whether the browser has the cookie of a session, which may have ended, or of a sign-in form, which it gets after
+/// signing out.
 pub(super) fn was_signed_in(visit: &PageRequest<'_>) -> bool {
-    visit.delivery.inner.tokens.is_some() && visit.cookie(Cookie::Session).is_some()
+    let has = |cookie| visit.cookie(cookie).is_some();
+    visit.delivery.inner.tokens.is_some() && (has(Cookie::Session) || has(Cookie::Form))
 }
 
 /// Answers a form of the desk whose session has ended. What was typed is not lost: the answer is a sign-in form that carries it
@@ -85,8 +88,19 @@ pub(super) async fn resumed(visit: PageRequest<'_>, show: Show) -> Result<Reply,
     if form_sent.given("token").is_none() {
         return form(&visit, "", None);
     }
-    let Some((seller, cookie)) = by_token(&visit, form_sent).await? else { return again(&visit, "") };
-    Ok(show(visit, seller).await.unwrap_or_else(Reply::from).cookie(&cookie))
+    let signed_in = match by_token(&visit, form_sent).await {
+        Err(ApiError::Forged) => {
+            let late = form(&visit, "", Some("The form was open for too long. Sign in once more."))?;
+            return Ok(late.with_code(StatusCode::FORBIDDEN));
+        }
+        signed_in => signed_in?,
+    };
+    let Some((seller, cookie)) = signed_in else { return again(&visit, "") };
+    let seller = seller.counting(visit.delivery).await;
+    // The page that a buyer sees has a cookie too, and an answer sets one. So lead to the page with the button again.
+    let back = visit.go_to(&format!("/desk/key?id={}", form_sent.text("id")));
+    let reply = show(visit, seller).await.unwrap_or_else(Reply::from);
+    Ok(if reply.sets_cookie() { back } else { reply }.cookie(&cookie))
 }
 
 /// Signs in with the token in a form. Returns the seller and the `Set-Cookie` of the session. Returns `None` if the token is

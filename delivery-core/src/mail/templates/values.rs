@@ -85,6 +85,7 @@ fn all(keys: Vec<Value>, (email, place, language): (&str, Place<'_>, &str)) -> V
     let [colour, ink] = brand.colours.clone().unwrap_or_else(|| ["#16191f", "#ffffff"].map(str::to_owned));
     let shop = context! {
         name => brand.name.clone(), support => brand.reply_to.as_ref().map(Email::as_str), colour, ink,
+        is_plain => brand.colours.is_none(),
     };
     context! { keys, email, base_url, page, fetch, lost, shop, language, ..first }
 }
@@ -101,7 +102,7 @@ fn value(Shown { key, status, text, is_subscribed, product }: Shown<'_>, place: 
             host_ref => key.granted().host_ref.as_ref().map(HostRef::as_str),
         },
         subscribed => is_subscribed,
-        command => place.shows_commands || place.links.page.is_none() || product.kind() == "api",
+        command => place.shows_commands || place.links.page.is_none() || product.kind().eq_ignore_ascii_case("api"),
         product => context! {
             id => product.id().get(), name => product.name(), description => product.description(), type => product.kind(),
             host_ref => product.host_ref().map(HostRef::as_str),

@@ -1,0 +1,117 @@
+//! Forms of the desk that carry values from the page that shows them, and what its pages tell beside the guides.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use delivery_core::http::{Call, Endpoint, Page, Reply};
+use delivery_core::key::Actor;
+use delivery_core::look::Look;
+use delivery_core::seller::{Head, Seller};
+use delivery_core::store::KeyQuery;
+use delivery_testing::Shop;
+use http::{HeaderValue, Method, header};
+
+/// A host that signs in everybody.
+#[derive(Debug)]
+struct Everybody;
+
+#[async_trait]
+impl Seller for Everybody {
+    async fn authenticate(&self, _: &Head<'_>) -> Option<Actor> {
+        Some(Actor::admin())
+    }
+}
+
+async fn shop() -> Shop {
+    Shop::with(|builder| builder.pages(Look::default()).seller(Arc::new(Everybody))).await
+}
+
+async fn get(shop: &Shop, page: Page) -> String {
+    text(&Endpoint::Page(page).call(&shop.delivery, Call::new(Method::GET)).await)
+}
+
+fn text(reply: &Reply) -> String {
+    String::from_utf8(reply.body().into_owned()).unwrap()
+}
+
+/// The value of a hidden field.
+fn field(page: &str, name: &str) -> String {
+    let value = page.split(&format!("name=\"{name}\" value=\"")).nth(1).expect(name);
+    value.split('"').next().unwrap().to_owned()
+}
+
+async fn issue(shop: &Shop, form: &str, more: &str) -> Reply {
+    let [csrf, key, seal] = ["csrf", "key", "seal"].map(|name| field(form, name));
+    let body = format!("csrf={csrf}&key={key}&seal={seal}&product_id={}&{more}", shop.product.id());
+    let call = [(header::ORIGIN, "http://localhost"), (header::CONTENT_TYPE, "application/x-www-form-urlencoded")]
+        .into_iter()
+        .fold(Call::new(Method::POST), |call, (name, value)| call.header(name, HeaderValue::from_static(value)));
+    Endpoint::Page(Page::Issue).call(&shop.delivery, Call { body: body.into(), ..call }).await
+}
+
+async fn keys(shop: &Shop) -> usize {
+    shop.delivery.keys(&KeyQuery { limit: 10, ..KeyQuery::default() }).await.unwrap().items.len()
+}
+
+#[tokio::test]
+async fn a_form_that_issues_a_key_issues_one_however_often_it_is_sent() {
+    let shop = shop().await;
+    let form = get(&shop, Page::Issue).await;
+    let ada = "customer_email=ada%40example.com&uses=3&sends=yes";
+    for _ in 0..3 {
+        let issued = issue(&shop, &form, ada).await;
+        assert_eq!(issued.status(), 303, "{}", text(&issued));
+    }
+    assert_eq!((keys(&shop).await, shop.messages().await.len()), (1, 1));
+    // Sent again with something else, it says so and issues nothing.
+    for other in ["customer_email=eve%40example.com&uses=3&sends=yes", "customer_email=ada%40example.com&sends=yes"] {
+        let refused = issue(&shop, &form, other).await;
+        assert!(text(&refused).contains("This form has issued a key before."), "{}", text(&refused));
+    }
+    assert_eq!((keys(&shop).await, shop.messages().await.len()), (1, 1));
+    let (one, other) = tokio::join!(get(&shop, Page::Issue), get(&shop, Page::Issue));
+    assert_ne!(field(&one, "key"), field(&other, "key"));
+    // Of submissions that race, each is answered with the one key.
+    let (one, other) = tokio::join!(issue(&shop, &one, ada), issue(&shop, &one, ada));
+    assert_eq!(
+        (one.status(), other.status(), keys(&shop).await),
+        (303.try_into().unwrap(), 303.try_into().unwrap(), 2)
+    );
+}
+
+#[tokio::test]
+async fn a_key_that_is_not_sent_is_shown_once() {
+    let shop = shop().await;
+    let form = get(&shop, Page::Issue).await;
+    let shown = text(&issue(&shop, &form, "customer_email=ada%40example.com").await);
+    let key = &shop.delivery.keys(&KeyQuery { limit: 1, ..KeyQuery::default() }).await.unwrap().items[0];
+    assert!(shown.contains("dlv_") && shown.contains("It was not sent by e-mail."), "{shown}");
+    assert!(shop.messages().await.is_empty());
+    let query = format!("id={}", key.id());
+    let later = text(&Endpoint::Page(Page::Key).call(&shop.delivery, Call::new(Method::GET).query(query)).await);
+    assert!(later.contains(&key.id().to_string()) && !later.contains("dlv_"), "{later}");
+}
+
+/// The guide for sellers names the same events as the desk.
+#[tokio::test]
+async fn setup_names_the_events_that_the_guide_names() {
+    let guide = include_str!("../../examples/server/platforms.md");
+    let setup = get(&shop().await, Page::Setup).await;
+    let mut named = 0;
+    for line in guide.split("- **Events").skip(1) {
+        let item = line.split("\n- **").next().unwrap();
+        for event in item
+            .split(['`', '*'])
+            .skip(1)
+            .step_by(2)
+            .filter(|it| !it.contains([' ', '/', '=', ':']) && it.contains(['.', '_']))
+        {
+            if event.starts_with("data.") {
+                continue;
+            }
+            assert!(setup.contains(event), "{event} is in the guide and not in Setup");
+            named += 1;
+        }
+    }
+    assert!(named >= 25, "{named} events were compared");
+}
