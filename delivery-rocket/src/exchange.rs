@@ -72,9 +72,14 @@ impl catcher::Handler for Api {
     }
 }
 
+/// Always present, unless another guard calls one of these: the check at launch does not see such a use.
+pub(crate) fn mounted<'r>(request: &'r Request<'_>) -> Option<&'r Delivery> {
+    request.rocket().state().map(|Mounted(delivery)| delivery)
+}
+
 /// The answer to a path that is no endpoint.
 pub(crate) fn unknown(request: &Request<'_>) -> Reply {
-    crate::grant::mounted(request).map_or_else(Reply::not_found, |delivery| Reply::unknown(delivery, &asked(request)))
+    mounted(request).map_or_else(Reply::not_found, |delivery| Reply::unknown(delivery, &asked(request)))
 }
 
 /// The method with which a request came.

@@ -2,7 +2,6 @@
 
 use std::ops::Deref;
 
-use delivery_core::Delivery;
 use delivery_core::http::{self, Reply};
 use rocket::http::Status;
 use rocket::request::{FromRequest, Outcome, Request};
@@ -61,7 +60,7 @@ impl<'r> FromRequest<'r> for Grant {
         if let Some(Ok(checked)) = require_key::checked(request) {
             return Outcome::Success(Self(checked));
         }
-        let Some(delivery) = mounted(request) else { return without_fairing() };
+        let Some(delivery) = exchange::mounted(request) else { return without_fairing() };
         outcome(request, http::Grant::of(delivery, &exchange::asked(request)).await.map(Self))
     }
 }
@@ -74,15 +73,10 @@ impl<'r> FromRequest<'r> for OptionalGrant {
         if let Some(Ok(checked)) = require_key::checked(request) {
             return Outcome::Success(Self(Some(Grant(checked))));
         }
-        let Some(delivery) = mounted(request) else { return without_fairing() };
+        let Some(delivery) = exchange::mounted(request) else { return without_fairing() };
         let grant = http::Grant::of_optional(delivery, &exchange::asked(request)).await;
         outcome(request, grant.map(|grant| Self(grant.map(Grant))))
     }
-}
-
-/// Always present, unless another guard calls one of these: the check at launch does not see such a use.
-pub(crate) fn mounted<'r>(request: &'r Request<'_>) -> Option<&'r Delivery> {
-    request.rocket().state().map(|Mounted(delivery)| delivery)
 }
 
 fn without_fairing<T>() -> Outcome<T, GrantRejection> {

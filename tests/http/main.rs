@@ -8,6 +8,7 @@
 
 mod admin;
 mod answer;
+mod buyer;
 mod desk;
 mod everywhere;
 mod files;
@@ -20,6 +21,7 @@ mod platforms;
 mod product;
 mod row;
 mod shop;
+mod sign_in;
 mod validate;
 mod webhook;
 
@@ -45,6 +47,8 @@ fn main() {
         files::rows(),
         mounted::rows(),
         pages::rows(),
+        sign_in::rows(),
+        buyer::rows(),
         everywhere::rows(),
     ]
     .concat();

@@ -1,101 +1,23 @@
-//! The seller's desk and the buyer's page, and keys that were lost.
+//! The pages of the desk, and what holds of all pages.
 
 use std::time::Duration;
 
 use crate::row::{FORM, Row, row};
 use crate::validate::ONCE_ONLY;
-use crate::webhook::EMAIL;
 
-const SIGN_IN: &str = "POST /desk/sign-in";
-const KEY: &str = "POST /key";
+pub const KEY: &str = "POST /key";
 const REVOKED: &str = "id={VALID_ID}&do=revoke&csrf={CSRF}";
-const RESEND: &str = "POST /api/resend";
 const SALE: &str = "sale_id=S-1&resource_name=sale&short_product_id=atlas&email=Buyer%40EXAMPLE.com&quantity=2";
-const PRODUCT: &str =
+pub const PRODUCT: &str =
     "id=&name=Atlas&content=%23+Maps&type=digital&price=12.50&days=&uses=&language=&refs=gumroad+atlas";
 
 pub fn rows() -> Vec<Row> {
-    [sign_in(), keys(), one_key(), issue(), catalog(), records(), setup(), buyer(), lost(), everywhere()].concat()
+    [keys(), one_key(), issue(), catalog(), records(), setup(), everywhere()].concat()
 }
 
 /// Rows of pages of the desk.
 fn get(name: &str, line: &str) -> Row {
     row(name, line).at_desk()
-}
-
-fn sign_in() -> Vec<Row> {
-    let post = |name: &str| row(format!("sign_in::{name}"), SIGN_IN);
-    let sent = |name: &str, body: &str| post(name).form(body);
-    let from = |name: &str, origin| post(name).form_from(origin, "csrf={FORM_CSRF}&token={ADMIN}");
-    let with_form = |name: &str, body: &str| sent(name, body).at_desk().header("cookie", "desk-form={FORM}");
-    vec![
-        row("sign_in::the_form", "GET /desk/sign-in"),
-        row("sign_in::nobody_sees_the_desk", "GET /desk").leads_to("/desk/sign-in"),
-        row("sign_in::nor_sends_a_form", "POST /desk/erase")
-            .form("email=a@example.com&sure=yes&csrf=x")
-            .leads_to("/desk/sign-in"),
-        with_form("with_the_token", "csrf={FORM_CSRF}&token={ADMIN}"),
-        with_form(
-            "leads_to_where_one_wanted_to_be",
-            "csrf={FORM_CSRF}&token={ADMIN}&next=%2Fdesk%2Fkeys%3Fstatus%3Dvalid",
-        ),
-        with_form("leads_to_no_other_site", "csrf={FORM_CSRF}&token={ADMIN}&next=%2F%2Fevil.example%2Fdesk")
-            .like("with_the_token"),
-        with_form("leads_to_no_other_page", "csrf={FORM_CSRF}&token={ADMIN}&next=%2Fdesk.evil.example")
-            .like("with_the_token"),
-        row("sign_in::asks_where_one_wanted_to_be", "GET /desk/sign-in?next=%2Fdesk%2Fkeys"),
-        row("sign_in::a_page_of_the_desk_leads_back_to_itself", "GET /desk/keys?status=valid")
-            .leads_to("/desk/sign-in?next=%2Fdesk%2Fkeys%3Fstatus%3Dvalid"),
-        row("sign_in::a_form_whose_session_has_ended_is_carried_on", "POST /desk/product")
-            .sends(PRODUCT.replace("%23+Maps", "%23+Maps%0A%3Cb%3E"))
-            .last_after(Duration::from_hours(12)),
-        row("sign_in::a_form_that_was_carried_on_is_done", "POST /desk/product")
-            .at_desk_with("desk={SESSION}; desk-form={FORM}")
-            .form(format!("{PRODUCT}&csrf={{FORM_CSRF}}&token={{ADMIN}}"))
-            .last_after(Duration::from_hours(12)),
-        row("sign_in::a_form_that_was_carried_on_needs_the_token", "POST /desk/product")
-            .at_desk_with("desk={SESSION}; desk-form={FORM}")
-            .form(format!("{PRODUCT}&csrf={{FORM_CSRF}}&token=another-token-of-others"))
-            .last_after(Duration::from_hours(12)),
-        row("sign_in::a_form_that_was_carried_on_needs_its_csrf", "POST /desk/product")
-            .at_desk_with("desk={SESSION}; desk-form={FORM}")
-            .form(format!("{PRODUCT}&csrf={{CSRF}}&token={{ADMIN}}"))
-            .last_after(Duration::from_hours(12)),
-        row("sign_in::a_form_of_another_site_is_not_carried_on", "POST /desk/product")
-            .at_desk()
-            .form_from("https://evil.example", PRODUCT)
-            .last_after(Duration::from_hours(12))
-            .like("change_key::without_csrf"),
-        with_form("with_another_token", "csrf={FORM_CSRF}&token=another-token-of-others"),
-        with_form("with_no_token", "csrf={FORM_CSRF}").like("with_another_token"),
-        with_form("with_the_csrf_of_a_session", "csrf={CSRF}&token={ADMIN}").like("change_key::without_csrf"),
-        sent("without_the_cookie_of_the_form", "csrf=x&token={ADMIN}").like("change_key::without_csrf"),
-        with_form("after_ten_attempts", "csrf={FORM_CSRF}&token=another-token-of-others").times(11),
-        from("from_another_site", "https://evil.example")
-            .at_desk()
-            .header("cookie", "desk-form={FORM}")
-            .like("change_key::without_csrf"),
-        from("often_from_another_site", "https://evil.example").times(20).like("change_key::without_csrf"),
-        from("behind_a_proxy_that_adds_tls", "https://shop.example")
-            .header("host", "shop.example")
-            .at_desk()
-            .header("cookie", "desk-form={FORM}"),
-        row("sign_in::a_session_is_no_forms_cookie", "GET /desk/sign-in").at_desk_with("desk-form={SESSION}"),
-        row("sign_in::a_strangers_megabytes", "POST /desk/product")
-            .form("x".repeat((4 << 20) - 1))
-            .leads_to("/desk/sign-in"),
-        row("sign_in::a_session_needs_no_form", "GET /desk/sign-in").at_desk().leads_to("/desk"),
-        row("sign_in::a_cookie_that_is_made_up", "GET /desk")
-            .header("cookie", "desk=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
-            .leads_to("/desk/sign-in"),
-        row("sign_in::a_session_ends_after_twelve_hours", "GET /desk/erase")
-            .at_desk()
-            .last_after(Duration::from_hours(12))
-            .leads_to("/desk/sign-in?next=%2Fdesk%2Ferase"),
-        row("sign_out::ends_the_session", "POST /desk/sign-out").sends(""),
-        row("sign_out::twice", "POST /desk/sign-out").sends("").times(2).leads_to("/desk/sign-in"),
-        row("sign_out::by_another_sites_link", "GET /desk/sign-out").at_desk().leads_to("/desk"),
-    ]
 }
 
 fn keys() -> Vec<Row> {
@@ -330,75 +252,6 @@ fn setup() -> Vec<Row> {
             .leads_to("/desk/setup?done=nobody"),
         row("desk_erase::not_sure", "POST /desk/erase").sends("email=BUYER%40example.com"),
         row("desk_erase::nobody", "POST /desk/erase").sends("email=BUYER&sure=yes"),
-    ]
-}
-
-fn buyer() -> Vec<Row> {
-    let sent = |name: &str, body: &str| row(format!("buyer::{name}"), KEY).form(body);
-    let open = |name: &str| sent(name, "key={LIMITED}&do=open&request=one");
-    vec![
-        row("buyer::the_form", "GET /key"),
-        row("buyer::a_key_in_the_query_is_not_taken", "GET /key?key={VALID}").like("the_form"),
-        sent("a_key_without_limit", "key={VALID}&do=show"),
-        sent("a_key_with_a_limit", "key=+{LIMITED}+&do=show"),
-        sent("a_key_that_is_used_up", "key={SPENT}&do=show"),
-        sent("a_key_that_has_expired", "key={EXPIRED}&do=show"),
-        sent("a_key_that_a_rule_of_the_host_refuses", "key={VALID}&do=show")
-            .after_request("GET /api/product?key={VALID}&product_id=1", "accept", "*/*")
-            .after_command("key/change", ONCE_ONLY),
-        sent("a_key_that_was_revoked", "key={REVOKED}&do=show"),
-        sent("a_forged_key", "key={FORGED}&do=show"),
-        sent("no_key", "key=&do=show"),
-        sent("after_sixty_looks", "key={VALID}&do=show").times(61),
-        sent("leads_to_what_was_opened", "key={LIMITED}&do=open&request=one"),
-        sent("sent_again_leads_there_again", "key={LIMITED}&do=open&request=one")
-            .times(3)
-            .like("leads_to_what_was_opened"),
-        open("opened").followed(""),
-        open("downloaded").followed("&do=download"),
-        open("opened_for_a_day").last_after(Duration::from_secs(24 * 60 * 60 - 1)).followed("").like("opened"),
-        open("asks_before_it_opens_again").last_after(Duration::from_hours(24)).followed(""),
-        row("buyer::opened_without_the_cookie", "GET /key/opened?id=AAAAAAAA"),
-        row("buyer::opened_with_a_cookie_that_is_made_up", "GET /key/opened?id=AAAAAAAA")
-            .header("cookie", "opened-AAAAAAAA=AAAA")
-            .like("opened_without_the_cookie"),
-        sent("pasted_with_what_was_around_it", "key=%22http%3A%2F%2Flocalhost%2Fkey%23+{LIMITED}%E2%80%8B.%22&do=show")
-            .like("a_key_with_a_limit"),
-        sent("opened_used_up", "key={SPENT}&do=open&request=one").like("a_key_that_is_used_up"),
-        sent("opened_forged", "key={FORGED}&do=open&request=one").like("a_forged_key"),
-        sent("opened_forged_often", "key={FORGED}&do=open&request=one").times(61),
-        sent("opened_without_a_request", "key={LIMITED}&do=open"),
-        row("buyer::from_another_site", KEY)
-            .form_from("https://mail.example", "key={VALID}&do=show")
-            .like("a_key_without_limit"),
-        row("buyer::from_an_origin_that_is_no_utf_8", KEY)
-            .form_from("\u{ff}", "key={VALID}&do=show")
-            .like("opened_without_a_request"),
-        row("lost::the_form", "GET /key/lost"),
-        row("lost::asked", "POST /key/lost").form("customer_email=BUYER%40example.com"),
-        row("lost::asked_by_nobody", "POST /key/lost").form("customer_email=nobody%40example.com").like("asked"),
-        row("lost::asked_by_another_site", "POST /key/lost")
-            .form_from("https://evil.example", "customer_email=BUYER%40example.com"),
-        row("lost::no_address", "POST /key/lost").form("customer_email=%3Cscript%3E"),
-        row("lost::six_times", "POST /key/lost").form("customer_email=buyer%40example.com").times(6),
-    ]
-}
-
-fn lost() -> Vec<Row> {
-    let sent = |name: &str, body: &str| row(format!("resend_keys::{name}"), RESEND).json(body);
-    let ask = |name: &str| sent(name, r#"{"customer_email":"Buyer@example.com"}"#);
-    vec![
-        ask("of_a_buyer"),
-        sent("of_nobody", r#"{"customer_email":"nobody@example.com"}"#).like("of_a_buyer"),
-        sent("no_address", "{}").missing("customer_email"),
-        sent("address_malformed", r#"{"customer_email":"nobody"}"#).invalid(EMAIL),
-        row("resend_keys::form_instead_of_json", RESEND)
-            .typed("text/plain", "customer_email=a")
-            .refused("UNSUPPORTED_MEDIA_TYPE"),
-        sent("body_over_64_kib", &" ".repeat((64 << 10) + 1)).refused("PAYLOAD_TOO_LARGE"),
-        ask("six_times").times(6).limited(),
-        ask("a_minute_later").times(6).last_after(Duration::from_mins(1)).like("of_a_buyer"),
-        ask("not_kept_by_the_store").catalog_elsewhere().refused("NOT_FOUND"),
     ]
 }
 

@@ -45,6 +45,7 @@ mod query;
 mod reply;
 mod row;
 mod table;
+mod unknown;
 
 pub use self::api::webhook::PlatformPath;
 pub use self::call::{Call, is_request_id};

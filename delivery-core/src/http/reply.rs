@@ -9,9 +9,8 @@ use ::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 
 use super::api::wire;
+use super::names;
 use super::pieces::{ReplyBody, Sent};
-use super::{Call, names};
-use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 use crate::throttle::Throttle;
 
@@ -44,19 +43,6 @@ impl Reply {
     #[must_use]
     pub fn not_found() -> Self {
         Self::error(ErrorCode::NotFound)
-    }
-
-    /// Returns the reply to a call that is at no endpoint, for the fallback of a binding: its [path](Call::path) must be set.
-    /// It is [`not_found`](Self::not_found), unless the service has pages and a browser asks. Then `/` leads to the buyer's page,
-    /// `/desk/` to the desk, and any other path outside `/api/` gets a page that says that there is none.
-    #[must_use]
-    #[cfg_attr(not(feature = "pages"), expect(unused_variables, reason = "there are no pages"))]
-    pub fn unknown(delivery: &Delivery, call: &Call) -> Self {
-        #[cfg(feature = "pages")]
-        if let Some(reply) = super::pages::unknown(delivery, call) {
-            return reply;
-        }
-        Self::not_found()
     }
 
     /// Returns a 400 `INVALID_PARAMS` whose message explains what is wrong with the request.

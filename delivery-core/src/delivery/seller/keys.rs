@@ -9,6 +9,7 @@ use crate::key::{Change, Key, KeyId, LimitChange, Reason};
 use crate::ledger::{Issue, MessageKind, NewSale, Notice, Refused, Resend, Successor};
 use crate::observer::Event;
 use crate::product::ProductId;
+#[cfg(feature = "pages")]
 use crate::store::StoreError;
 use crate::terms::{OwnTerms, Validity};
 

@@ -134,7 +134,7 @@ async fn done(
         }
         Action::Open => {
             let opened = visit.delivery.look(id, key.product()).await?;
-            return Ok(super::opened::lead_to(visit, &opened));
+            return Ok(super::opening::lead_to(visit, &opened));
         }
         Action::Rotate => {
             let issued = seller_desk.rotate(id).await?;

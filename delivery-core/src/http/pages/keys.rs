@@ -44,9 +44,10 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
         for id in &ids {
             about.extend(visit.delivery.key(*id).await?.map(|key| ("Buyer", key.email().to_string())));
         }
-        let sentence = match is_revoking {
-            true => "Their buyers can no longer use them. You can restore each of them later.",
-            false => "A new e-mail is sent for each of them that is not revoked.",
+        let sentence = if is_revoking {
+            "Their buyers can no longer use them. You can restore each of them later."
+        } else {
+            "A new e-mail is sent for each of them that is not revoked."
         };
         let values = context! {
             title => format!("{does} {count}"), button => format!("{does} {count}"), sentence, hidden, about,
@@ -58,9 +59,10 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
     let seller_desk = visit.delivery.desk(&seller.actor);
     let mut left = false;
     for id in ids {
-        let done = match is_revoking {
-            true => seller_desk.revoke(id, None).await.map(drop),
-            false => seller_desk.resend(id, None).await.map(drop),
+        let done = if is_revoking {
+            seller_desk.revoke(id, None).await.map(drop)
+        } else {
+            seller_desk.resend(id, None).await.map(drop)
         };
         match done {
             Ok(()) => {}

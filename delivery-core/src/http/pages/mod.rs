@@ -15,9 +15,11 @@ mod form;
 pub(super) mod handler;
 mod issue;
 mod key;
+mod key_form;
 mod keys;
 mod messages;
 mod opened;
+mod opening;
 mod overview;
 mod post;
 mod product;
@@ -26,6 +28,7 @@ mod session;
 mod setup;
 mod shown;
 mod sign_in;
+mod unknown;
 
 use std::pin::Pin;
 #[cfg(feature = "files")]
@@ -42,6 +45,7 @@ use minijinja::Value;
 use self::form::Form;
 use self::handler::PageHandler;
 use self::session::{PageRequest, SignedIn, base, check_csrf};
+pub(super) use self::unknown::unknown;
 use super::body::{BodyRule, Keep, read};
 use super::error::{Answering, ApiError};
 use super::query::check_text;
@@ -255,32 +259,6 @@ pub(super) async fn answer<E>(
     }
     let seller = seller.counting(delivery).await;
     show(visit, seller).await
-}
-
-/// Returns the reply to a request for a path that is neither an endpoint nor a page. `None` if the sender does not expect a
-/// page.
-pub(super) fn unknown(delivery: &Delivery, call: &Call) -> Option<Reply> {
-    let is_served = |page: Page| page.is_served_by(delivery);
-    let first = [Page::Buyer, Page::Overview].into_iter().find(|page| is_served(*page))?;
-    // A router may have taken the base path away.
-    let path = call.path.as_deref()?;
-    let below = path.strip_prefix(base(delivery)).filter(|rest| rest.is_empty() || rest.starts_with('/'));
-    let path = below.unwrap_or(path);
-    let reads = matches!(call.method, Method::GET | Method::HEAD);
-    let bare = path.trim_end_matches('/');
-    let page =
-        if bare.is_empty() { Some(first) } else { Page::ALL.iter().copied().find(|page| page.row().path == bare) };
-    if let Some(page) = page.filter(|page| reads && (bare != path || bare.is_empty()) && is_served(*page)) {
-        let query = call.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();
-        return Some(Reply::see_other(&format!("{}{}{query}", base(delivery), page.row().path)));
-    }
-    let is_desk = path.starts_with("/desk/");
-    let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.contains("text/html"));
-    let is_for_people = is_desk
-        || path.starts_with("/key/")
-        || !path.starts_with("/api/") && call.headers.get_all(header::ACCEPT).iter().any(accepts);
-    let page = if is_desk && is_served(Page::Overview) { Page::Overview } else { first };
-    is_for_people.then(|| error_page(delivery, page, Reply::not_found()))
 }
 
 /// Replaces the JSON body of an error with an HTML page that tells the reader what to do. Any other reply is returned

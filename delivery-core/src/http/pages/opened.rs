@@ -8,31 +8,21 @@ use std::sync::Arc;
 
 use ::http::{HeaderValue, StatusCode};
 use bytes::Bytes;
-use chrono::{DateTime, Utc};
 use minijinja::{Value, context};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::buyer::{asked, refused};
+use super::key_form::{asked, refused};
+#[cfg(feature = "files")]
+use super::opening::DAY;
+use super::opening::short;
 use super::shown::{CONTENT, SOURCE, parameter};
-use super::{Answering, ApiError, PageRequest, base};
-use crate::delivery::{Error, Opened};
+use super::{Answering, ApiError, PageRequest};
+use crate::delivery::Error;
 use crate::http::limits::admit;
 use crate::http::{Reply, names, query};
-use crate::key::{Key, KeyId, Ticket, TicketFor};
+use crate::key::{Key, Ticket, TicketFor};
 use crate::limit::{Identity, Policy};
-use crate::product::{ObjectName, Product};
-
-/// How long a buyer sees what was opened, as the page says.
-const DAY: std::time::Duration = std::time::Duration::from_hours(24);
-
-/// Returns the reply that leads to the page of what was opened.
-pub(super) fn lead_to(visit: &PageRequest<'_>, opened: &Opened) -> Reply {
-    let ticket = crate::Delivery::ticket_for(&opened.key, object(), opened.at, DAY);
-    let text = ticket.text(&visit.delivery.inner.keyring, TicketFor::Page);
-    let name = short(visit, opened.key.id());
-    let reply = visit.go_to(&format!("/key/opened?id={name}"));
-    reply.cookie(&visit.cookie_of_buyer(&name, &text, DAY.as_secs()))
-}
+use crate::product::Product;
 
 pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
     Box::pin(async move {
@@ -65,15 +55,6 @@ fn again(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
     Ok(asked(visit, "", Some(sentence))?.with_code(StatusCode::GONE))
 }
 
-/// Returns the page of what this browser has opened with a key, and until when it is shown, if it is.
-pub(super) fn open_until(visit: &PageRequest<'_>, key: KeyId) -> Option<(String, DateTime<Utc>)> {
-    let name = short(visit, key);
-    let keyring = &visit.delivery.inner.keyring;
-    let ticket = Ticket::verify(keyring, TicketFor::Page, visit.text_of_buyer(&name)?)?;
-    let is_open = ticket.key == key && ticket.ends_at > visit.delivery.now();
-    is_open.then(|| (format!("{}/key/opened?id={name}", base(visit.delivery)), ticket.ends_at))
-}
-
 async fn shown(visit: &PageRequest<'_>, key: &Key, name: &str, ticket: &Ticket) -> Result<Reply, ApiError> {
     let delivery = visit.delivery;
     let Some(product) = delivery.product(key.product()).await? else {
@@ -95,17 +76,6 @@ async fn shown(visit: &PageRequest<'_>, key: &Key, name: &str, ticket: &Ticket) 
         product => context! { name => product.name() },
     };
     visit.page_of_product("opened.html", values, &shown)
-}
-
-/// Returns the name of a key in the addresses of this page, and in the name of its cookie. It tells nothing about the key.
-fn short(visit: &PageRequest<'_>, key: KeyId) -> String {
-    let mac = visit.mac("opened page", key.as_bytes());
-    data_encoding::BASE64URL_NOPAD.encode(mac.first_chunk::<6>().unwrap_or(&[0; 6]))
-}
-
-/// The tickets of this page are for the whole product.
-fn object() -> ObjectName {
-    ObjectName::from_bytes([0; 16])
 }
 
 /// Returns the content of the product as a file to download.

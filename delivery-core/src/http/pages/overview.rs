@@ -195,9 +195,10 @@ async fn health(visit: &PageRequest<'_>, seller: &SignedIn) -> Vec<(&'static str
                     }
                 }
             };
-            match delivery.inner.outbox.mailer.reaches_nobody() {
-                true => ("E-mail", "only becomes files".to_owned(), false),
-                false => ("E-mail", text, !is_late),
+            if delivery.inner.outbox.mailer.reaches_nobody() {
+                ("E-mail", "only becomes files".to_owned(), false)
+            } else {
+                ("E-mail", text, !is_late)
             }
         }
         Err(_) => ("E-mail", "unknown: the store does not answer".to_owned(), false),

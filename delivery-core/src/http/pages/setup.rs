@@ -62,7 +62,7 @@ async fn last_trouble(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Opti
             Err(StoreError::Unsupported) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let found = page.items.into_iter().filter_map(|message| Some((message.queued_at, message.reason?))).next();
+        let found = page.items.into_iter().find_map(|message| Some((message.queued_at, message.reason?)));
         newest = newest.max(found);
     }
     Ok(newest.map(|(at, reason)| context! { at => time(at), reason }))

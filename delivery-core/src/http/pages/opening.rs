@@ -1,0 +1,43 @@
+//! What a browser has opened: a ticket in a cookie.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::{PageRequest, base};
+use crate::delivery::{Delivery, Opened};
+use crate::http::Reply;
+use crate::key::{KeyId, Ticket, TicketFor};
+use crate::product::ObjectName;
+
+/// How long a buyer sees what was opened, as the page says.
+pub(super) const DAY: Duration = Duration::from_hours(24);
+
+/// Returns the reply that leads to the page of what was opened.
+pub(super) fn lead_to(visit: &PageRequest<'_>, opened: &Opened) -> Reply {
+    let ticket = Delivery::ticket_for(&opened.key, object(), opened.at, DAY);
+    let text = ticket.text(&visit.delivery.inner.keyring, TicketFor::Page);
+    let name = short(visit, opened.key.id());
+    let reply = visit.go_to(&format!("/key/opened?id={name}"));
+    reply.cookie(&visit.cookie_of_buyer(&name, &text, DAY.as_secs()))
+}
+
+/// Returns the page of what this browser has opened with a key, and until when it is shown, if it is.
+pub(super) fn open_until(visit: &PageRequest<'_>, key: KeyId) -> Option<(String, DateTime<Utc>)> {
+    let name = short(visit, key);
+    let keyring = &visit.delivery.inner.keyring;
+    let ticket = Ticket::verify(keyring, TicketFor::Page, visit.text_of_buyer(&name)?)?;
+    let is_open = ticket.key == key && ticket.ends_at > visit.delivery.now();
+    is_open.then(|| (format!("{}/key/opened?id={name}", base(visit.delivery)), ticket.ends_at))
+}
+
+/// Returns the name of a key in the addresses of this page, and in the name of its cookie. It tells nothing about the key.
+pub(super) fn short(visit: &PageRequest<'_>, key: KeyId) -> String {
+    let mac = visit.mac("opened page", key.as_bytes());
+    data_encoding::BASE64URL_NOPAD.encode(mac.first_chunk::<6>().unwrap_or(&[0; 6]))
+}
+
+/// The tickets of this page are for the whole product.
+fn object() -> ObjectName {
+    ObjectName::from_bytes([0; 16])
+}

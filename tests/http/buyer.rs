@@ -1,0 +1,83 @@
+//! The buyer's page, and keys that were lost.
+
+use std::time::Duration;
+
+use crate::pages::KEY;
+use crate::row::{Row, row};
+use crate::validate::ONCE_ONLY;
+use crate::webhook::EMAIL;
+
+const RESEND: &str = "POST /api/resend";
+
+pub fn rows() -> Vec<Row> {
+    [buyer(), lost()].concat()
+}
+
+fn buyer() -> Vec<Row> {
+    let sent = |name: &str, body: &str| row(format!("buyer::{name}"), KEY).form(body);
+    let open = |name: &str| sent(name, "key={LIMITED}&do=open&request=one");
+    vec![
+        row("buyer::the_form", "GET /key"),
+        row("buyer::a_key_in_the_query_is_not_taken", "GET /key?key={VALID}").like("the_form"),
+        sent("a_key_without_limit", "key={VALID}&do=show"),
+        sent("a_key_with_a_limit", "key=+{LIMITED}+&do=show"),
+        sent("a_key_that_is_used_up", "key={SPENT}&do=show"),
+        sent("a_key_that_has_expired", "key={EXPIRED}&do=show"),
+        sent("a_key_that_a_rule_of_the_host_refuses", "key={VALID}&do=show")
+            .after_request("GET /api/product?key={VALID}&product_id=1", "accept", "*/*")
+            .after_command("key/change", ONCE_ONLY),
+        sent("a_key_that_was_revoked", "key={REVOKED}&do=show"),
+        sent("a_forged_key", "key={FORGED}&do=show"),
+        sent("no_key", "key=&do=show"),
+        sent("after_sixty_looks", "key={VALID}&do=show").times(61),
+        sent("leads_to_what_was_opened", "key={LIMITED}&do=open&request=one"),
+        sent("sent_again_leads_there_again", "key={LIMITED}&do=open&request=one")
+            .times(3)
+            .like("leads_to_what_was_opened"),
+        open("opened").followed(""),
+        open("downloaded").followed("&do=download"),
+        open("opened_for_a_day").last_after(Duration::from_secs(24 * 60 * 60 - 1)).followed("").like("opened"),
+        open("asks_before_it_opens_again").last_after(Duration::from_hours(24)).followed(""),
+        row("buyer::opened_without_the_cookie", "GET /key/opened?id=AAAAAAAA"),
+        row("buyer::opened_with_a_cookie_that_is_made_up", "GET /key/opened?id=AAAAAAAA")
+            .header("cookie", "opened-AAAAAAAA=AAAA")
+            .like("opened_without_the_cookie"),
+        sent("pasted_with_what_was_around_it", "key=%22http%3A%2F%2Flocalhost%2Fkey%23+{LIMITED}%E2%80%8B.%22&do=show")
+            .like("a_key_with_a_limit"),
+        sent("opened_used_up", "key={SPENT}&do=open&request=one").like("a_key_that_is_used_up"),
+        sent("opened_forged", "key={FORGED}&do=open&request=one").like("a_forged_key"),
+        sent("opened_forged_often", "key={FORGED}&do=open&request=one").times(61),
+        sent("opened_without_a_request", "key={LIMITED}&do=open"),
+        row("buyer::from_another_site", KEY)
+            .form_from("https://mail.example", "key={VALID}&do=show")
+            .like("a_key_without_limit"),
+        row("buyer::from_an_origin_that_is_no_utf_8", KEY)
+            .form_from("\u{ff}", "key={VALID}&do=show")
+            .like("opened_without_a_request"),
+        row("lost::the_form", "GET /key/lost"),
+        row("lost::asked", "POST /key/lost").form("customer_email=BUYER%40example.com"),
+        row("lost::asked_by_nobody", "POST /key/lost").form("customer_email=nobody%40example.com").like("asked"),
+        row("lost::asked_by_another_site", "POST /key/lost")
+            .form_from("https://evil.example", "customer_email=BUYER%40example.com"),
+        row("lost::no_address", "POST /key/lost").form("customer_email=%3Cscript%3E"),
+        row("lost::six_times", "POST /key/lost").form("customer_email=buyer%40example.com").times(6),
+    ]
+}
+
+fn lost() -> Vec<Row> {
+    let sent = |name: &str, body: &str| row(format!("resend_keys::{name}"), RESEND).json(body);
+    let ask = |name: &str| sent(name, r#"{"customer_email":"Buyer@example.com"}"#);
+    vec![
+        ask("of_a_buyer"),
+        sent("of_nobody", r#"{"customer_email":"nobody@example.com"}"#).like("of_a_buyer"),
+        sent("no_address", "{}").missing("customer_email"),
+        sent("address_malformed", r#"{"customer_email":"nobody"}"#).invalid(EMAIL),
+        row("resend_keys::form_instead_of_json", RESEND)
+            .typed("text/plain", "customer_email=a")
+            .refused("UNSUPPORTED_MEDIA_TYPE"),
+        sent("body_over_64_kib", &" ".repeat((64 << 10) + 1)).refused("PAYLOAD_TOO_LARGE"),
+        ask("six_times").times(6).limited(),
+        ask("a_minute_later").times(6).last_after(Duration::from_mins(1)).like("of_a_buyer"),
+        ask("not_kept_by_the_store").catalog_elsewhere().refused("NOT_FOUND"),
+    ]
+}
