@@ -117,13 +117,16 @@ class Browser:
 def look(url, folder, pictures):
     """Pictures of the e-mail, the seller's desk and the buyer's page."""
     browser = Browser()
-    browser.size(800, 560)
+    browser.size(800, 640)
     browser.go(f"file://{folder}/e-mail.html")
     browser.picture(pictures + "/e-mail.png")
     browser.size(1000, 700)
     browser.go(url + "/desk")
     browser.fill("token", TOKEN)
     browser.click("main button")
+    # The figures are counted by now.
+    time.sleep(0.5)
+    browser.go(url + "/desk")
     browser.picture(pictures + "/desk.png")
     session = {"object": "checkout.session", "id": "cs_1", "payment_status": "paid", "payment_link": "plink_guide",
                "payment_intent": "pi_1", "customer_details": {"email": "first@example.com"}}
