@@ -139,12 +139,19 @@ pub fn health_and_readiness_and_unknown_paths(site: &Site) {
         ("POST /healthz", 404, r#"{"error":{"code":"NOT_FOUND","message":"There is no such thing."}}"#),
         ("GET /healthz/", 404, r#"{"error":{"code":"NOT_FOUND","message":"There is no such thing."}}"#),
         ("GET /api/nothing", 404, r#"{"error":{"code":"NOT_FOUND","message":"There is no such thing."}}"#),
-        ("GET /", 404, r#"{"error":{"code":"NOT_FOUND","message":"There is no such thing."}}"#),
+        ("GET /nothing", 404, r#"{"error":{"code":"NOT_FOUND","message":"There is no such thing."}}"#),
     ] {
         let (method, target) = line.split_once(' ').unwrap();
         let (head, said) = server.exchange(method, target, "", "");
         assert_eq!((status(&head), said.as_str()), (expected, body), "{line}");
         assert!(head.contains("content-type: application/json"), "{line}: {head}");
+    }
+    // For people there are pages.
+    for (target, expected, part) in
+        [("/", 303, "location: /key"), ("/desk/", 303, "location: /desk"), ("/nothing", 404, "content-type: text/html")]
+    {
+        let (head, _) = server.exchange("GET", target, "Accept: text/html\r\n", "");
+        assert!(status(&head) == expected && head.contains(part), "{target}: {head}");
     }
     server.terminate();
 }
