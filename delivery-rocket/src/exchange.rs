@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint, Reply};
+use delivery_core::{Delivery, ErrorCode};
 use http::{Extensions, HeaderName, HeaderValue};
 use rocket::catcher::{self, Catcher};
 use rocket::data::{Data, ToByteUnit};
@@ -64,7 +64,7 @@ impl catcher::Handler for Api {
             return Catcher::default().handler.handle(status, request).await;
         }
         if !self.is_at(request) {
-            return Ok(response(unknown(request)));
+            return Ok(response(unknown(request, status)));
         }
         // Rocket does not tell which method it was. TRACE gets the same answer, because the API does not support it
         // either.
@@ -77,9 +77,10 @@ pub(crate) fn mounted<'r>(request: &'r Request<'_>) -> Option<&'r Delivery> {
     request.rocket().state().map(|Mounted(delivery)| delivery)
 }
 
-/// The answer to a path that is no endpoint.
-pub(crate) fn unknown(request: &Request<'_>) -> Reply {
-    mounted(request).map_or_else(Reply::not_found, |delivery| Reply::unknown(delivery, &asked(request)))
+/// The answer to a path that is no endpoint. Rocket reports a method that it does not know as a bad request, and calls it GET.
+pub(crate) fn unknown(request: &Request<'_>, status: Status) -> Reply {
+    let method = if status.code == ErrorCode::NotFound.status() { asked_method(request) } else { Method::Trace };
+    mounted(request).map_or_else(Reply::not_found, |delivery| Reply::unknown(delivery, &call(request, method)))
 }
 
 /// The method with which a request came.

@@ -52,7 +52,7 @@ pub fn catchers() -> Vec<Catcher> {
         Box::pin(async move {
             match status.class() {
                 StatusClass::ServerError => Ok(exchange::response(Reply::internal())),
-                _ if is_unknown => Ok(exchange::response(exchange::unknown(request))),
+                _ if is_unknown => Ok(exchange::response(exchange::unknown(request, status))),
                 _ => Catcher::default().handler.handle(status, request).await,
             }
         })

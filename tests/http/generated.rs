@@ -55,6 +55,9 @@ pub fn both_frameworks_answer_alike() {
     let cases = std::env::var("PROPTEST_CASES").map_or(100, |cases| cases.parse().unwrap());
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let session = |session: Vec<Sent>| runtime.block_on(play(session));
+    // Once the frameworks differed here: Rocket calls a method that it does not know GET.
+    let (method, target) = ("PROPFIND".to_owned(), "/".to_owned());
+    session(vec![Sent { method, target, headers: Vec::new(), body: String::new(), after: Duration::ZERO }]).unwrap();
     let requests = sent()
         .prop_filter("Rocket cannot tell them apart", |sent| !is_posted_or_not(sent))
         .prop_filter("whoever sends what nobody reads may lose a long answer", |sent| !is_long_and_unread(sent));
