@@ -1,7 +1,7 @@
 //! A server as a seller starts it: a process, a folder, a terminal.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -167,18 +167,18 @@ impl Server {
         self.try_exchange(method, target, headers, body).expect("a whole answer")
     }
 
-    /// The same of a server that may have ended. None if it ended before it had answered.
-    fn try_exchange(&self, method: &str, target: &str, headers: &str, body: &str) -> Option<(String, String)> {
-        let mut stream = TcpStream::connect(self.address).ok()?;
+    /// The same of a server that may have ended before it had answered.
+    fn try_exchange(&self, method: &str, target: &str, headers: &str, body: &str) -> io::Result<(String, String)> {
+        let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let length = body.len();
         let request = format!(
             "{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
         );
-        stream.write_all(request.as_bytes()).ok()?;
+        stream.write_all(request.as_bytes())?;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        split(&answer)
+        stream.read_to_string(&mut answer)?;
+        split(&answer).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
     pub fn call(&self, method: &str, target: &str, headers: &str, body: &str) -> (u16, Value) {
@@ -187,7 +187,7 @@ impl Server {
 
     /// The same of a server that may have ended.
     pub fn try_call(&self, method: &str, target: &str, headers: &str, body: &str) -> Option<(u16, Value)> {
-        let (head, body) = self.try_exchange(method, target, headers, body)?;
+        let (head, body) = self.try_exchange(method, target, headers, body).ok()?;
         Some((status(&head), serde_json::from_str(&body).unwrap_or_default()))
     }
 
