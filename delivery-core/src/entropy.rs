@@ -1,11 +1,12 @@
 //! Randomness as an input.
 //!
-//! Key ids, generated secrets and retry jitter draw from an [`Entropy`]. [`SystemEntropy`] is cryptographically secure
+//! Key ids, generated secrets, nonces and retry jitter draw from an [`Entropy`]. [`SystemEntropy`] is cryptographically secure
 //! and the default; `SeededEntropy` of `delivery-testing` is deterministic, for tests only.
 //!
 //! # Implementing `Entropy`
 //!
-//! Fill every byte. In production, the bytes must be unpredictable, because generated secrets consist of them. Ids of
+//! Fill every byte. In production, the bytes must be unpredictable, because generated secrets consist of them. Nonces of
+//! 24 bytes must not repeat, because secrets of platforms are encrypted with them. Ids of
 //! keys must not repeat: each consists of a timestamp and 74 random bits. Guessing an id does not help to forge a key,
 //! because a key carries a MAC.
 //!

@@ -159,7 +159,9 @@ fn class(path: &str) -> &'static str {
         "/api/validate" => "validate",
         "/api/product" => "product",
         "/api/webhook/order" => "webhook",
-        "/api/webhook/gumroad" | "/api/webhook/woocommerce" | "/api/webhook/stripe" => "platform",
+        "/api/webhook/gumroad" | "/api/webhook/woocommerce" | "/api/webhook/stripe" | "/api/webhook/polar" => {
+            "platform"
+        }
         "/api/resend" => "resend",
         "/guarded" | "/counted" => "guarded",
         "{LINK}" => "files",

@@ -145,6 +145,7 @@ fn changes() -> Vec<Row> {
 
 fn inbox() -> Vec<Row> {
     let (apply, dismiss) = (command("apply", "inbox/apply"), command("dismiss", "inbox/dismiss"));
+    let secret = command("platform_secret", "platform/secret");
     let (event, product) = (r#"{"id":"{EVENT}"}"#, r#"{"platform":"gumroad","product_ref":"atlas"}"#);
     vec![
         apply("with_the_product", r#"{"id":"{EVENT}","product_id":1}"#)
@@ -173,6 +174,19 @@ fn inbox() -> Vec<Row> {
             .invalid("Send id, or platform and product_ref, not both."),
         dismiss("a_product_of_no_platform", r#"{"product_ref":"atlas"}"#).missing("platform"),
         dismiss("a_platform_without_a_product", r#"{"platform":"gumroad"}"#).missing("product_ref"),
+        secret("is_set", r#"{"platform":"paddle","secret":"pdl_ntfset_1"}"#),
+        secret("is_removed", r#"{"platform":"paddle","secret":null}"#).like("is_set"),
+        secret("not_kept_by_the_store", r#"{"platform":"paddle","secret":"x"}"#)
+            .catalog_elsewhere()
+            .refused("NOT_FOUND"),
+        secret("of_no_platform", r#"{"secret":"pdl_ntfset_1"}"#).missing("platform"),
+        secret("that_is_missing", r#"{"platform":"paddle"}"#).missing("secret"),
+        secret("of_an_unknown_platform", r#"{"platform":"ebay","secret":"x"}"#)
+            .invalid("platform must be a platform such as stripe."),
+        secret("that_is_none_of_the_platforms", r#"{"platform":"standard","secret":"no base64!"}"#)
+            .invalid("secret must be base64, after whsec_ or without it."),
+        secret("that_the_settings_have", r#"{"platform":"stripe","secret":"whsec_1"}"#)
+            .invalid("The settings of the server have the secret of this platform."),
         dismiss("an_unknown_platform", r#"{"platform":"ebay","product_ref":"atlas"}"#)
             .invalid("platform must be a platform such as stripe."),
         dismiss("a_name_with_a_line_break", r#"{"platform":"gumroad","product_ref":"a\nb"}"#)

@@ -39,7 +39,7 @@ const LISTS: [(&str, &str); 7] = [
 ];
 
 /// The seller's commands.
-const COMMANDS: [Command; 18] = [
+const COMMANDS: [Command; 19] = [
     ("delete_file", "product/file/delete", FILE, Id::Product, Some(NO_FILE)),
     ("add_product", "product", r#"{"name":"x","content":"y"}"#, Id::New, None),
     ("issue_key", "issue-key", r#"{"product_id":1,"customer_email":"a@example.com"}"#, Id::New, None),
@@ -51,6 +51,7 @@ const COMMANDS: [Command; 18] = [
     ("rotate", "key/rotate", KEY, Id::Text, Some(NO_KEY)),
     ("retry", "message/retry", r#"{"id":"1"}"#, Id::Text, Some(r#"{"id":"1"}"#)),
     ("apply", "inbox/apply", r#"{"id":"1"}"#, Id::Text, Some(r#"{"id":"1"}"#)),
+    ("platform_secret", "platform/secret", r#"{"platform":"paddle","secret":"x"}"#, Id::New, None),
     ("dismiss", "inbox/dismiss", r#"{"id":"1"}"#, Id::Text, Some(r#"{"id":"1"}"#)),
     ("update_product", "product/update", r#"{"id":1}"#, Id::Number, Some(r#"{"id":99,"price":1}"#)),
     ("archive", "product/archive", r#"{"id":1}"#, Id::Number, Some(r#"{"id":99}"#)),

@@ -239,6 +239,19 @@ fn setup() -> Vec<Row> {
             .sends("email=me%40example.com")
             .leads_to("/desk/setup?done=mailed")
             .leaves(6, 2, 1),
+        row("setup::a_secret", "POST /desk/setup")
+            .sends("do=set_secret&platform=paddle&secret=pdl_ntfset_1")
+            .leads_to("/desk/setup?done=secret_set"),
+        row("setup::no_secret", "POST /desk/setup").sends("do=set_secret&platform=paddle&secret=+"),
+        row("setup::a_secret_with_a_line_break", "POST /desk/setup")
+            .sends("do=set_secret&platform=paddle&secret=a%0ab"),
+        row("setup::a_secret_that_the_settings_have", "POST /desk/setup")
+            .sends("do=set_secret&platform=stripe&secret=whsec_1"),
+        row("setup::a_secret_is_removed_after_a_confirmation", "POST /desk/setup")
+            .sends("do=remove_secret&platform=paddle"),
+        row("setup::a_secret_is_removed", "POST /desk/setup")
+            .sends("do=remove_secret&platform=paddle&sure=yes")
+            .leads_to("/desk/setup?done=secret_removed"),
         row("setup::a_test_mail_to_nobody", "POST /desk/setup").sends("email=me"),
         row("desk_erase::asked_for", "GET /desk/erase").at_desk(),
         row("desk_erase::beside_cookies_that_are_no_text", "GET /desk/erase")

@@ -33,6 +33,9 @@ pub fn rows() -> Vec<Row> {
         row("sign_in::a_form_whose_session_has_ended_is_carried_on", "POST /desk/product")
             .sends(PRODUCT.replace("%23+Maps", "%23+Maps%0A%3Cb%3E"))
             .last_after(Duration::from_hours(12)),
+        row("sign_in::a_secret_of_a_platform_is_not_carried_on", "POST /desk/setup")
+            .sends("do=set_secret&platform=paddle&secret=pdl_ntfset_1")
+            .last_after(Duration::from_hours(12)),
         row("sign_in::a_form_that_was_carried_on_is_done", "POST /desk/product")
             .at_desk_with("desk={SESSION}; desk-form={FORM}")
             .form(format!("{PRODUCT}&csrf={{FORM_CSRF}}&token={{ADMIN}}"))

@@ -12,6 +12,7 @@ mod hosts_rules;
 mod hosts_sign_in;
 mod observer;
 mod outbox;
+mod platform_secrets;
 mod platforms;
 mod readme;
 mod rocket;

@@ -13,6 +13,7 @@ use support::{free_port, wait_for};
 const WRONG: [&str; 3] =
     ["dlv_a-canary-that-is-no-key", "a-canary-that-is-no-token", "a-canary-that-is-no-webhook-secret"];
 const SMTP_PASSWORD: &str = "a-canary-for-the-mail-server";
+const SET_AT_THE_DESK: &str = "pdl_ntfset_what-paddle-signs-with";
 
 pub fn nothing_secret_is_told_logged_or_kept(site: &Site) {
     // Nobody listens there: that e-mails are not sent, and why, goes to the log too.
@@ -25,12 +26,14 @@ pub fn nothing_secret_is_told_logged_or_kept(site: &Site) {
     command.stderr(fs::File::create(&log).unwrap());
     let server = Server::start(command);
     assert_eq!(server.add_product().0, 200);
+    let of_paddle = json!({ "platform": "paddle", "secret": SET_AT_THE_DESK });
+    assert_eq!(server.admin("POST", "platform/secret", &of_paddle).0, 200);
     let key = server.sell("A");
     assert_eq!(server.call("GET", "/api/validate", &format!("X-API-Key: {key}\r\n"), "").0, 200);
     assert_eq!(server.fetch(&key), 200);
 
     let mut secrets: Vec<&str> = CONFIGURED.iter().chain(&platforms).map(|(_, secret)| *secret).chain(WRONG).collect();
-    secrets.extend([key.as_str(), SMTP_PASSWORD]);
+    secrets.extend([key.as_str(), SMTP_PASSWORD, SET_AT_THE_DESK]);
     let refused = everywhere(&server, &secrets);
     assert!([400, 401, 403, 404, 405, 413, 415, 429].iter().all(|status| refused.contains(status)), "{refused:?}");
     wait_for(std::time::Duration::from_secs(30), || fs::read_to_string(&log).unwrap().contains("e-mail not sent yet"));

@@ -74,7 +74,13 @@ impl Builder {
             posts,
             #[cfg(feature = "files")]
             files: self.files.map(|files| FileStore::new(files, self.file_links, self.max_file_size)),
-            platforms: Platforms::new(self.platforms, self.accept_test_events, names),
+            platforms: Platforms::new(
+                self.platforms,
+                self.platform_details,
+                answers_lost,
+                self.accept_test_events,
+                names,
+            ),
             subscription_grace: self.subscription_grace,
             limiter,
             rules: self.rules.into_iter().collect(),

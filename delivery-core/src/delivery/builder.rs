@@ -106,6 +106,7 @@ pub struct Builder {
     pub(super) webhooks: Option<Webhooks>,
     pub(super) platforms: Vec<Arc<dyn Platform>>,
     pub(super) accept_test_events: bool,
+    pub(super) platform_details: super::settings::Details,
     pub(super) subscription_grace: SubscriptionGrace,
 }
 
@@ -167,6 +168,7 @@ impl Delivery {
             webhooks: None,
             platforms: Vec::new(),
             accept_test_events: false,
+            platform_details: super::settings::Details::default(),
             subscription_grace: SubscriptionGrace::default(),
         }
     }

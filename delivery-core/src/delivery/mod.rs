@@ -48,6 +48,7 @@ pub(crate) use self::files::{NewFile, PutError};
 pub use self::host::Uncommitted;
 pub use self::maintenance::Maintenance;
 pub use self::orders::Issued;
+pub use self::platforms::SecretError;
 #[cfg(feature = "pages")]
 pub(crate) use self::platforms::{Said, TEST_PURCHASE};
 #[cfg(feature = "pages")]

@@ -40,14 +40,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Running {
     delivery: Delivery,
     stop: watch::Sender<bool>,
-    worker: JoinHandle<()>,
-    chores: JoinHandle<()>,
-    inbox: JoinHandle<()>,
+    workers: [JoinHandle<()>; 4],
 }
 
 impl Delivery {
-    /// Checks that the store was created with one of the keyring's secrets, then starts three workers as tasks of the
-    /// current Tokio runtime. They send messages, apply platform events and do the periodic work. E-mails that failed
+    /// Checks that the store was created with one of the keyring's secrets, then starts four workers as tasks of the
+    /// current Tokio runtime. They send messages, apply platform events, read the secrets of platforms that were set at the
+    /// desk, and do the periodic work. E-mails that failed
     /// with another sender or another [mail route](super::Builder::mail_route) are retried.
     ///
     /// # Errors
@@ -69,14 +68,24 @@ impl Delivery {
                 tracing::warn!(error, "e-mails that failed are not tried again yet");
             }
         }
+        if inner.ledger.office().is_some()
+            && let Err(error) = self.read_secrets().await
+        {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "secrets of platforms that were set at the desk are read later");
+        }
         let (stop, stopped) = watch::channel(false);
-        let (events, periodic, outbox) = (self.clone(), self.clone(), inner.outbox.clone());
+        let (events, secrets, periodic, outbox) = (self.clone(), self.clone(), self.clone(), inner.outbox.clone());
         let apply = move |stop| events.clone().apply_all(stop);
-        let inbox = tokio::spawn(supervise("platform events", stopped.clone(), apply));
+        let watch = move |stop| secrets.clone().watch_secrets(stop);
         let tidy = move |stop| periodic.clone().do_chores(stop);
-        let chores = tokio::spawn(supervise("periodic work", stopped.clone(), tidy));
-        let worker = tokio::spawn(supervise("e-mails", stopped, move |stop| outbox.clone().run(stop)));
-        Ok(Running { delivery: self.clone(), stop, worker, chores, inbox })
+        let workers = [
+            tokio::spawn(supervise("platform events", stopped.clone(), apply)),
+            tokio::spawn(supervise("secrets of platforms", stopped.clone(), watch)),
+            tokio::spawn(supervise("periodic work", stopped.clone(), tidy)),
+            tokio::spawn(supervise("e-mails", stopped, move |stop| outbox.clone().run(stop))),
+        ];
+        Ok(Running { delivery: self.clone(), stop, workers })
     }
 
     /// Checks that the store responds. This is meant for a readiness probe.
@@ -187,10 +196,10 @@ impl Running {
     /// queue. The store stays open for requests that are still being answered.
     pub async fn finish_sending(self) {
         self.stop_sending();
-        // Fails only if the runtime is shutting down.
-        let _ = self.worker.await;
-        let _ = self.chores.await;
-        let _ = self.inbox.await;
+        for worker in self.workers {
+            // Fails only if the runtime is shutting down.
+            let _ = worker.await;
+        }
     }
 
     /// Stops the workers, then [closes](Delivery::close) the store. Call this after the last request is answered.

@@ -10,7 +10,7 @@ mod setting;
 use ipnet::IpNet;
 use thiserror::Error;
 
-pub(crate) use self::platform_table::PLATFORMS;
+pub(crate) use self::platform_table::{Details, PLATFORMS, PlatformRow};
 pub use self::platforms::PlatformSettings;
 use self::rows::{KEY_PREFIX, OPTIONS, SECRETS};
 use self::setting::Row;

@@ -16,6 +16,8 @@ pub(super) struct Field {
     /// The value, as JSON, that is used if the client leaves the field out.
     pub(super) default: Option<&'static str>,
     pub(super) is_required: bool,
+    /// Whether a required field may be null. Others may always be null.
+    pub(super) takes_null: bool,
 }
 
 /// The kind of a field's value.
@@ -111,12 +113,17 @@ pub(super) use shape;
 
 impl Field {
     const fn new(name: &'static str, kind: Kind, about: &'static str) -> Self {
-        Self { name, kind, about, default: None, is_required: false }
+        Self { name, kind, about, default: None, is_required: false, takes_null: false }
     }
 
     /// Returns the same field as a required field.
     pub(super) const fn required(self) -> Self {
         Self { is_required: true, ..self }
+    }
+
+    /// Returns the same field as one that may be null.
+    pub(super) const fn or_null(self) -> Self {
+        Self { takes_null: true, ..self }
     }
 
     /// Returns the same field with another description.

@@ -158,15 +158,26 @@ async fn answer<E>(
                 .filter(|name| is_read(name))
                 .try_for_each(|name| query::check_text(&call.headers, name))?;
             let body = read(row.body, &call.headers, body, strangers).await;
-            let judged = Event::judge(delivery, path.name(), call, whole(&body)?);
-            drop(body);
-            let unsigned = match judged {
+            let mut judged = Event::judge(delivery, path.name(), call, whole(&body)?);
+            if let Judged::Event(event) = judged {
+                return handler(delivery, event).await;
+            }
+            // The body counts against the memory budget of unauthenticated bodies. Keep it only if it is judged again.
+            let body = judged.may_change(delivery, path.name()).then_some(body);
+            // Count this request against the webhook quota of the client's address. Signed events are not counted.
+            let admitted = admit(delivery, Policy::Webhook, client(delivery, call)).await?;
+            if let Some(body) = body {
+                judged = Event::judge_again(delivery, path.name(), call, whole(&body)?).await?;
+            }
+            Ok(admitted.apply(match judged {
                 Judged::Event(event) => return handler(delivery, event).await,
                 Judged::Ping => webhook::received(),
-                Judged::Unauthentic => Reply::error(ErrorCode::Unauthorized),
-            };
-            // Count this request against the webhook quota of the client's address. Signed events are not counted.
-            Ok(admit(delivery, Policy::Webhook, client(delivery, call)).await?.apply(unsigned))
+                Judged::Unauthentic => {
+                    delivery.inner.platforms.refuse(path.name(), delivery.inner.clock.now());
+                    Reply::error(ErrorCode::Unauthorized)
+                }
+                Judged::Unknown => return Err(ApiError::NOT_FOUND),
+            }))
         }
         Handler::Seller(handler) => {
             let seller = Seller::of(delivery, call).await;

@@ -3,7 +3,9 @@
 //! proof as an argument cannot run without the check.
 
 use super::Call;
+use super::error::ApiError;
 use crate::delivery::Delivery;
+use crate::error::ErrorCode;
 use crate::key::{Actor, KeyId};
 use crate::seller::Head;
 use crate::{
@@ -33,21 +35,44 @@ pub(super) enum Judged {
     /// A connection test of the platform, which is not signed.
     Ping,
     Unauthentic,
+    /// The platform has no secret.
+    Unknown,
+}
+
+impl Judged {
+    /// Returns whether the secret of the platform may have been set or replaced at the desk since this server read it, so that a
+    /// request that would be refused may be authentic.
+    pub(super) fn may_change(&self, delivery: &Delivery, name: &str) -> bool {
+        matches!(self, Self::Unauthentic | Self::Unknown) && delivery.inner.platforms.is_settable(name)
+    }
 }
 
 impl Event {
     pub(super) fn judge(delivery: &Delivery, name: &str, call: &Call, body: &[u8]) -> Judged {
-        let Some(platform) = delivery.inner.platforms.named(name) else { return Judged::Unauthentic };
+        let Some(platform) = delivery.inner.platforms.named(name) else { return Judged::Unknown };
         let query = call.query.as_deref().unwrap_or_default();
         let request = Request { headers: &call.headers, query, body, now: delivery.inner.clock.now() };
         match platform.read(&request) {
             Ok(Received::Notification(notification)) => Judged::Event(Self(platform.name(), notification)),
             Ok(Received::Ping) => Judged::Ping,
-            Err(Unauthentic) => {
-                delivery.inner.platforms.refuse(name, request.now);
-                Judged::Unauthentic
-            }
+            Err(Unauthentic) => Judged::Unauthentic,
         }
+    }
+
+    /// Judges a request again, with the secrets that the store has now.
+    pub(super) async fn judge_again(
+        delivery: &Delivery,
+        name: &str,
+        call: &Call,
+        body: &[u8],
+    ) -> Result<Judged, ApiError> {
+        delivery.read_secrets().await?;
+        let judged = Self::judge(delivery, name, call, body);
+        // Nobody can tell whether the request is authentic. The platform is to send it again.
+        if matches!(judged, Judged::Unknown) && delivery.inner.platforms.is_unreadable(name) {
+            return Err(ErrorCode::Unavailable.into());
+        }
+        Ok(judged)
     }
 
     pub(super) fn into_parts(self) -> (Source, Notification) {

@@ -103,6 +103,8 @@ endpoints! {
         ApplyEvent => admin::inbox::APPLY_EVENT;
         /// Dismisses an event of a platform, or all events about one product of the platform.
         DismissEvent => admin::inbox::DISMISS_EVENT;
+        /// Sets the secret of a commerce platform.
+        SetPlatformSecret => admin::platform::SET_PLATFORM_SECRET;
         /// Lists the entries of the audit log.
         Events => admin::records::EVENTS;
         /// Changes a product.
@@ -167,8 +169,8 @@ impl Endpoint {
     }
 
     /// Returns whether `delivery` is configured for the endpoint. Depending on the endpoint, the configuration must
-    /// have the webhook secret, the commerce platform, a seller, pages, or a store that supports requests for lost
-    /// keys. If it does not, the endpoint answers 404, and bindings do not mount it.
+    /// have the webhook secret, the commerce platform or a store that keeps secrets of platforms, a seller, pages, or a
+    /// store that supports requests for lost keys. If it does not, the endpoint answers 404, and bindings do not mount it.
     #[must_use]
     pub fn is_served_by(self, delivery: &Delivery) -> bool {
         match self.row().handler {
@@ -177,7 +179,7 @@ impl Endpoint {
             #[cfg(feature = "pages")]
             Handler::Page(_) => matches!(self, Self::Page(page) if page.is_served_by(delivery)),
             Handler::SignedWebhook(_) => {
-                matches!(self, Self::Platform(path) if delivery.inner.platforms.named(path.name()).is_some())
+                matches!(self, Self::Platform(path) if delivery.inner.platforms.is_mounted(path.name()))
             }
             #[cfg(feature = "files")]
             Handler::Upload(_) => delivery.inner.seller.is_some() && delivery.has_files(),

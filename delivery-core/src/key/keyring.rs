@@ -275,5 +275,6 @@ impl fmt::Debug for Keyring {
     }
 }
 
+mod sealed;
 #[cfg(test)]
 mod tests;

@@ -55,6 +55,10 @@ pub enum Action {
     Dismissed,
     /// Events of a product are no longer dismissed.
     DismissalLifted,
+    /// The secret of a commerce platform was set at the desk.
+    PlatformSecretSet,
+    /// The secret of a commerce platform that was set at the desk was removed.
+    PlatformSecretRemoved,
     /// Sign-ins with a wrong token were refused. There is at most one such entry a minute, which holds the number of
     /// refused sign-ins.
     SignInRefused,
@@ -79,6 +83,12 @@ impl Action {
     #[must_use]
     pub fn of_dismissal(is_dismissed: bool) -> Self {
         if is_dismissed { Self::Dismissed } else { Self::DismissalLifted }
+    }
+
+    /// Returns the action for setting the secret of a platform or, if `is_set` is not set, for removing it.
+    #[must_use]
+    pub fn of_secret(is_set: bool) -> Self {
+        if is_set { Self::PlatformSecretSet } else { Self::PlatformSecretRemoved }
     }
 }
 
@@ -106,6 +116,8 @@ crate::text::names!(Action, "must be an action of the audit log", {
     EventApplied = "event_applied",
     Dismissed = "dismissed",
     DismissalLifted = "dismissal_lifted",
+    PlatformSecretSet = "platform_secret_set",
+    PlatformSecretRemoved = "platform_secret_removed",
     SignInRefused = "sign_in_refused",
 });
 

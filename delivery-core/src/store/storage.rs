@@ -5,7 +5,9 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::{Attempt, Inbox, KeyQuery, LostKeys, Page, Records, Requests, SignIns, StoreError, Use, UseId};
+use super::{
+    Attempt, Inbox, KeyQuery, LostKeys, Page, PlatformSecrets, Records, Requests, SignIns, StoreError, Use, UseId,
+};
 use crate::key::{Fingerprint, Key, KeyId};
 use crate::ledger::plan::{Loaded, Needs, Numbers, Writes};
 use crate::ledger::{Edit, FailedMessage, Lease, LeasedMessage, MessageNumber, Route};
@@ -208,12 +210,12 @@ pub trait Backend: Debug + Send + Sync + 'static {
 }
 
 /// The part of a store that only some stores have: platform events, requests that may be repeated, lists and figures,
-/// sign-ins, and requests of buyers who lost their keys. Every type that implements these five traits implements this
-/// one.
+/// sign-ins, requests of buyers who lost their keys, and secrets of platforms. Every type that implements these six traits
+/// implements this one.
 ///
 /// # To ensure correctness
 ///
-/// * Implement the five traits on the same rows: what one of them writes, the others see at once.
-pub trait Office: Inbox + Requests + Records + SignIns + LostKeys {}
+/// * Implement the six traits on the same rows: what one of them writes, the others see at once.
+pub trait Office: Inbox + Requests + Records + SignIns + LostKeys + PlatformSecrets {}
 
-impl<S: Inbox + Requests + Records + SignIns + LostKeys> Office for S {}
+impl<S: Inbox + Requests + Records + SignIns + LostKeys + PlatformSecrets> Office for S {}

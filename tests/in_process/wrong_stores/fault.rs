@@ -103,6 +103,8 @@ faults! {
     TellsAfterTheyExpired: "a_buyer_is_told_once_of_each_time_at_which_a_key_expires";
     ErasesNothing: "an_erased_person_is_nowhere_and_counts_stay";
     // Sessions, and keys that were lost.
+    KeepsRemovedSecrets: "the_secret_of_a_platform_is_kept_replaced_and_removed";
+    ResealsWhateverIsThere: "the_secret_of_a_platform_is_kept_replaced_and_removed";
     SignsNobodyOut: "a_session_is_found_until_it_is_ended";
     PrunesSessions: "sessions_that_are_over_are_pruned";
     LosesWhatBuyersAsk: "who_lost_keys_is_written_to_once_an_hour";

@@ -3,9 +3,14 @@
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::email::Email;
-use delivery_core::store::{LostKeys, LostScan, SignIn, SignInId, SignIns, StoreError};
+use delivery_core::ledger::Edit;
+use delivery_core::order::Source;
+use delivery_core::store::{LostKeys, LostScan, PlatformSecrets, SealedSecret, SignIn, SignInId, SignIns, StoreError};
 
-use super::fault::Fault::{AnswersMoreThanAsked, AnswersTooLate, LosesWhatBuyersAsk, PrunesSessions, SignsNobodyOut};
+use super::fault::Fault::{
+    AnswersMoreThanAsked, AnswersTooLate, KeepsRemovedSecrets, LosesWhatBuyersAsk, PrunesSessions,
+    ResealsWhateverIsThere, SignsNobodyOut,
+};
 use super::store::Wrong;
 
 #[async_trait]
@@ -28,6 +33,32 @@ impl SignIns for Wrong {
     async fn prune_sign_ins(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
         let before = if self.is(PrunesSessions) { before + TimeDelta::hours(1) } else { before };
         self.kept()?.prune_sign_ins(before).await
+    }
+}
+
+#[async_trait]
+impl PlatformSecrets for Wrong {
+    async fn platform_secrets(&self) -> Result<Vec<SealedSecret>, StoreError> {
+        self.kept()?.platform_secrets().await
+    }
+
+    async fn set_platform_secret(
+        &self,
+        source: &Source,
+        sealed: Option<Vec<u8>>,
+        edit: Edit,
+    ) -> Result<(), StoreError> {
+        if sealed.is_none() && self.is(KeepsRemovedSecrets) {
+            return Ok(());
+        }
+        self.kept()?.set_platform_secret(source, sealed, edit).await
+    }
+
+    async fn reseal_platform_secret(&self, source: &Source, from: &[u8], to: Vec<u8>) -> Result<(), StoreError> {
+        let kept = self.kept()?.platform_secrets().await?;
+        let present = kept.into_iter().find(|secret| secret.source == *source).map(|secret| secret.sealed);
+        let from = if self.is(ResealsWhateverIsThere) { present.as_deref().unwrap_or(from) } else { from };
+        self.kept()?.reseal_platform_secret(source, from, to).await
     }
 }
 

@@ -22,11 +22,12 @@ const REFUNDS: u64 = 10;
 const WAITING: u64 = 5;
 
 /// How many rows of the inbox, deals, references and customers there are.
-pub const ROWS: [(&str, u64); 6] = [
+pub const ROWS: [(&str, u64); 7] = [
     ("events of platforms", SALES + REFUNDS + WAITING + 1),
     ("deals", SALES),
     ("references", 2 * SALES),
     ("customers", 1),
+    ("secrets of platforms", 1),
     ("dismissed products", 1),
     ("requests", 1),
 ];
@@ -105,8 +106,9 @@ pub async fn receive_events(store: &impl Ledger) {
     for event in events {
         assert!(store.receive(event).await.unwrap().is_new);
     }
-    let inbox: &dyn Inbox = store.office().unwrap();
-    inbox.dismiss(&shop(), &"pri_mug".parse().unwrap(), true, by_admin()).await.unwrap();
+    let office = store.office().unwrap();
+    office.dismiss(&shop(), &"pri_mug".parse().unwrap(), true, by_admin()).await.unwrap();
+    office.set_platform_secret(&shop(), Some(vec![0, 255, 39]), by_admin()).await.unwrap();
     // One use more, of a request that may come again.
     let fetch = Fetch { product: order(1).product, at: now(), request: RequestId::of(b"a"), rules: Rules::NONE };
     assert!(!store.fetch(sold_id(SALES - 1), fetch).await.unwrap().unwrap().unwrap().is_repeat);
@@ -131,5 +133,6 @@ pub async fn events(store: &impl Backend) -> Vec<String> {
     let query = InboxQuery { outcome: None, before: None, limit: 1_000 };
     let listed = inbox.entries(&query).await.unwrap().items;
     let known = inbox.customer(&shop(), &name("ctm_1")).await.unwrap();
-    listed.into_iter().map(show).chain([show(known)]).collect()
+    let sealed = store.office().unwrap().platform_secrets().await.unwrap().into_iter().map(|secret| secret.sealed);
+    listed.into_iter().map(show).chain([show(known)]).chain(sealed.map(show)).collect()
 }

@@ -5,6 +5,7 @@ mod inbox;
 mod kept;
 mod offers;
 mod reports;
+mod secrets;
 mod told;
 
 use std::fmt;
@@ -22,9 +23,12 @@ use tokio::time::timeout;
 use self::kept::kept;
 #[cfg(feature = "pages")]
 pub(crate) use self::reports::TEST_PURCHASE;
+pub use self::secrets::SecretError;
+use self::secrets::{Reads, Slot};
 #[cfg(feature = "pages")]
 pub(crate) use self::told::Said;
 use self::told::Told;
+use super::settings::{Details, PLATFORMS, PlatformRow};
 use super::{Delivery, Error};
 use crate::ledger::{EventOutcome, Handling, InboundEvent, InboxEvent, MessageKind, Notice, Received};
 use crate::limit::{Decision, Identity, Policy, Subject};
@@ -47,6 +51,9 @@ const RECENTLY: TimeDelta = TimeDelta::hours(1);
 /// The platforms whose events the service accepts.
 pub(crate) struct Platforms {
     mounted: Vec<Mounted>,
+    /// The settings of platforms whose secrets are set at the desk.
+    details: Details,
+    reads: Reads,
     accept_test_events: bool,
     names: Option<Arc<dyn ProductNames>>,
     /// Wakes the worker that applies waiting events.
@@ -55,7 +62,11 @@ pub(crate) struct Platforms {
 
 struct Mounted {
     name: Source,
-    platform: Arc<dyn Platform>,
+    /// The platform with the secret of the settings, or as the host application has made it.
+    given: Option<Arc<dyn Platform>>,
+    /// How the platform is made of a secret that is set at the desk. `None` for a platform of the host application.
+    row: Option<&'static PlatformRow>,
+    slot: Mutex<Slot>,
     room: Mutex<Room>,
     /// When this server last refused a request in the platform's name because of its signature, in seconds since 1970.
     /// 0 if it has refused none since it started.
@@ -76,45 +87,74 @@ struct Room {
 struct Place<'m>(&'m Mounted);
 
 impl Platforms {
+    /// `keeps_secrets`: whether the store keeps secrets of platforms.
     pub(super) fn new(
-        platforms: Vec<Arc<dyn Platform>>,
+        given: Vec<Arc<dyn Platform>>,
+        details: Details,
+        keeps_secrets: bool,
         accept_test_events: bool,
         names: Option<Arc<dyn ProductNames>>,
     ) -> Self {
         let mut mounted: Vec<Mounted> = Vec::new();
-        for platform in platforms.into_iter().rev() {
-            let name = platform.name();
-            if mounted.iter().all(|later| later.name != name) {
-                mounted.push(Mounted { name, platform, room: Mutex::default(), refused: AtomicI64::new(0) });
+        let rows = PLATFORMS.iter().filter(|_| keeps_secrets).filter_map(|row| Some((row.name()?, None, Some(row))));
+        // Of two platforms of the same name, the one that was added later is used.
+        let given = given.into_iter().rev().map(|platform| (platform.name(), Some(platform), None));
+        for (name, given, row) in given.chain(rows) {
+            match mounted.iter_mut().find(|other| other.name == name) {
+                Some(other) => other.row = other.row.or(row),
+                None => mounted.push(Mounted {
+                    name,
+                    given,
+                    row,
+                    slot: Mutex::default(),
+                    room: Mutex::default(),
+                    refused: AtomicI64::new(0),
+                }),
             }
         }
-        Self { mounted, accept_test_events, names, wake: Arc::default() }
+        Self { mounted, details, reads: Reads::default(), accept_test_events, names, wake: Arc::default() }
     }
 
-    /// Returns the names of the platforms.
+    /// Returns the names of the platforms, also of those that have no secret.
     pub(crate) fn names(&self) -> impl Iterator<Item = &Source> {
         self.mounted.iter().map(|mounted| &mounted.name)
     }
 
-    /// Returns whether there are any platforms.
+    /// Returns whether there is a platform of this name, with a secret or without.
+    pub(crate) fn is_mounted(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// Returns whether any platform has a secret.
     #[cfg(feature = "pages")]
     pub(crate) fn is_any(&self) -> bool {
-        !self.mounted.is_empty()
+        self.mounted.iter().any(|mounted| mounted.platform().is_some())
     }
 
-    /// Returns the names of the platforms.
-    pub(crate) fn sources(&self) -> impl Iterator<Item = Source> {
-        self.mounted.iter().map(|mounted| mounted.name.clone())
+    /// Returns the platform with this name, if it has a secret.
+    pub(crate) fn named(&self, name: &str) -> Option<Arc<dyn Platform>> {
+        self.find(name)?.platform()
     }
 
-    /// Returns the platform with this name.
-    pub(crate) fn named(&self, name: &str) -> Option<&Arc<dyn Platform>> {
-        self.mounted.iter().find(|mounted| mounted.name.as_str() == name).map(|mounted| &mounted.platform)
+    /// Returns whether the secret of the platform can be set at the desk: it is built in, and the settings have no secret.
+    pub(crate) fn is_settable(&self, name: &str) -> bool {
+        self.find(name).is_some_and(|mounted| mounted.given.is_none() && mounted.row.is_some())
+    }
+
+    /// Returns whether a secret of the platform was set at the desk. It is not used if the settings have one.
+    #[cfg(feature = "pages")]
+    pub(crate) fn is_stored(&self, name: &str) -> bool {
+        self.find(name).is_some_and(|mounted| mounted.slot().sealed.is_some())
+    }
+
+    /// Returns whether the secret that was set at the desk cannot be decrypted.
+    pub(crate) fn is_unreadable(&self, name: &str) -> bool {
+        self.find(name).is_some_and(|mounted| mounted.slot().is_unreadable())
     }
 
     /// Records that a request in a platform's name was refused, because it was not signed with the platform's secret.
     pub(crate) fn refuse(&self, name: &str, at: DateTime<Utc>) {
-        if let Some(mounted) = self.mounted.iter().find(|mounted| mounted.name.as_str() == name) {
+        if let Some(mounted) = self.find(name) {
             mounted.refused.store(at.timestamp(), Ordering::Relaxed);
         }
     }
@@ -123,17 +163,31 @@ impl Platforms {
     /// if it has refused none since it started.
     #[cfg(feature = "pages")]
     pub(crate) fn refused_at(&self, name: &str) -> Option<DateTime<Utc>> {
-        let mounted = self.mounted.iter().find(|mounted| mounted.name.as_str() == name)?;
-        let at = mounted.refused.load(Ordering::Relaxed);
+        let at = self.find(name)?.refused.load(Ordering::Relaxed);
         DateTime::from_timestamp(at, 0).filter(|_| at > 0)
     }
 
-    fn mounted(&self, source: &Source) -> Option<&Mounted> {
-        self.mounted.iter().find(|mounted| mounted.name == *source)
+    fn find(&self, name: &str) -> Option<&Mounted> {
+        self.mounted.iter().find(|mounted| mounted.name.as_str() == name)
     }
 }
 
 impl Mounted {
+    fn platform(&self) -> Option<Arc<dyn Platform>> {
+        self.given.clone().or_else(|| self.slot().platform.clone())
+    }
+
+    /// Uses another secret, or none.
+    fn fill(&self, slot: Slot) {
+        *self.slot() = slot;
+        // What was refused because of the other secret says nothing about this one.
+        self.refused.store(0, Ordering::Relaxed);
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn room(&self) -> MutexGuard<'_, Room> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -178,7 +232,7 @@ impl Delivery {
         let now = inner.clock.now();
         let entry = kept(source, &notification, now)?;
         let limit = inner.quotas.events.limit().get();
-        let mounted = inner.platforms.mounted(source);
+        let mounted = inner.platforms.find(source.as_str());
         let place = mounted.map(|mounted| mounted.enter(inner.clock.monotonic(), limit));
         let step = if matches!(place, Some(None)) {
             None
@@ -299,7 +353,7 @@ impl Delivery {
     /// Counts a new event in the rate limiter, and keeps the limiter's answer for the next events of the platform.
     async fn count(&self, source: &Source) {
         let inner = &self.inner;
-        let Some(mounted) = inner.platforms.mounted(source) else { return };
+        let Some(mounted) = inner.platforms.find(source.as_str()) else { return };
         let digest = Sha256::digest(source.as_str());
         let id = digest.iter().take(16).fold(0_u128, |id, byte| id << 8 | u128::from(*byte));
         let subject = Subject { policy: Policy::Events, identity: Identity::Key(id) };
@@ -359,8 +413,8 @@ mod tests {
     #[test]
     fn no_more_events_are_under_way_than_are_left() {
         let stripe: Arc<dyn Platform> = Arc::new(Stripe::new(&Secrets::new(["whsec_1"]).unwrap()));
-        let platforms = Platforms::new(vec![stripe], false, None);
-        let mounted = platforms.mounted(&"stripe".parse().unwrap()).unwrap();
+        let platforms = Platforms::new(vec![stripe], Details::default(), false, false, None);
+        let mounted = platforms.find("stripe").unwrap();
         let at = Duration::from_secs;
         // The limiter's answer (how many are left, and until when), the time, and how many events may be applied at
         // once.

@@ -208,9 +208,9 @@ impl Delivery {
     pub async fn keys_of_sale(&self, reference: &OrderId) -> Result<Vec<Key>, StoreError> {
         let Some(inbox) = self.inner.ledger.office() else { return Ok(Vec::new()) };
         let mut keys = Vec::new();
-        for source in self.inner.platforms.sources() {
+        for source in self.inner.platforms.names() {
             for kind in ReferenceKind::ALL {
-                let deal = inbox.deal(&source, *kind, reference).await?;
+                let deal = inbox.deal(source, *kind, reference).await?;
                 for id in deal.iter().flat_map(Deal::keys) {
                     keys.extend(self.key(id).await?.filter(|key| !keys.contains(key)));
                 }

@@ -6,7 +6,7 @@ use chrono::TimeDelta;
 use tokio::time::timeout;
 
 use super::Desk;
-use crate::delivery::Error;
+use crate::delivery::{Error, SecretError};
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::ledger::MessageNumber;
@@ -122,6 +122,17 @@ impl Desk<'_> {
     /// [`Error::Store`] if the event may not have been dismissed.
     pub async fn dismiss_event(&self, number: i64) -> Result<bool, Error> {
         self.delivery.dismiss_event(number, self.actor).await
+    }
+
+    /// Sets the secret of a built-in commerce platform, in place of the one that was set before. Every server accepts events that
+    /// are signed with it from then on. With `None`, removes the secret; other servers may accept it for five more seconds. The
+    /// store gets the secret encrypted with a key that is derived from the keyring.
+    ///
+    /// # Errors
+    ///
+    /// [`SecretError`] if nothing was set, unless the outcome is [unknown](StoreError::Unknown).
+    pub async fn set_platform_secret(&self, source: &Source, secret: Option<&str>) -> Result<(), SecretError> {
+        self.delivery.set_secret(source, secret, self.actor).await
     }
 
     /// Dismisses all past and future events about a product that is not sold here, by the platform's name for it.

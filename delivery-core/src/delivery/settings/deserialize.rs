@@ -157,7 +157,7 @@ mod tests {
             (json!({ "subscription_grace_days": "three" }), "SUBSCRIPTION_GRACE_DAYS must be 0 to 60 days"),
         ] {
             let read = settings(more.clone()).map(|read| {
-                let PlatformSettings { platforms, accept_test_events, subscription_grace } = read.options.platforms;
+                let PlatformSettings { platforms, accept_test_events, subscription_grace, .. } = read.options.platforms;
                 let names: Vec<_> = platforms.iter().map(|platform| platform.name().to_string()).collect();
                 format!("{} {accept_test_events} {}", names.join(" "), subscription_grace.days())
             });

@@ -8,18 +8,26 @@ use chrono::TimeDelta;
 
 use super::setting::{Row, Setting, flag, set};
 use crate::delivery::SubscriptionGrace;
+use crate::order::Source;
 use crate::platform::{
     Gumroad, LemonSqueezy, Paddle, Platform, Polar, Secrets, Shopify, Standard, Stripe, WooCommerce,
 };
 use crate::text::Invalid;
 
 /// The settings of platforms other than their secrets.
-#[derive(Default)]
-pub(super) struct Details {
-    pub(super) paddle_tolerance: Option<TimeDelta>,
+#[derive(Debug, Clone)]
+pub(crate) struct Details {
+    pub(super) paddle_tolerance: TimeDelta,
     pub(super) gumroad_seller: Option<String>,
     pub(super) accept_test_events: bool,
     pub(super) subscription_grace: SubscriptionGrace,
+}
+
+impl Default for Details {
+    fn default() -> Self {
+        let (gumroad_seller, accept_test_events, subscription_grace) = Default::default();
+        Self { paddle_tolerance: Paddle::TOLERANCE, gumroad_seller, accept_test_events, subscription_grace }
+    }
 }
 
 pub(super) static DETAILS: &[Row<Details>] = &[
@@ -27,7 +35,7 @@ pub(super) static DETAILS: &[Row<Details>] = &[
         "PADDLE_TOLERANCE",
         Some("5"),
         "Seconds that a Paddle signature may be old, 1 to 3600",
-        |details, text| set(&mut details.paddle_tolerance, seconds(text).map(Some)),
+        |details, text| set(&mut details.paddle_tolerance, seconds(text)),
     ),
     on_platforms(
         "GUMROAD_SELLER_ID",
@@ -81,6 +89,18 @@ pub(crate) struct PlatformRow {
     pub(super) build: Build,
 }
 
+impl PlatformRow {
+    /// Returns the name of the platform.
+    pub(crate) fn name(&self) -> Option<Source> {
+        self.path.rsplit('/').next()?.parse().ok()
+    }
+
+    /// Makes the platform with these secrets.
+    pub(crate) fn make(&self, secrets: &Secrets, details: &Details) -> Result<Arc<dyn Platform>, Invalid> {
+        (self.build)(secrets, details)
+    }
+}
+
 const STANDARD_WEBHOOKS: &[(&str, &str)] = &[
     ("webhook-id", "The same for each copy of an event."),
     ("webhook-timestamp", "The time, in seconds since 1970."),
@@ -123,10 +143,7 @@ pub(crate) const PLATFORMS: [PlatformRow; 8] = [
         &[("Paddle-Signature", "`ts=` and the time, `h1=` and the HMAC-SHA256 of time, `:` and body in hex.")],
         ["PADDLE_SECRET", "Secret key of the Paddle Billing notification destination, pdl_ntfset_…"],
         ["PADDLE_SECRET_OLD", "Previous Paddle secret, also accepted while you replace it"],
-        |secrets, details| {
-            let tolerance = details.paddle_tolerance.unwrap_or(Paddle::TOLERANCE);
-            Ok(Arc::new(Paddle::new(secrets).tolerance(tolerance)))
-        },
+        |secrets, details| Ok(Arc::new(Paddle::new(secrets).tolerance(details.paddle_tolerance))),
     ),
     platform(
         "/api/webhook/gumroad",

@@ -1,4 +1,4 @@
-//! The settings of commerce platforms. Setting a platform's secret enables the platform.
+//! The settings of commerce platforms. A platform is enabled by its secret, which may also be set at the desk.
 
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ pub struct PlatformSettings {
     /// `SUBSCRIPTION_GRACE_DAYS`: how many days a subscription's key is valid beyond the time that is paid for, 0 to
     /// 60, by default 3.
     pub subscription_grace: SubscriptionGrace,
+    /// The settings for platforms whose secrets are set at the desk.
+    details: Details,
 }
 
 impl Builder {
@@ -37,8 +39,9 @@ impl Builder {
     /// Accepts events of every platform in `settings`, and applies the other settings in it.
     #[must_use]
     pub fn platforms(mut self, settings: PlatformSettings) -> Self {
-        let PlatformSettings { platforms, accept_test_events, subscription_grace } = settings;
+        let PlatformSettings { platforms, accept_test_events, subscription_grace, details } = settings;
         self.platforms.extend(platforms);
+        self.platform_details = details;
         (self.accept_test_events, self.subscription_grace) = (accept_test_events, subscription_grace);
         self
     }
@@ -74,7 +77,7 @@ impl PlatformSettings {
             platforms.extend(platform(row, &details, &setting)?);
         }
         let Details { accept_test_events, subscription_grace, .. } = details;
-        Ok(Self { platforms, accept_test_events, subscription_grace })
+        Ok(Self { platforms, accept_test_events, subscription_grace, details })
     }
 }
 

@@ -53,7 +53,8 @@ fn property(field: &Field) -> RefOr<Schema> {
 /// leaving the field out. In an optional text field, "" means the same too.
 fn of_kind(field: &Field) -> ObjectBuilder {
     let of = |kind: Type| {
-        let kinds: SchemaType = if field.is_required { kind.into() } else { [kind, Type::Null].into_iter().collect() };
+        let kinds: SchemaType =
+            if field.is_required && !field.takes_null { kind.into() } else { [kind, Type::Null].into_iter().collect() };
         ObjectBuilder::new().schema_type(kinds)
     };
     let text = |most: Option<usize>| of(Type::String).min_length(field.is_required.then_some(1)).max_length(most);

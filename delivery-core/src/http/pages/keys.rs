@@ -167,7 +167,7 @@ async fn list(
 ) -> Result<Reply, ApiError> {
     let (names, now) = (all_names(visit.delivery).await?, visit.delivery.inner.clock.now());
     let What { q, label, more, next, filters } = what;
-    let mut sources: Vec<String> = visit.delivery.inner.platforms.sources().map(|source| source.to_string()).collect();
+    let mut sources: Vec<String> = visit.delivery.inner.platforms.names().map(ToString::to_string).collect();
     sources.push(Source::webhook().to_string());
     if !filters.source.is_empty() && !sources.contains(&filters.source) {
         sources.push(filters.source.clone());

@@ -2,12 +2,14 @@
 
 use minijinja::{Value, context};
 
-use super::form::{Fault, said};
+use super::form::{Fault, Form, said};
 use super::shown::{desk, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
+use crate::delivery::SecretError;
 use crate::email::Email;
 use crate::http::{PlatformPath, Reply};
 use crate::ledger::{EventOutcome, InboxEvent};
+use crate::order::Source;
 use crate::store::{InboxQuery, MessageQuery, MessageState, StoreError};
 
 /// The maximum number of events that are read to find the last event of each platform.
@@ -17,11 +19,14 @@ const RECENT: usize = 50;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
-        let Some(form) = &visit.form else { return page(&visit, &seller, "", None).await };
+        let Some(form) = &visit.form else { return page(&visit, &seller, ("", ""), None).await };
+        if let what @ ("set_secret" | "remove_secret") = form.text("do") {
+            return set_secret(&visit, &seller, form, what == "set_secret").await;
+        }
         let typed = form.text("email").trim();
         let Ok(email) = typed.parse::<Email>() else {
             let fault = Fault::new("email", "The address must be an e-mail address.");
-            return page(&visit, &seller, typed, Some(&fault)).await;
+            return page(&visit, &seller, (typed, ""), Some(&fault)).await;
         };
         match visit.delivery.desk(&seller.actor).test_mail(&email).await {
             Ok(()) => {
@@ -30,24 +35,55 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             }
             Err(error) => {
                 let fault = Fault::new("email", format!("The mail server did not take it: {error}."));
-                page(&visit, &seller, typed, Some(&fault)).await
+                page(&visit, &seller, (typed, ""), Some(&fault)).await
             }
         }
     })
 }
 
+/// Sets the secret of a platform, or removes it after a confirmation.
+async fn set_secret(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form, is_set: bool) -> Result<Reply, ApiError> {
+    let source: Source = form.text("platform").parse().map_err(|_| ApiError::MALFORMED)?;
+    if !is_set && form.text("sure") != "yes" {
+        let hidden = [("platform", source.to_string()), ("do", "remove_secret".to_owned()), ("sure", "yes".to_owned())];
+        let values = context! {
+            title => format!("Remove the secret of {source}"), button => "Remove it",
+            sentence => "Sales that the platform reports are refused from then on, unless the settings of the server have a secret.",
+            hidden, about => Vec::<Value>::new(), fields => Vec::<Value>::new(), action => "/desk/setup",
+            back => "/desk/setup", is_dangerous => true, ..desk(visit, seller, "/desk/setup")
+        };
+        return visit.page("confirm.html", values);
+    }
+    let secret = is_set.then(|| form.text("secret").trim());
+    let fault = match visit.delivery.desk(&seller.actor).set_platform_secret(&source, secret).await {
+        Ok(()) => {
+            let done = if is_set { "secret_set" } else { "secret_removed" };
+            return Ok(visit.go_to(&format!("/desk/setup?done={done}")));
+        }
+        Err(SecretError::Store(error)) => return Err(error.into()),
+        Err(SecretError::Invalid(_)) if secret == Some("") => "Enter the secret.".to_owned(),
+        Err(SecretError::Invalid(expected)) => format!("The secret {expected}."),
+        Err(error) => format!("{error}."),
+    };
+    page(visit, seller, ("", source.as_str()), Some(&Fault::new("secret", fault))).await
+}
+
 async fn page(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
-    email: &str,
+    (email, platform): (&str, &str),
     fault: Option<&Fault>,
 ) -> Result<Reply, ApiError> {
+    match visit.delivery.read_secrets().await {
+        Ok(()) | Err(StoreError::Unsupported) => {}
+        Err(error) => return Err(error.into()),
+    }
     let (ready, others) = platforms(visit).await?;
     let sender = visit.delivery.inner.outbox.sender.to_string();
     let reaches_nobody = visit.delivery.inner.outbox.mailer.reaches_nobody();
     let trouble = last_trouble(visit, seller).await?;
     let values = context! {
-        ready, others, sender, reaches_nobody, trouble, email, ..said(fault, desk(visit, seller, "/desk/setup"))
+        ready, others, sender, reaches_nobody, trouble, email, faulty_platform => platform, ..said(fault, desk(visit, seller, "/desk/setup"))
     };
     visit.page_with_script("setup.html", values)
 }
@@ -82,13 +118,13 @@ async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), 
     let (events, faults) = (newest(None).await?, newest(Some(EventOutcome::NeedsAttention)).await?);
     let of = |events: &[InboxEvent], name: &str| events.iter().find(|entry| entry.id.source.as_str() == name).cloned();
     let platform = |path: PlatformPath| {
-        let setting = match path.name() {
-            "gumroad" => "GUMROAD_TOKEN".to_owned(),
-            name => format!("{}_SECRET", name.to_ascii_uppercase()),
-        };
-        let (query, hint) = match path.name() {
-            "gumroad" => ("?token=GUMROAD_TOKEN", "Put the value of GUMROAD_TOKEN in the place of its name."),
-            _ => ("", ""),
+        let (query, hint, label) = match path.name() {
+            "gumroad" => (
+                "?token=GUMROAD_TOKEN",
+                "Gumroad shows no secret. Make up a token of at least 16 letters and digits, and put it in the place of GUMROAD_TOKEN.",
+                "A token of your own",
+            ),
+            _ => ("", "", "The signing secret of the webhook"),
         };
         let known = EVENTS.iter().find(|(name, ..)| *name == path.name());
         let (shown, told) = known.map_or((path.name(), None), |(_, shown, told)| (*shown, Some(*told)));
@@ -96,7 +132,10 @@ async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), 
             name => path.name(),
             address => format!("{}{}{query}", inner.outbox.base_url, path.path()),
             has_secret => inner.platforms.named(path.name()).is_some(),
-            setting, hint, told, shown,
+            hint, label, told, shown,
+            is_settable => inner.platforms.is_settable(path.name()),
+            is_stored => inner.platforms.is_stored(path.name()),
+            is_unreadable => inner.platforms.is_unreadable(path.name()),
             refused => inner.platforms.refused_at(path.name()).map(time),
             last => of(&events, path.name()).map(|entry| time(entry.received_at)),
             fault => of(&faults, path.name()).and_then(|entry| entry.reason),

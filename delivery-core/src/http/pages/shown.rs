@@ -78,6 +78,8 @@ const DONE: &[(&str, &str)] = &[
     ("retried", "The message is sent again."),
     ("nothing", "Nothing was to be done: this message no longer waits."),
     ("applied", "The event was applied: below is the result."),
+    ("secret_set", "The secret is set. Every server accepts events that are signed with it."),
+    ("secret_removed", "The secret is removed."),
     ("mailed", "The mail server took the test e-mail."),
     ("erased", "The person is forgotten."),
     ("nobody", "No key has this address: check how it is spelled. Whatever else mentioned it is gone."),

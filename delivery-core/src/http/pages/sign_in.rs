@@ -17,8 +17,8 @@ use crate::store::SignIn;
 /// How long the sign-in form can be submitted after it was loaded, in seconds: 12 hours.
 const FORM: i64 = 12 * 60 * 60;
 
-/// The fields that the sign-in form adds to a form that it carries on.
-const OWN: [&str; 3] = ["csrf", "token", "next"];
+/// The fields that the sign-in form does not carry on: those of its own, and secrets, which no page shows.
+const LEFT_OUT: [&str; 4] = ["csrf", "token", "next", "secret"];
 
 /// The handler of a page for a signed-in seller.
 type Show = for<'c> fn(PageRequest<'c>, SignedIn) -> Answering<'c>;
@@ -45,7 +45,7 @@ fn form(visit: &PageRequest<'_>, next: &str, fault: Option<&str>) -> Result<Repl
         None => visit.new_secret(Cookie::Form),
     };
     let carried = visit.form.iter().flat_map(Form::fields);
-    let carried: Vec<_> = carried.filter(|(name, _)| !OWN.contains(&name.as_str())).cloned().collect();
+    let carried: Vec<_> = carried.filter(|(name, _)| !LEFT_OUT.contains(&name.as_str())).cloned().collect();
     let values =
         context! { csrf => visit.csrf(&secret), fault, next => wanted(visit, next), carried, path => visit.path };
     let page = visit.page("sign_in.html", values)?;
@@ -82,7 +82,7 @@ pub(super) fn was_signed_in(visit: &PageRequest<'_>) -> bool {
 pub(super) async fn resumed(visit: PageRequest<'_>, show: Show) -> Result<Reply, ApiError> {
     let form_sent = visit.form.as_ref().ok_or(ApiError::MALFORMED)?;
     visit.check_origin()?;
-    if form_sent.fields().all(|(name, _)| OWN.contains(&name.as_str())) {
+    if form_sent.fields().all(|(name, _)| LEFT_OUT.contains(&name.as_str())) {
         return Err(SignedIn::is_missing(&visit));
     }
     if form_sent.given("token").is_none() {

@@ -46,7 +46,7 @@ pub(in crate::store) enum Kind {
 
 use Kind::{Bytes, Count, Flag, Id, Json, KeyId, Milliseconds, Number, Seconds, Text};
 
-pub(in crate::store) static TABLES: [Table; 17] = [
+pub(in crate::store) static TABLES: [Table; 18] = [
     Table {
         row: "keyring",
         what: "secrets",
@@ -254,6 +254,14 @@ pub(in crate::store) static TABLES: [Table; 17] = [
             ("told_at", "told_at", Milliseconds),
         ],
         chunk: 10000,
+    },
+    Table {
+        row: "platform_secret",
+        what: "secrets of platforms",
+        name: "delivery_platform_secret",
+        key: &["source"],
+        columns: &[("source", "source", Text), ("sealed", "sealed", Bytes)],
+        chunk: 1000,
     },
     Table {
         row: "dismissed",

@@ -22,6 +22,7 @@ const MIGRATIONS: &[Script] = &[
     (2, "dismissed", include_str!("migrations/0002_dismissed.sql")),
     (3, "transfer", include_str!("migrations/0003_transfer.sql")),
     (4, "files", include_str!("migrations/0004_files.sql")),
+    (5, "platform secrets", include_str!("migrations/0005_platform_secrets.sql")),
 ];
 
 /// The name of a schema, and how the store uses it. The name has only letters, digits and underscores.

@@ -11,6 +11,7 @@ pub(super) mod inbox;
 mod lost;
 pub(super) mod messages;
 mod migrations;
+mod platform_secrets;
 mod posts;
 pub(super) mod records;
 pub(super) mod request;

@@ -34,6 +34,7 @@ const MIGRATIONS: &[Script] = &[
     (2, "dismissed", include_str!("migrations/0002_dismissed.sql")),
     (3, "transfer", include_str!("migrations/0003_transfer.sql")),
     (4, "files", include_str!("migrations/0004_files.sql")),
+    (5, "platform secrets", include_str!("migrations/0005_platform_secrets.sql")),
 ];
 
 /// Returns the number of the newest migration.

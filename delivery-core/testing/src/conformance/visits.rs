@@ -5,8 +5,9 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use delivery_core::key::{Actor, KeyId, NewKey};
-use delivery_core::ledger::{MessageKind, NewSale, Outcome, Recipient};
-use delivery_core::store::{Ledger, LostKeys, LostScan, SignIn, SignInId, SignIns};
+use delivery_core::ledger::{Action, Edit, MessageKind, NewSale, Outcome, Recipient};
+use delivery_core::order::Source;
+use delivery_core::store::{AuditQuery, Ledger, LostKeys, LostScan, SignIn, SignInId, SignIns};
 
 use super::fixtures::{RACERS, key, now, revoke};
 use super::{Case, cases};
@@ -17,6 +18,7 @@ cases![
     VISITS: dyn Ledger, each_visits_case,
     a_session_is_found_until_it_is_ended,
     sessions_that_are_over_are_pruned,
+    the_secret_of_a_platform_is_kept_replaced_and_removed,
     who_lost_keys_is_written_to_once_an_hour,
     an_unknown_address_gets_nothing_and_leaves_nothing,
     the_newest_key_that_is_not_revoked_says_whom_the_list_goes_to,
@@ -91,6 +93,35 @@ async fn sessions_that_are_over_are_pruned(ledger: Port) {
     assert_eq!(sign_ins(&ledger).prune_sign_ins(at(61)).await.expect("pruned"), 1);
     assert_eq!(sign_ins(&ledger).signed_in(over.id).await.expect("read"), None);
     assert_eq!(sign_ins(&ledger).signed_in(valid.id).await.expect("read"), Some(valid));
+}
+
+async fn the_secret_of_a_platform_is_kept_replaced_and_removed(ledger: Port) {
+    let office = ledger.office().expect("secrets of platforms");
+    let [stripe, paddle]: [Source; 2] = ["stripe", "paddle"].map(|name| name.parse().expect("a platform"));
+    let edit = || Edit::new(Actor::admin(), at(1));
+    let all = async || {
+        let mut all = office.platform_secrets().await.expect("read");
+        all.sort_by(|one, other| one.source.as_str().cmp(other.source.as_str()));
+        all.into_iter().map(|secret| (secret.source.to_string(), secret.sealed)).collect::<Vec<_>>()
+    };
+    assert!(all().await.is_empty());
+    let steps = [(&stripe, Some(vec![0, 1, 255])), (&paddle, Some(vec![2])), (&stripe, Some(vec![3])), (&paddle, None)];
+    for (source, sealed) in steps {
+        office.set_platform_secret(source, sealed, edit()).await.expect("set");
+    }
+    office.set_platform_secret(&paddle, None, edit()).await.expect("there is nothing to remove");
+    assert_eq!(all().await, [("stripe".to_owned(), vec![3])]);
+    // Encrypted anew, if it is still the same, and without an entry in the audit log.
+    for (source, from, expected) in
+        [(&stripe, vec![0, 1, 255], vec![3]), (&paddle, vec![2], vec![3]), (&stripe, vec![3], vec![4])]
+    {
+        office.reseal_platform_secret(source, &from, vec![4]).await.expect("resealed");
+        assert_eq!(all().await, [("stripe".to_owned(), expected)]);
+    }
+    let query = AuditQuery { key: None, before: None, limit: 10 };
+    let log: Vec<Action> = office.audit(&query).await.expect("read").items.iter().map(|entry| entry.action).collect();
+    let [set, removed] = [Action::PlatformSecretSet, Action::PlatformSecretRemoved];
+    assert_eq!(log, [removed, set, set, set]);
 }
 
 async fn who_lost_keys_is_written_to_once_an_hour(ledger: Port) {

@@ -1,9 +1,13 @@
-//! Faults of the ports that the pages need: sign-ins and lost keys.
+//! Faults of the ports that the pages need: sign-ins, lost keys and secrets of platforms.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use delivery_core::email::Email;
-use delivery_core::store::{Ledger, LostKeys, LostScan, SignIn, SignInId, SignIns, StoreError};
+use delivery_core::ledger::Edit;
+use delivery_core::order::Source;
+use delivery_core::store::{
+    Ledger, LostKeys, LostScan, PlatformSecrets, SealedSecret, SignIn, SignInId, SignIns, StoreError,
+};
 
 use super::Faulty;
 
@@ -23,6 +27,26 @@ impl<S: Ledger> SignIns for Faulty<S> {
 
     async fn prune_sign_ins(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
         self.call(self.kept()?.prune_sign_ins(before)).await
+    }
+}
+
+#[async_trait]
+impl<S: Ledger> PlatformSecrets for Faulty<S> {
+    async fn platform_secrets(&self) -> Result<Vec<SealedSecret>, StoreError> {
+        self.call(self.kept()?.platform_secrets()).await
+    }
+
+    async fn set_platform_secret(
+        &self,
+        source: &Source,
+        sealed: Option<Vec<u8>>,
+        edit: Edit,
+    ) -> Result<(), StoreError> {
+        self.call(self.kept()?.set_platform_secret(source, sealed, edit)).await
+    }
+
+    async fn reseal_platform_secret(&self, source: &Source, from: &[u8], to: Vec<u8>) -> Result<(), StoreError> {
+        self.call(self.kept()?.reseal_platform_secret(source, from, to)).await
     }
 }
 

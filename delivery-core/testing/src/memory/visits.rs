@@ -1,4 +1,4 @@
-//! Sessions of the desk, and buyers' requests for lost keys, in memory.
+//! Sessions of the desk, buyers' requests for lost keys, and secrets of platforms, in memory.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,12 +8,16 @@ use chrono::{DateTime, Utc};
 use super::MemoryStore;
 use delivery_core::email::Email;
 use delivery_core::key::KeyId;
-use delivery_core::ledger::{MessageKind, NewMessage, Recipient, number_at};
-use delivery_core::store::{LOST_PAUSE, LostKeys, LostScan, SignIn, SignInId, SignIns, StoreError};
+use delivery_core::ledger::{Action, Edit, MessageKind, NewMessage, Recipient, number_at};
+use delivery_core::order::Source;
+use delivery_core::store::{
+    LOST_PAUSE, LostKeys, LostScan, PlatformSecrets, SealedSecret, SignIn, SignInId, SignIns, StoreError,
+};
 
 #[derive(Default)]
 pub(super) struct Visits {
     sign_ins: HashMap<SignInId, SignIn>,
+    secrets: BTreeMap<Source, Vec<u8>>,
     /// The addresses that asked for their keys, by the number of the request.
     lost: BTreeMap<i64, Email>,
 }
@@ -45,6 +49,43 @@ impl SignIns for MemoryStore {
         let all = sign_ins.len();
         sign_ins.retain(|_, sign_in| sign_in.expires_at >= before);
         Ok(u64::try_from(all - sign_ins.len()).unwrap_or(u64::MAX))
+    }
+}
+
+#[async_trait]
+impl PlatformSecrets for MemoryStore {
+    async fn platform_secrets(&self) -> Result<Vec<SealedSecret>, StoreError> {
+        let state = self.state();
+        let all = state.visits.secrets.iter();
+        Ok(all.map(|(source, sealed)| SealedSecret { source: source.clone(), sealed: sealed.clone() }).collect())
+    }
+
+    async fn set_platform_secret(
+        &self,
+        source: &Source,
+        sealed: Option<Vec<u8>>,
+        edit: Edit,
+    ) -> Result<(), StoreError> {
+        let mut state = self.state();
+        let (is_set, secrets) = (sealed.is_some(), &mut state.visits.secrets);
+        let is_changed = match sealed {
+            Some(sealed) => {
+                secrets.insert(source.clone(), sealed);
+                true
+            }
+            None => secrets.remove(source).is_some(),
+        };
+        if is_changed {
+            state.log((None, None), Action::of_secret(is_set), edit);
+        }
+        Ok(())
+    }
+
+    async fn reseal_platform_secret(&self, source: &Source, from: &[u8], to: Vec<u8>) -> Result<(), StoreError> {
+        if let Some(sealed) = self.state().visits.secrets.get_mut(source).filter(|sealed| *sealed == from) {
+            *sealed = to;
+        }
+        Ok(())
     }
 }
 

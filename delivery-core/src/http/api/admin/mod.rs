@@ -6,6 +6,7 @@ pub(in crate::http) mod catalog;
 pub(in crate::http) mod files;
 pub(in crate::http) mod inbox;
 pub(in crate::http) mod keys;
+pub(in crate::http) mod platform;
 pub(in crate::http) mod records;
 pub(in crate::http) mod wire;
 

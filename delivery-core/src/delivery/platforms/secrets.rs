@@ -1,0 +1,190 @@
+//! Secrets of commerce platforms that the seller sets at the desk. They are stored encrypted. Every server uses a new secret at
+//! once: before it refuses a request whose signature is wrong, a server reads the secrets from the store again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::watch;
+
+use crate::delivery::Delivery;
+use crate::delivery::settings::PlatformRow;
+use crate::key::Actor;
+use crate::ledger::Edit;
+use crate::order::Source;
+use crate::platform::{Platform, Secrets};
+use crate::store::{Office, SealedSecret, StoreError};
+use crate::text::{Invalid, is_invisible};
+use crate::throttle::Throttle;
+
+/// How often each server reads the secrets. It accepts a secret that was removed at another server for up to this long.
+const PERIOD: Duration = Duration::from_secs(5);
+/// The maximum length of a secret, in bytes.
+const LONGEST: usize = 1_000;
+
+/// Why the secret of a platform was not set.
+#[derive(Debug, Clone, Error)]
+#[non_exhaustive]
+pub enum SecretError {
+    /// The service has no built-in platform of this name.
+    #[error("there is no such platform whose secret can be set")]
+    UnknownPlatform,
+    /// The settings of the server have the platform's secret, or the host application has added the platform. Both take
+    /// precedence over a secret that is set at the desk.
+    #[error("the settings of the server have the secret of this platform")]
+    InSettings,
+    /// The text is not a secret of the platform.
+    #[error("the secret {0}")]
+    Invalid(Invalid),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A sealed secret of the store, and the platform that was made of it.
+#[derive(Default)]
+pub(super) struct Slot {
+    pub(super) sealed: Option<Vec<u8>>,
+    /// `None` if there is no secret, or if the keyring cannot decrypt it.
+    pub(super) platform: Option<Arc<dyn Platform>>,
+}
+
+impl Slot {
+    pub(super) fn is_unreadable(&self) -> bool {
+        self.sealed.is_some() && self.platform.is_none()
+    }
+}
+
+/// The reads of the secrets from the store.
+#[derive(Default)]
+pub(super) struct Reads {
+    /// How many reads have begun.
+    begun: AtomicU64,
+    /// The number of the last read that has ended, and its error. Reads and changes take turns, so that a slow read cannot put
+    /// back what was replaced meanwhile.
+    ended: tokio::sync::Mutex<(u64, Option<StoreError>)>,
+}
+
+impl Delivery {
+    /// Sets the secret of a built-in platform, or removes the one that was set here.
+    pub(in crate::delivery) async fn set_secret(
+        &self,
+        source: &Source,
+        secret: Option<&str>,
+        by: &Actor,
+    ) -> Result<(), SecretError> {
+        let (inner, office) = (&self.inner, self.secrets_office()?);
+        let mounted = inner.platforms.find(source.as_str()).ok_or(SecretError::UnknownPlatform)?;
+        let row = mounted.row.ok_or(SecretError::UnknownPlatform)?;
+        let slot = match secret.map(str::trim) {
+            None => Slot::default(),
+            Some(_) if mounted.given.is_some() => return Err(SecretError::InSettings),
+            Some(secret) => {
+                let platform = self.platform_of(row, secret).map_err(SecretError::Invalid)?;
+                let sealed = inner.keyring.seal(source.as_str(), secret, inner.entropy.as_ref());
+                Slot { sealed: Some(sealed), platform: Some(platform) }
+            }
+        };
+        let edit = Edit { detail: Some(source.to_string()), ..Edit::new(by.clone(), inner.clock.now()) };
+        let _turn = inner.platforms.reads.ended.lock().await;
+        office.set_platform_secret(source, slot.sealed.clone(), edit).await?;
+        mounted.fill(slot);
+        Ok(())
+    }
+
+    /// Uses the secrets that the store has now. If several callers wait, one reads for all of them.
+    pub(crate) async fn read_secrets(&self) -> Result<(), StoreError> {
+        let reads = &self.inner.platforms.reads;
+        let begun = reads.begun.load(Ordering::SeqCst);
+        let mut ended = reads.ended.lock().await;
+        // A read that began after this call serves this call too.
+        if ended.0 > begun {
+            return ended.1.clone().map_or(Ok(()), Err);
+        }
+        let number = reads.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let read = self.secrets_office()?.platform_secrets().await;
+        *ended = (number, read.as_ref().err().cloned());
+        self.use_secrets(&read?);
+        Ok(())
+    }
+
+    fn use_secrets(&self, all: &[SealedSecret]) {
+        for mounted in &self.inner.platforms.mounted {
+            let Some(row) = mounted.row else { continue };
+            let sealed = all.iter().find(|secret| secret.source == mounted.name).map(|secret| &secret.sealed);
+            if mounted.slot().sealed.as_ref() != sealed {
+                let platform = sealed.and_then(|sealed| self.unsealed(row, &mounted.name, sealed));
+                mounted.fill(Slot { sealed: sealed.cloned(), platform });
+            }
+        }
+    }
+
+    /// Makes the platform of a sealed secret. Returns `None` if the keyring cannot decrypt the secret.
+    fn unsealed(&self, row: &PlatformRow, source: &Source, sealed: &[u8]) -> Option<Arc<dyn Platform>> {
+        let platform = source.as_str();
+        let Some(unsealed) = self.inner.keyring.unseal(platform, sealed) else {
+            tracing::error!(
+                platform,
+                "the secret of a platform cannot be decrypted, because KEY_SECRET has changed: set it again at the desk"
+            );
+            return None;
+        };
+        let made = self.platform_of(row, &unsealed.text);
+        made.inspect_err(|expected| {
+            tracing::error!(platform, %expected, "the secret of a platform is not valid: set it again at the desk");
+        })
+        .ok()
+    }
+
+    fn platform_of(&self, row: &PlatformRow, secret: &str) -> Result<Arc<dyn Platform>, Invalid> {
+        if secret.len() > LONGEST || secret.contains(|c: char| c.is_control() || is_invisible(c)) {
+            return Err(Invalid::expected("must be at most 1000 bytes, without line breaks and invisible characters"));
+        }
+        row.make(&Secrets::new([secret])?, &self.inner.platforms.details)
+    }
+
+    /// Encrypts each secret that an older secret of the keyring has encrypted with the newest. The older secret of the keyring
+    /// can then be removed.
+    pub(in crate::delivery) async fn reseal_secrets(&self) -> Result<(), StoreError> {
+        let (inner, office) = (&self.inner, self.secrets_office()?);
+        for SealedSecret { source, sealed } in office.platform_secrets().await? {
+            if let Some(unsealed) = inner.keyring.unseal(source.as_str(), &sealed)
+                && !unsealed.is_newest
+            {
+                let again = inner.keyring.seal(source.as_str(), &unsealed.text, inner.entropy.as_ref());
+                office.reseal_platform_secret(&source, &sealed, again).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Encrypts the secrets anew where that is due, and reads them from time to time, until `stop` is true.
+    pub(in crate::delivery) async fn watch_secrets(self, mut stop: watch::Receiver<bool>) {
+        static UNREAD: Throttle = Throttle::new();
+        let mut is_resealed = false;
+        while !*stop.borrow() && self.inner.platforms.mounted.iter().any(|mounted| mounted.row.is_some()) {
+            // Once is enough. Two servers whose keyrings have different newest secrets would otherwise go on for ever.
+            let resealed = if is_resealed { Ok(()) } else { self.reseal_secrets().await };
+            is_resealed |= resealed.is_ok();
+            if let Err(error) = resealed.and(self.read_secrets().await)
+                && let Some(more) = UNREAD.admit()
+            {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(
+                    error,
+                    more,
+                    "secrets of platforms that were set at the desk cannot be read or encrypted anew"
+                );
+            }
+            // Ends early if the sender is gone, and the loop then sees it.
+            if tokio::time::timeout(PERIOD, stop.changed()).await.is_ok_and(|changed| changed.is_err()) {
+                return;
+            }
+        }
+    }
+
+    fn secrets_office(&self) -> Result<&dyn Office, StoreError> {
+        self.inner.ledger.office().ok_or(StoreError::Unsupported)
+    }
+}

@@ -1,0 +1,5 @@
+-- Secrets of commerce platforms that the seller set at the desk, encrypted with a key that is derived from the keyring.
+CREATE TABLE delivery_platform_secret (
+    source TEXT PRIMARY KEY,
+    sealed BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
