@@ -8,7 +8,8 @@ use bytes::Bytes;
 use delivery_core::http::ReplyBody;
 use rocket::tokio::io::{AsyncRead, AsyncSeek, ReadBuf};
 
-/// The body as Rocket reads it, and the rest of the piece that is being read. Rocket is told the length, so it never seeks.
+/// The body as Rocket reads it, and the rest of the piece that is being read. Rocket is told the length. Where nobody knows the
+/// length, Rocket tries to seek, which fails, and then sends chunks.
 pub(crate) struct Answer(pub ReplyBody, pub Bytes);
 
 impl AsyncRead for Answer {

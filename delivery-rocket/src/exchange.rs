@@ -126,13 +126,14 @@ pub(crate) fn write(reply: Reply, response: &mut Response<'_>) {
         // All of it is visible ASCII.
         response.set_header(Header::new(name.as_str(), value.to_str().unwrap_or_default().to_owned()));
     }
-    // Rocket sends this size as `Content-Length`, even for HEAD, which has no body. The chunk is one byte larger than
-    // the body, because Rocket would start another chunk after a full one.
-    let length = usize::try_from(reply.length()).unwrap_or(usize::MAX);
+    // Rocket sends this size as `Content-Length`, even for HEAD, which has no body. Without it, Rocket asks the body, which
+    // does not know it either. The chunk is one byte larger than the body, because Rocket would start another chunk after
+    // a full one.
+    let length = reply.length().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
     // Rocket's server keeps up to 16 chunks for a client that reads slowly.
-    let most = if reply.sends_file() { 4 << 10 } else { 64 << 10 };
+    let most = if reply.is_streamed() { 4 << 10 } else { 64 << 10 };
     response.set_sized_body(length, Answer(reply.into_body(), Bytes::new()));
-    response.set_max_chunk_size(length.saturating_add(1).min(most));
+    response.set_max_chunk_size(length.map_or(most, |length| length.saturating_add(1).min(most)));
 }
 
 /// Restores the method of a posted form, which Rocket replaces by the form's `_method` field. A form that was really

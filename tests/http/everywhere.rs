@@ -28,7 +28,7 @@ const OPEN: [(&str, &str, &str, &str); 7] = [
 ];
 
 /// The seller's lists: the row's name, and a good request.
-const LISTS: [(&str, &str); 7] = [
+const LISTS: [(&str, &str); 8] = [
     ("files", "GET /api/admin/product/files?product_id=1"),
     ("keys", "GET /api/admin/keys"),
     ("key", "GET /api/admin/key?id={VALID_ID}"),
@@ -36,6 +36,7 @@ const LISTS: [(&str, &str); 7] = [
     ("inbox", "GET /api/admin/inbox"),
     ("events", "GET /api/admin/events"),
     ("stats", "GET /api/admin/stats"),
+    ("export", "GET /api/admin/export?what=events"),
 ];
 
 /// The seller's commands.

@@ -11,6 +11,7 @@ mod answer;
 mod buyer;
 mod desk;
 mod everywhere;
+mod export;
 mod files;
 mod generated;
 mod host;
@@ -50,6 +51,7 @@ fn main() {
         sign_in::rows(),
         buyer::rows(),
         everywhere::rows(),
+        export::rows(),
     ]
     .concat();
     let trial = |row: &Row, framework: Framework| {

@@ -5,6 +5,7 @@ mod calls;
 mod cross_origin;
 mod desk_forms;
 mod doubles;
+mod export;
 mod files;
 mod guards;
 mod hosts_ports;

@@ -32,6 +32,7 @@ mod credential;
 mod cross_origin;
 mod describe;
 mod error;
+mod export;
 mod fields;
 mod limits;
 mod names;

@@ -20,7 +20,6 @@ pub(super) static ACCEPT_RANGES: HeaderName = header::ACCEPT_RANGES;
 pub(super) static CONTENT_RANGE: HeaderName = header::CONTENT_RANGE;
 #[cfg(feature = "files")]
 pub(super) static ETAG: HeaderName = header::ETAG;
-#[cfg(any(feature = "files", feature = "pages"))]
 pub(super) static CONTENT_DISPOSITION: HeaderName = header::CONTENT_DISPOSITION;
 #[cfg(any(feature = "files", feature = "pages"))]
 pub(super) static CONTENT_SECURITY_POLICY: HeaderName = header::CONTENT_SECURITY_POLICY;

@@ -1,40 +1,39 @@
-//! The body of a reply: a sequence of byte strings, called pieces. Several replies may share the memory of a piece. The
-//! bytes of a file may follow, which are read while they are sent.
+//! The body of a reply: a sequence of byte strings, called pieces. Several replies may share the memory of a piece. A
+//! stream may follow, such as the bytes of a file, which is read while it is sent.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_util::Stream;
 use http_body::{Body, Frame, SizeHint};
 
-/// The bytes of a file, as they are read.
-type Contents = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+/// A part of a body that is made while it is sent.
+pub(super) type Streamed = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
-/// The body of a [`Reply`](super::Reply), of known length.
+/// The body of a [`Reply`](super::Reply).
 #[derive(Default)]
 pub struct ReplyBody {
     pieces: VecDeque<Bytes>,
-    file: Option<Contents>,
-    /// The number of remaining bytes.
-    left: u64,
+    stream: Option<Streamed>,
+    /// The number of remaining bytes; `None` if the stream has an unknown length.
+    left: Option<u64>,
 }
 
-/// The bytes of a file that a reply sends. Clones of a reply share them, and the first clone that is sent has them.
+/// The stream that a reply sends. Clones of a reply share it, and the first clone that is sent has it.
 #[derive(Clone)]
-pub(super) struct Sent(Arc<Mutex<Option<Contents>>>);
+pub(super) struct Sent(Arc<Mutex<Option<Streamed>>>);
 
 impl Sent {
-    #[cfg(feature = "files")]
-    pub(super) fn new(contents: Contents) -> Self {
-        Self(Arc::new(Mutex::new(Some(contents))))
+    pub(super) fn new(stream: Streamed) -> Self {
+        Self(Arc::new(Mutex::new(Some(stream))))
     }
 
-    fn take(&self) -> Option<Contents> {
+    fn take(&self) -> Option<Streamed> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -43,49 +42,44 @@ impl ReplyBody {
     pub(super) fn new(pieces: impl IntoIterator<Item = Bytes>) -> Self {
         let pieces: VecDeque<Bytes> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
         let left = pieces.iter().map(|piece| piece.len() as u64).sum();
-        Self { pieces, file: None, left }
+        Self { pieces, stream: None, left: Some(left) }
     }
 
-    /// Returns a body of `length` bytes of a file.
-    pub(super) fn of_file(sent: &Sent, length: u64) -> Self {
-        Self { pieces: VecDeque::new(), file: sent.take(), left: length }
-    }
-
-    /// Returns the number of remaining bytes.
-    #[must_use]
-    pub fn len(&self) -> u64 {
-        self.left
-    }
-
-    /// Returns whether no bytes remain.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.left == 0
+    /// Returns a body of `length` bytes of a stream, or of the whole stream if its length is unknown.
+    pub(super) fn of_stream(sent: &Sent, length: Option<u64>) -> Self {
+        Self { pieces: VecDeque::new(), stream: sent.take(), left: length }
     }
 
     /// Waits for the next piece of the body, which is never empty. Returns `None` at the end of the body.
     ///
     /// # Errors
     ///
-    /// The error with which reading a file failed. The connection must then be closed, because the body is incomplete.
+    /// The error with which reading a file or the store failed. The connection must then be closed, because the body is
+    /// incomplete.
     pub fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        if let Some(piece) = self.pieces.pop_front() {
-            self.left -= piece.len() as u64;
-            return Poll::Ready(Some(Ok(piece)));
+        let mut piece = match self.pieces.pop_front() {
+            Some(piece) => piece,
+            None => match ready!(self.poll_stream(context)) {
+                Some(Ok(piece)) => piece,
+                ended => return Poll::Ready(ended),
+            },
+        };
+        if let Some(left) = &mut self.left {
+            piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+            *left -= piece.len() as u64;
         }
-        while let (1.., Some(file)) = (self.left, &mut self.file) {
-            match std::task::ready!(file.as_mut().poll_next(context)) {
+        Poll::Ready(Some(Ok(piece)))
+    }
+
+    fn poll_stream(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let Some(stream) = self.stream.as_mut().filter(|_| self.left != Some(0)) else { return Poll::Ready(None) };
+        loop {
+            match ready!(stream.as_mut().poll_next(context)) {
                 Some(Ok(piece)) if piece.is_empty() => {}
-                Some(Ok(mut piece)) => {
-                    piece.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
-                    self.left -= piece.len() as u64;
-                    return Poll::Ready(Some(Ok(piece)));
-                }
-                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                None => return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into()))),
+                None if self.left.is_some() => return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into()))),
+                next => return Poll::Ready(next),
             }
         }
-        Poll::Ready(None)
     }
 }
 
@@ -107,11 +101,11 @@ impl Body for ReplyBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.is_empty()
+        self.left == Some(0)
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.len())
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 

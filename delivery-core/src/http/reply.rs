@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::api::wire;
 use super::names;
-use super::pieces::{ReplyBody, Sent};
+use super::pieces::{ReplyBody, Sent, Streamed};
 use crate::error::ErrorCode;
 use crate::throttle::Throttle;
 
@@ -30,10 +30,11 @@ pub struct Reply {
     body: Bytes,
     /// The parts of the response body that follow `body`, in order. Other replies may share their memory.
     rest: Vec<Bytes>,
-    /// The bytes of a file, which are the whole body.
-    file: Option<Sent>,
-    /// The length of the whole body in bytes. In a reply to HEAD, this is the length of the body that GET would send.
-    length: u64,
+    /// A stream, which is the whole body.
+    stream: Option<Sent>,
+    /// The length of the whole body in bytes, if it is known. In a reply to HEAD, this is the length of the body that GET
+    /// would send.
+    length: Option<u64>,
     /// The cause of a 500 or a 503. It is removed when it is logged.
     fault: Option<Arc<dyn Cause + Send + Sync>>,
 }
@@ -76,7 +77,7 @@ impl Reply {
         &self.headers
     }
 
-    /// Returns the whole body. Copies it if it consists of several pieces. The bytes of a file are left out.
+    /// Returns the whole body. Copies it if it consists of several pieces. A stream is left out.
     #[must_use]
     pub fn body(&self) -> Cow<'_, [u8]> {
         match &*self.rest {
@@ -86,22 +87,25 @@ impl Reply {
     }
 
     /// Returns the value for `Content-Length`, in bytes. For HEAD this is the length of the body that GET would send.
+    /// Returns `None` if the body is a stream of unknown length.
     #[must_use]
-    pub fn length(&self) -> u64 {
+    pub fn length(&self) -> Option<u64> {
         self.length
     }
 
-    /// Returns whether the body is the bytes of a file, which are read while they are sent.
+    /// Returns whether the body is a stream, such as the bytes of a file, which is read while it is sent.
     #[must_use]
-    pub fn sends_file(&self) -> bool {
-        self.file.is_some()
+    pub fn is_streamed(&self) -> bool {
+        self.stream.is_some()
     }
 
     /// Converts the reply into its body, for a server that sends status and headers itself.
     #[must_use]
     pub fn into_body(self) -> ReplyBody {
-        match &self.file {
-            Some(file) => ReplyBody::of_file(file, self.length),
+        match &self.stream {
+            Some(stream) => ReplyBody::of_stream(stream, self.length),
+            // The reply to HEAD for a stream of unknown length.
+            None if self.length.is_none() => ReplyBody::default(),
             None => ReplyBody::new(std::iter::once(self.body).chain(self.rest)),
         }
     }
@@ -139,48 +143,61 @@ impl Reply {
     pub(super) fn encoded(body: Bytes) -> Self {
         let mut headers = Vec::with_capacity(HEADERS);
         headers.push((&names::CONTENT_TYPE, HeaderValue::from_static("application/json")));
-        let length = body.len() as u64;
-        Self { status: StatusCode::OK, headers, body, rest: Vec::new(), file: None, length, fault: None }
+        let length = Some(body.len() as u64);
+        Self { status: StatusCode::OK, headers, body, rest: Vec::new(), stream: None, length, fault: None }
     }
 
     /// Returns a reply without a body.
     pub(super) fn empty(status: StatusCode) -> Self {
-        Self { status, headers: Vec::new(), body: Bytes::new(), rest: Vec::new(), file: None, length: 0, fault: None }
+        Self {
+            status,
+            headers: Vec::new(),
+            body: Bytes::new(),
+            rest: Vec::new(),
+            stream: None,
+            length: Some(0),
+            fault: None,
+        }
     }
 
     /// Returns the reply with `length` bytes of a file as its body.
     #[cfg(feature = "files")]
     pub(super) fn streaming(self, contents: crate::files::Contents, length: u64) -> Self {
-        Self { file: Some(Sent::new(contents)), length, ..self }
+        Self { length: Some(length), ..self.streamed(contents) }
+    }
+
+    /// Replaces the body with a stream of unknown length.
+    pub(super) fn streamed(self, stream: Streamed) -> Self {
+        Self { body: Bytes::new(), rest: Vec::new(), stream: Some(Sent::new(stream)), length: None, ..self }
     }
 
     /// Returns the reply to HEAD for a body of this length.
     #[cfg(feature = "files")]
     pub(super) fn of_length(self, length: u64) -> Self {
-        Self { length, ..self }
+        Self { length: Some(length), ..self }
     }
 
     /// Returns a 200 reply whose body has the `Content-Type` `kind`.
     #[cfg(feature = "pages")]
     pub(super) fn text(kind: &'static str, body: Bytes) -> Self {
-        let length = body.len() as u64;
+        let length = Some(body.len() as u64);
         let headers = vec![(&names::CONTENT_TYPE, HeaderValue::from_static(kind))];
-        Self { status: StatusCode::OK, headers, body, rest: Vec::new(), file: None, length, fault: None }
+        Self { status: StatusCode::OK, headers, body, rest: Vec::new(), stream: None, length, fault: None }
     }
 
     /// Replaces the body with an HTML page.
     #[cfg(feature = "pages")]
     pub(super) fn with_html(self, html: String) -> Self {
-        let (length, body) = (html.len() as u64, Bytes::from(html));
+        let (length, body) = (Some(html.len() as u64), Bytes::from(html));
         let kind = HeaderValue::from_static("text/html; charset=utf-8");
         Self { body, rest: Vec::new(), length, ..self.header(&names::CONTENT_TYPE, kind) }
     }
 
     /// Appends `rest` to the body, which must be in one piece so far.
     #[cfg(any(feature = "files", feature = "pages"))]
-    pub(super) fn followed_by(mut self, rest: Vec<Bytes>) -> Self {
-        self.length += rest.iter().map(|piece| piece.len() as u64).sum::<u64>();
-        Self { rest, ..self }
+    pub(super) fn followed_by(self, rest: Vec<Bytes>) -> Self {
+        let more: u64 = rest.iter().map(|piece| piece.len() as u64).sum();
+        Self { rest, length: self.length.map(|length| length + more), ..self }
     }
 
     /// Returns a 303 redirect, which the browser follows with GET.
@@ -207,15 +224,16 @@ impl Reply {
         Self { status, ..self }
     }
 
-    #[cfg(any(feature = "files", feature = "pages"))]
     pub(super) fn with_header(self, name: &'static HeaderName, value: HeaderValue) -> Self {
         self.header(name, value)
     }
 
-    /// Returns whether the body is JSON, like the replies of the API. The body of a page is not.
+    /// Returns whether this is an error whose body is JSON, as the API has it.
     #[cfg(feature = "pages")]
-    pub(super) fn is_json(&self) -> bool {
-        self.headers.iter().any(|(name, value)| **name == names::CONTENT_TYPE && value == "application/json")
+    pub(super) fn is_json_error(&self) -> bool {
+        let is_error = self.status.is_client_error() || self.status.is_server_error();
+        is_error
+            && self.headers.iter().any(|(name, value)| **name == names::CONTENT_TYPE && value == "application/json")
     }
 
     pub(super) fn error(code: ErrorCode) -> Self {
@@ -282,10 +300,14 @@ impl Reply {
         reply.header(&names::REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
     }
 
-    /// Converts the reply to GET into the reply to HEAD. It has no body, but has its length in `Content-Length`.
+    /// Converts the reply to GET into the reply to HEAD. It has no body, but has its length in `Content-Length` if that is
+    /// known.
     pub(super) fn without_body(self) -> Self {
-        let length = HeaderValue::from(self.length);
-        Self { body: Bytes::new(), rest: Vec::new(), file: None, ..self.header(&names::CONTENT_LENGTH, length) }
+        let reply = match self.length {
+            Some(length) => self.header(&names::CONTENT_LENGTH, HeaderValue::from(length)),
+            None => self,
+        };
+        Self { body: Bytes::new(), rest: Vec::new(), stream: None, ..reply }
     }
 
     /// Sets a header field. Callers pass only values of visible ASCII. With any other value, the field is not set.

@@ -117,6 +117,10 @@ pub(super) enum Parameter {
     OfKey,
     Days,
     Outcome,
+    /// Which table to export.
+    What,
+    /// The address of the person of whom an export tells.
+    Person,
     #[cfg(feature = "files")]
     RequiredProduct,
     /// The name of a file, in the query.

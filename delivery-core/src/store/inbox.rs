@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 
 use super::{Page, StoreError};
 use crate::email::Email;
-use crate::ledger::{Deal, Edit, EventOutcome, InboxEvent, ReferenceKind, UNKNOWN_PRODUCT};
+use crate::ledger::{Customer, Deal, Edit, EventOutcome, InboxEvent, ReferenceKind, UNKNOWN_PRODUCT};
 use crate::order::{OrderId, Source};
 use crate::product::RefName;
 
@@ -73,6 +73,13 @@ pub trait Inbox: Send + Sync {
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError>;
+
+    /// Returns the customers of platforms whose last reported address is `email`, compared without regard to case.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot be read.
+    async fn customers(&self, email: &Email) -> Result<Vec<Customer>, StoreError>;
 
     /// Returns the [`Deal`] to which a platform's reference leads; `None` if it leads to no deal. If deals were merged
     /// into another deal, their references lead to that other deal.

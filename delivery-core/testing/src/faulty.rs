@@ -17,7 +17,7 @@ use delivery_core::HostRef;
 use delivery_core::email::Email;
 use delivery_core::key::{Fingerprint, Key, KeyId};
 use delivery_core::ledger::{
-    Action, Answer, Deal, Edit, FailedMessage, InboxEvent, Lease, LeasedMessage, MessageNumber, Operation,
+    Action, Answer, Customer, Deal, Edit, FailedMessage, InboxEvent, Lease, LeasedMessage, MessageNumber, Operation,
     ReferenceKind, Route,
 };
 use delivery_core::order::{OrderId, Source};
@@ -248,6 +248,10 @@ impl<S: Ledger> Inbox for Faulty<S> {
 
     async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError> {
         self.call(self.kept()?.customer(source, reference)).await
+    }
+
+    async fn customers(&self, email: &Email) -> Result<Vec<Customer>, StoreError> {
+        self.call(self.kept()?.customers(email)).await
     }
 
     async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError> {

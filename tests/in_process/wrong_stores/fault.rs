@@ -73,6 +73,7 @@ faults! {
     RetriesEventsOfAnyPlatform: "an_event_that_waits_for_the_seller_is_due_when_it_is_retried";
     PrunesWhatWaits: "events_that_are_done_are_pruned_and_what_they_came_to_stays";
     ForgetsCustomers: "the_address_of_a_customer_is_the_last_that_was_told";
+    FindsCustomersByCase: "the_address_of_a_customer_is_the_last_that_was_told";
     TakesOlderAddresses: "the_address_of_a_customer_is_the_last_that_was_told";
     ForgetsTheGrace: "charges_of_a_subscription_that_race_have_one_key_that_lives_as_long_as_it_is_paid";
     FindsDealsByOrdersAlone: "a_deal_is_found_by_each_of_its_references_and_merged_deals_are_one";

@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::email::Email;
-use delivery_core::ledger::{Deal, Edit, EventOutcome, Handling, InboundEvent, InboxEvent, Received, ReferenceKind};
+use delivery_core::ledger::{
+    Customer, Deal, Edit, EventOutcome, Handling, InboundEvent, InboxEvent, Received, ReferenceKind,
+};
 use delivery_core::order::{OrderId, Source};
 use delivery_core::product::RefName;
 use delivery_core::store::{Inbox, InboxQuery, Ledger, Page, StoreError};
@@ -75,6 +77,14 @@ impl Inbox for Wrong {
 
     async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError> {
         if self.is(ForgetsCustomers) { Ok(Option::None) } else { self.kept()?.customer(source, reference).await }
+    }
+
+    async fn customers(&self, email: &Email) -> Result<Vec<Customer>, StoreError> {
+        if self.is(FindsCustomersByCase) {
+            let found = self.kept()?.customers(email).await?;
+            return Ok(found.into_iter().filter(|customer| customer.email == *email).collect());
+        }
+        self.kept()?.customers(email).await
     }
 
     async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError> {

@@ -4,6 +4,7 @@ mod catalog;
 mod keys;
 #[cfg(feature = "pages")]
 mod mail;
+mod person;
 mod records;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 pub use self::keys::Expiry;
+pub use self::person::Person;
 use super::{Delivery, Error};
 use crate::HostRef;
 use crate::key::{Actor, Change, Key, KeyId};

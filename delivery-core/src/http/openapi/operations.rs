@@ -153,6 +153,14 @@ fn described(parameter: Parameter) -> path::Parameter {
             let outcomes = EventOutcome::ALL.iter().map(|outcome| outcome.as_str());
             query("outcome", Required::False, "That came to this.", text().enum_values(Some(outcomes)))
         }
+        Parameter::What => {
+            let what = text().enum_values(Some(["keys", "uses", "events", "inbox", "messages", "person"]));
+            query("what", Required::True, "The list, or person.", what)
+        }
+        Parameter::Person => {
+            let email = text().max_length(Some(254)).format(Some(SchemaFormat::KnownFormat(KnownFormat::Email)));
+            query("customer_email", Required::False, "The person, for `what=person`.", email)
+        }
         Parameter::RequiredProduct => {
             query("product_id", Required::True, "Which product.", number().maximum(Some(i64::MAX)))
         }

@@ -39,6 +39,12 @@ pub(super) fn of(endpoint: Endpoint, success: Value, refusals: &[(ErrorCode, Val
     let good = ResponseBuilder::new().description("Success.");
     let good = if matches!(endpoint, Endpoint::Platform(_)) { good } else { limited(endpoint, good) };
     let good = good.content("application/json", content);
+    let good = if endpoint == Endpoint::Export {
+        let table = ObjectBuilder::new().schema_type(Type::String);
+        good.content("text/csv", ContentBuilder::new().schema(Some(table)).build())
+    } else {
+        good
+    };
     ResponsesBuilder::new().response("200", good).responses_from_iter(refused).build()
 }
 

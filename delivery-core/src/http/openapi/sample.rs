@@ -127,6 +127,8 @@ async fn ask(delivery: &Delivery, endpoint: Endpoint, key: &str) -> Value {
                 Parameter::Product | Parameter::RequiredProduct => Some("product_id=1".to_owned()),
                 Parameter::Id => Some(format!("id={}", id_of(delivery, key))),
                 Parameter::Days => Some("days=1".to_owned()),
+                Parameter::What => Some("what=person".to_owned()),
+                Parameter::Person => Some("customer_email=ada@example.com".to_owned()),
                 _ => None,
             });
             Call::new(Method::GET).query(query.collect::<Vec<_>>().join("&"))

@@ -3,8 +3,8 @@
 use minijinja::{Value, context};
 
 use super::form::{Fault, Form, said as said_of};
-use super::shown::{PAGE, choices, desk, names, next, parameter, short, time};
-use super::{Answering, ApiError, PageRequest, SignedIn, base};
+use super::shown::{PAGE, choices, desk, links, names, parameter, short, time};
+use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::Said;
 use crate::http::Reply;
 use crate::ledger::{EventOutcome, InboxEvent};
@@ -20,13 +20,13 @@ pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         let current = outcome.map_or("", EventOutcome::as_str);
         let outcomes: Vec<(&str, String)> =
             EventOutcome::ALL.iter().map(|it| (it.as_str(), it.as_str().replace('_', " "))).collect();
-        let path = format!("{}/desk/events", base(visit.delivery));
+        let next = page.next.map(|next| next.to_string());
         visit.page(
             "events.html",
             context! {
                 events => page.items.iter().map(event).collect::<Vec<_>>(),
                 outcomes, current,
-                next => next(&path, &[("outcome", current)], page.next.map(|next| next.to_string())),
+                links => links(&visit, "/desk/events", &[("outcome", current)], next, &[("inbox", "Download as CSV")]),
                 ..desk(&visit, &seller, "/desk/events")
             },
         )

@@ -3,8 +3,8 @@
 use minijinja::{Value, context};
 
 use super::form::Form;
-use super::shown::{PAGE, all_names, choices, desk, key, next, parameter, product_id};
-use super::{Answering, ApiError, PageRequest, SignedIn, base};
+use super::shown::{PAGE, all_names, choices, desk, key, links, parameter, product_id};
+use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::Error;
 use crate::http::{Reply, query};
 use crate::key::{KeyId, Status};
@@ -100,7 +100,13 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Resul
         }
     }
     let more = page.next.map(|next| next.to_string());
-    let what = What { q: typed, label: "What was found, newest first", more, next: None, filters: Filters::default() };
+    let what = What {
+        q: typed,
+        label: "What was found, newest first",
+        more,
+        links: Value::from(()),
+        filters: Filters::default(),
+    };
     list(visit, seller, &page, what).await
 }
 
@@ -132,14 +138,15 @@ async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, Api
         ..KeyQuery::default()
     };
     let page = visit.delivery.keys(&query).await?;
-    let path = format!("{}/desk/keys", base(visit.delivery));
     let pairs = [
         ("status", filters.status.as_str()),
         ("product_id", filters.product_id.as_str()),
         ("source", filters.source.as_str()),
     ];
-    let next = next(&path, &pairs, page.next.map(|next| next.to_string()));
-    list(visit, seller, &page, What { q: "", label: "Keys, newest first", more: None, next, filters }).await
+    let next = page.next.map(|next| next.to_string());
+    let tables = [("keys", "Download the keys as CSV"), ("uses", "Download their uses as CSV")];
+    let links = links(visit, "/desk/keys", &pairs, next, &tables);
+    list(visit, seller, &page, What { q: "", label: "Keys, newest first", more: None, links, filters }).await
 }
 
 #[derive(Default)]
@@ -154,8 +161,8 @@ struct What<'t> {
     label: &'static str,
     /// The value of `before` for the next page of a search. The button for that page submits it in a form.
     more: Option<String>,
-    /// The URL of the next page, if the list is not the result of a search.
-    next: Option<String>,
+    /// The links below the list, if it is not the result of a search.
+    links: Value,
     filters: Filters,
 }
 
@@ -166,7 +173,7 @@ async fn list(
     what: What<'_>,
 ) -> Result<Reply, ApiError> {
     let (names, now) = (all_names(visit.delivery).await?, visit.delivery.inner.clock.now());
-    let What { q, label, more, next, filters } = what;
+    let What { q, label, more, links, filters } = what;
     let mut sources: Vec<String> = visit.delivery.inner.platforms.names().map(ToString::to_string).collect();
     sources.push(Source::webhook().to_string());
     if !filters.source.is_empty() && !sources.contains(&filters.source) {
@@ -176,10 +183,11 @@ async fn list(
         "keys.html",
         context! {
             keys => page.items.iter().map(|it| key(it, now, &names)).collect::<Vec<_>>(),
-            q, label, more, next,
+            q, label, more,
             filters => context! { status => filters.status, product_id => filters.product_id, source => filters.source },
             statuses => STATUSES.to_vec(),
             products => choices(&names), sources,
+            links,
             ..desk(visit, seller, "/desk/keys")
         },
     )

@@ -2,8 +2,8 @@
 
 use minijinja::context;
 
-use super::shown::{PAGE, desk, message, next, parameter};
-use super::{Answering, ApiError, PageRequest, SignedIn, base};
+use super::shown::{PAGE, desk, links, message, parameter};
+use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::ledger::MessageNumber;
 use crate::store::{MessageQuery, MessageState};
 
@@ -22,15 +22,15 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         let before = parameter(&visit, "before")?.map(MessageNumber::new);
         let page = seller_desk.messages(&MessageQuery { state, key: None, before, limit: PAGE }).await?;
         let reaches_nobody = visit.delivery.inner.outbox.mailer.reaches_nobody();
+        let next = page.next.map(|next| next.get().to_string());
         let current = state.map_or("", MessageState::as_str);
-        let path = format!("{}/desk/messages", base(visit.delivery));
         visit.page(
             "messages.html",
             context! {
                 messages => page.items.iter().map(|it| message(it, reaches_nobody)).collect::<Vec<_>>(),
                 states => STATES.to_vec(),
                 current,
-                next => next(&path, &[("state", current)], page.next.map(|next| next.get().to_string())),
+                links => links(&visit, "/desk/messages", &[("state", current)], next, &[("messages", "Download as CSV")]),
                 ..desk(&visit, &seller, "/desk/messages")
             },
         )

@@ -7,6 +7,7 @@ mod audit;
 mod buyer;
 mod change;
 mod events;
+mod export;
 #[cfg(feature = "files")]
 mod file_list;
 #[cfg(feature = "files")]
@@ -100,6 +101,8 @@ pub enum Page {
     Event,
     /// The audit log.
     Audit,
+    /// A list as a CSV table.
+    Export,
     /// The webhook addresses to configure at the platforms, and a form that sends a test e-mail.
     Setup,
     /// The form that erases a customer.
@@ -177,6 +180,7 @@ pages! {
     Events, "/desk/events", FIELDS, PageHandler::Seller(events::list);
     Event, "/desk/event", FIELDS, PageHandler::Seller(events::show);
     Audit, "/desk/audit", FIELDS, PageHandler::Seller(audit::show);
+    Export, "/desk/export", FIELDS, PageHandler::Seller(export::show);
     Setup, "/desk/setup", FIELDS, PageHandler::Seller(setup::show);
     Erase, "/desk/erase", FIELDS, PageHandler::Seller(setup::erase);
     Style, "/key/style.css", FIELDS, PageHandler::Public(style);
@@ -264,7 +268,7 @@ pub(super) async fn answer<E>(
 /// Replaces the JSON body of an error with an HTML page that tells the reader what to do. Any other reply is returned
 /// unchanged.
 pub(super) fn error_page(delivery: &Delivery, page: Page, reply: Reply) -> Reply {
-    let Some(look) = delivery.inner.look.as_deref().filter(|_| reply.is_json()) else { return reply };
+    let Some(look) = delivery.inner.look.as_deref().filter(|_| reply.is_json_error()) else { return reply };
     let is_desk = page.row().path.starts_with("/desk");
     let (title, message) = match reply.status().as_u16() {
         401 => ("Sign in first", "This page is for the seller. Sign in, and open it again."),

@@ -4,8 +4,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use minijinja::{Value, context};
 
 use super::form::{Fault, Form, digest, said};
-use super::shown::{desk, next, parameter, preview, time};
-use super::{Answering, ApiError, PageRequest, SignedIn, base};
+use super::shown::{desk, links, parameter, preview, time};
+use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::Delivery;
 use crate::http::Reply;
 use crate::post::{Category, NewPost, Post, PostId};
@@ -23,14 +23,14 @@ pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             parameter::<i64>(&visit, "before")?.map(|at| DateTime::from_timestamp(at, 0).ok_or(ApiError::MALFORMED));
         let until = until.transpose()?.unwrap_or(NEVER).min(NEVER);
         let found = visit.delivery.posts(&PostQuery { category: None, until, limit: NEWEST }).await?;
-        let path = format!("{}/desk/posts", base(visit.delivery));
-        let next = next(&path, &[], older(visit.delivery, &found).await?.map(|at| at.timestamp().to_string()));
+        let next = older(visit.delivery, &found).await?.map(|at| at.timestamp().to_string());
+        let links = links(&visit, "/desk/posts", &[], next, &[]);
         let post = |it: &Post| {
             let (id, at) = (it.id().get(), time(it.published_at()));
             context! { id, title => it.title(), category => it.category().as_str(), published_at => at }
         };
         let posts: Vec<Value> = found.iter().map(post).collect();
-        visit.page("posts.html", context! { posts, next, ..desk(&visit, &seller, "/desk/posts") })
+        visit.page("posts.html", context! { posts, links, ..desk(&visit, &seller, "/desk/posts") })
     })
 }
 

@@ -3,8 +3,8 @@
 use minijinja::{Value, context};
 
 use super::form::{Fault, Form, digest, said};
-use super::shown::{PAGE, archived, desk, next, preview, price, product_id};
-use super::{Answering, ApiError, PageRequest, SignedIn, base, references};
+use super::shown::{PAGE, archived, desk, links, preview, price, product_id};
+use super::{Answering, ApiError, PageRequest, SignedIn, references};
 use crate::http::Reply;
 use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::StoreError;
@@ -25,9 +25,9 @@ pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             None => archived(visit.delivery).await?.into_iter().map(|(id, name)| (id.get(), name)).collect(),
             Some(_) => Vec::new(),
         };
-        let path = format!("{}/desk/products", base(visit.delivery));
+        let links = links(&visit, "/desk/products", &[], last, &[]);
         let values = context! {
-            products => shown.iter().map(product).collect::<Vec<_>>(), archived, next => next(&path, &[], last),
+            products => shown.iter().map(product).collect::<Vec<_>>(), archived, links,
             ..desk(&visit, &seller, "/desk/products")
         };
         visit.page("products.html", values)

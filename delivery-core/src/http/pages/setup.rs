@@ -7,6 +7,7 @@ use super::shown::{desk, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::SecretError;
 use crate::email::Email;
+use crate::http::api::admin::export::person;
 use crate::http::{PlatformPath, Reply};
 use crate::ledger::{EventOutcome, InboxEvent};
 use crate::order::Source;
@@ -200,6 +201,9 @@ pub(super) fn erase(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         let Ok(email) = typed.parse::<Email>() else {
             return page(typed, Some(&Fault::new("email", "The address must be an e-mail address.")));
         };
+        if form.text("do") == "download" {
+            return Ok(person(visit.delivery, &seller.actor, &email).await?.security_headers(""));
+        }
         if form.text("sure") != "yes" {
             return page(typed, Some(&Fault::new("", "Tick the box once you have checked the address.")));
         }

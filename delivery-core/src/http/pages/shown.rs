@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Datelike, NaiveDate, Utc};
 use minijinja::{Value, context};
 
-use super::{ApiError, PageRequest, SignedIn};
+use super::{ApiError, PageRequest, SignedIn, base};
 use crate::clock::timestamp;
 use crate::delivery::{Delivery, Recent};
 use crate::http::{Reply, query};
@@ -269,13 +269,22 @@ pub(super) fn entry(entry: &AuditEntry) -> Value {
     }
 }
 
-/// Returns the URL of the next page of a list: `path` with the filters and `before`, which says where that page begins.
-/// Returns `None` if there is no next page.
-pub(super) fn next(path: &str, filters: &[(&str, &str)], before: Option<String>) -> Option<String> {
-    let before = before?;
-    let mut query = url::form_urlencoded::Serializer::new(String::new());
-    query.extend_pairs(filters.iter().filter(|(_, value)| !value.is_empty())).append_pair("before", &before);
-    Some(format!("{path}?{}", query.finish()))
+/// Returns the links below a list at `path`: to the next page, which begins at `before`, and to the same rows as tables. Each
+/// of `tables` is the name of an export and the text of its link. Empty filters are left out.
+pub(super) fn links(
+    visit: &PageRequest<'_>,
+    path: &str,
+    filters: &[(&str, &str)],
+    before: Option<String>,
+    tables: &[(&str, &'static str)],
+) -> Value {
+    let link = |path: &str, name: &str, value: &str| {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        query.extend_pairs(filters.iter().filter(|(_, value)| !value.is_empty())).append_pair(name, value);
+        format!("{}{path}?{}", base(visit.delivery), query.finish())
+    };
+    let tables: Vec<_> = tables.iter().map(|(what, text)| (link("/desk/export", "what", what), *text)).collect();
+    context! { next => before.map(|before| link(path, "before", &before)), tables }
 }
 
 /// Returns a query parameter parsed as `T`. A malformed value is an error.

@@ -6,12 +6,12 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::inbox::{entry, entry_columns};
-use super::rows::{Columns, parsed};
+use super::rows::{Columns, milliseconds, parsed};
 use super::session::{Database, Patience, Session, log, part_by_part, row, values};
 use super::statements::limit;
 use crate::email::Email;
 use crate::ledger::plan::{ReferenceId, number_at};
-use crate::ledger::{Action, Deal, Edit, EventOutcome, InboxEvent, ReferenceKind, UNKNOWN_PRODUCT};
+use crate::ledger::{Action, Customer, Deal, Edit, EventOutcome, InboxEvent, ReferenceKind, UNKNOWN_PRODUCT};
 use crate::order::{OrderId, Source};
 use crate::product::RefName;
 use crate::store::{Inbox, InboxQuery, MAX_RETRY_DELAY, Page, StoreError};
@@ -44,6 +44,9 @@ fn entries(query: &InboxQuery) -> String {
 
 /// Selects the e-mail address of customer `$2` of platform `$1`.
 const CUSTOMER: &str = "SELECT email FROM delivery_customer WHERE source = $1 AND reference = $2";
+
+/// Selects the customers of platforms that have the e-mail address `$1`, in lower case.
+const CUSTOMERS: &str = "SELECT source, reference, email, told_at FROM delivery_customer WHERE lower(email) = $1";
 
 /// Dismisses everything that platform `$1` sells under the name `$2`.
 const DISMISS: &str = "INSERT INTO delivery_dismissed (source, name) VALUES ($1, $2) ON CONFLICT DO NOTHING";
@@ -129,6 +132,20 @@ impl<D: Database> Inbox for D {
         let wanted = values![source.as_str(), reference.as_str()];
         let found = self.read(Patience::Usual, |session| Box::pin(row(session, CUSTOMER, wanted))).await?;
         parsed(found.map(|row| row.text("email").map(str::parse)).transpose()?.transpose(), "e-mail address")
+    }
+
+    async fn customers(&self, email: &Email) -> Result<Vec<Customer>, StoreError> {
+        let wanted = values![email.as_str().to_ascii_lowercase()];
+        let found = self.read(Patience::Usual, |session| Box::pin(session.rows(CUSTOMERS, wanted))).await?;
+        let customer = |row| {
+            Ok(Customer {
+                source: parsed(Columns::text(row, "source")?.parse(), "platform")?,
+                reference: parsed(Columns::text(row, "reference")?.parse(), "reference")?,
+                email: parsed(Columns::text(row, "email")?.parse(), "e-mail address")?,
+                told_at: milliseconds(Columns::integer(row, "told_at")?)?,
+            })
+        };
+        found.iter().map(customer).collect()
     }
 
     async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError> {

@@ -271,6 +271,10 @@ async fn the_address_of_a_customer_is_the_last_that_was_told(ledger: Port) {
         assert_eq!(received.entry.outcome, Some(EventOutcome::Remembered));
         assert_eq!(known().await, expected.parse().ok());
     }
+    let of = async |email: &str| inbox(&ledger).customers(&email.parse().expect("an address")).await.expect("answered");
+    let found: Vec<_> = of("SAME@example.com").await.into_iter().map(|it| (it.source, it.reference)).collect();
+    assert_eq!(found, [(shop(), name("ctm_1"))]);
+    assert_eq!(of("new@example.com").await, [], "an address that was replaced");
     assert_eq!(inbox(&ledger).customer(&shop(), &name("ctm_2")).await.expect("answered"), None);
     let other = "paddle".parse().expect("a platform");
     assert_eq!(inbox(&ledger).customer(&other, &name("ctm_1")).await.expect("answered"), None);

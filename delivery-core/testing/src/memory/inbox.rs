@@ -9,7 +9,7 @@ use super::MemoryStore;
 use delivery_core::email::Email;
 use delivery_core::key::Key;
 use delivery_core::ledger::{
-    Action, Deal, DealRow, Edit, EventId, EventOutcome, InboxEvent, InboxWrites, Loaded, Needs, ReferenceId,
+    Action, Customer, Deal, DealRow, Edit, EventId, EventOutcome, InboxEvent, InboxWrites, Loaded, Needs, ReferenceId,
     ReferenceKind, names_buyer,
 };
 use delivery_core::order::{OrderId, Source};
@@ -172,6 +172,15 @@ impl Inbox for MemoryStore {
 
     async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError> {
         Ok(self.state().inbox.customers.get(&(source.clone(), reference.clone())).map(|(email, _)| email.clone()))
+    }
+
+    async fn customers(&self, email: &Email) -> Result<Vec<Customer>, StoreError> {
+        let state = self.state();
+        let found = state.inbox.customers.iter().filter(|(_, (of, _))| of.is_same(email));
+        let customer = |((source, reference), (email, told_at)): (&(Source, OrderId), &(Email, DateTime<Utc>))| {
+            Customer { source: source.clone(), reference: reference.clone(), email: email.clone(), told_at: *told_at }
+        };
+        Ok(found.map(customer).collect())
     }
 
     async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError> {

@@ -174,21 +174,24 @@ pub(in crate::http) static ROTATE: Row = Row {
 };
 
 async fn keys(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
+    let before = parsed::<KeyId>(call, "before").map_err(|_| Fault::malformed("before", super::MADE_UP))?;
+    let query = KeyQuery { before, limit: page_size(call)?, ..filters(delivery, call)? };
+    Ok(Reply::json(&wire::Keys::of(&delivery.keys(&query).await?, delivery.inner.clock.now())))
+}
+
+/// Returns the query for the keys that match the filters of a call.
+pub(super) fn filters(delivery: &Delivery, call: &Call) -> Result<KeyQuery, Fault> {
     let product = query::parameter(call, "product_id")?;
     let product = product.map(|text| crate::http::fields::integer("product_id", &text, ProductId::new)).transpose()?;
     let status = parsed::<Status>(call, "status")?;
-    let now = delivery.inner.clock.now();
-    let query = KeyQuery {
+    Ok(KeyQuery {
         email: parsed(call, "email")?,
         order: parsed(call, "order_id")?,
         source: parsed(call, "source")?,
         product,
-        status: status.map(|status| (status, now)),
-        host_ref: None,
-        before: parsed::<KeyId>(call, "before").map_err(|_| Fault::malformed("before", super::MADE_UP))?,
-        limit: page_size(call)?,
-    };
-    Ok(Reply::json(&wire::Keys::of(&delivery.keys(&query).await?, now)))
+        status: status.map(|status| (status, delivery.inner.clock.now())),
+        ..KeyQuery::default()
+    })
 }
 
 async fn key(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {

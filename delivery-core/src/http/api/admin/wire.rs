@@ -6,11 +6,13 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 pub(in crate::http) use self::records::{Events, Inbox, Messages, Stats};
-use self::records::{ShownEvent, ShownMessage};
+use self::records::{ShownEntry, ShownEvent, ShownMessage};
 use crate::clock::timestamp;
 use crate::delivery::Issued;
+use crate::email::Email;
 use crate::http::api::wire::Problem;
 use crate::key::{Denied, Key, KeyId, Reason};
+use crate::ledger::{Customer, InboxEvent};
 use crate::order::OrderRef;
 use crate::store::{AuditEntry, Page, StoredMessage, Subscribed, Use};
 
@@ -77,6 +79,47 @@ pub(in crate::http) struct KeyHistory<'a> {
     events: Vec<ShownEvent<'a>>,
 }
 
+/// What the shop knows of one person, newest first.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(in crate::http) struct Person<'a> {
+    customer_email: &'a str,
+    keys: Vec<KnownKey<'a>>,
+    messages: Vec<ShownMessage<'a>>,
+    /// The changes of these keys.
+    events: Vec<ShownEvent<'a>>,
+    /// Events of platforms that concern these keys, or whose content names the address.
+    inbox: Vec<KnownEntry<'a>>,
+    customers: Vec<KnownCustomer<'a>>,
+}
+
+/// A key, and when it was used.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+struct KnownKey<'a> {
+    key: ShownKey<'a>,
+    uses: Vec<ShownUse>,
+}
+
+/// An event of a platform, and what the platform sent.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+struct KnownEntry<'a> {
+    event: ShownEntry<'a>,
+    /// Null once the event is done.
+    content: Option<&'a str>,
+}
+
+/// How a platform calls the person.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+struct KnownCustomer<'a> {
+    platform: &'a str,
+    reference: &'a str,
+    #[cfg_attr(test, schema(format = DateTime))]
+    told_at: String,
+}
+
 /// A use.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
@@ -138,6 +181,27 @@ impl<'a> ShownKey<'a> {
     }
 }
 
+impl<'a> Person<'a> {
+    pub(in crate::http) fn of(email: &'a Email, known: &'a crate::delivery::Person, now: DateTime<Utc>) -> Self {
+        let key =
+            |(key, uses): &'a (Key, Vec<Use>)| KnownKey { key: ShownKey::of(key, now), uses: ShownUse::all(uses) };
+        let entry = |event: &'a InboxEvent| KnownEntry { event: ShownEntry::of(event), content: event.body.as_deref() };
+        let customer = |customer: &'a Customer| KnownCustomer {
+            platform: customer.source.as_str(),
+            reference: customer.reference.as_str(),
+            told_at: timestamp(customer.told_at),
+        };
+        Self {
+            customer_email: email.as_str(),
+            keys: known.keys.iter().map(key).collect(),
+            messages: known.messages.iter().map(ShownMessage::of).collect(),
+            events: known.changes.iter().map(ShownEvent::of).collect(),
+            inbox: known.events.iter().map(entry).collect(),
+            customers: known.customers.iter().map(customer).collect(),
+        }
+    }
+}
+
 impl<'a> Keys<'a> {
     pub(in crate::http) fn of(page: &'a Page<Key, KeyId>, now: DateTime<Utc>) -> Self {
         let keys = page.items.iter().map(|key| ShownKey::of(key, now)).collect();
@@ -153,10 +217,16 @@ impl<'a> KeyHistory<'a> {
     ) -> Self {
         Self {
             key: ShownKey { denied: denied.map(Problem::denied), ..ShownKey::of(key, now).renewed_by(subscribed) },
-            uses: uses.iter().map(|used| ShownUse { at: timestamp(used.at) }).collect(),
+            uses: ShownUse::all(uses),
             messages: messages.iter().map(ShownMessage::of).collect(),
             events: events.iter().map(ShownEvent::of).collect(),
         }
+    }
+}
+
+impl ShownUse {
+    fn all(uses: &[Use]) -> Vec<Self> {
+        uses.iter().map(|used| Self { at: timestamp(used.at) }).collect()
     }
 }
 

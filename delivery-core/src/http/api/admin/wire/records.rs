@@ -127,7 +127,7 @@ pub(in crate::http) struct Inbox<'a> {
 /// An event of a platform.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-struct ShownEntry<'a> {
+pub(super) struct ShownEntry<'a> {
     id: String,
     platform: &'a str,
     event: &'a str,
@@ -225,7 +225,7 @@ impl<'a> Inbox<'a> {
 }
 
 impl<'a> ShownEntry<'a> {
-    pub(in crate::http) fn of(entry: &'a crate::ledger::InboxEvent) -> Self {
+    pub(super) fn of(entry: &'a crate::ledger::InboxEvent) -> Self {
         let keys = if entry.keys.len() > 1 { entry.keys.as_slice() } else { &[] };
         Self {
             id: entry.number.to_string(),

@@ -1,0 +1,245 @@
+//! The seller's lists as CSV tables for people, RFC 4180. The columns have the names and values of the API's JSON.
+//!
+//! A table is sent while the store is read, a page at a time. It is not of one instant: what changes meanwhile may be in it or
+//! not.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+
+use ::http::HeaderValue;
+use bytes::Bytes;
+use csv::{Terminator, WriterBuilder};
+use futures_util::stream::{once, try_unfold};
+use futures_util::{StreamExt, TryStreamExt};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::api::admin::wire;
+use super::error::ApiError;
+use super::{Reply, names};
+use crate::clock::timestamp;
+use crate::delivery::Delivery;
+use crate::key::{Actor, Key};
+use crate::product::ProductId;
+use crate::store::{AuditQuery, InboxQuery, KeyQuery, MessageQuery, Page, StoreError, UseId};
+
+/// How many rows are read at a time.
+pub(super) const ROWS: usize = 1_000;
+/// The size from which rows are sent, in bytes.
+const PIECE: usize = 32 << 10;
+/// Tells spreadsheets that the table is UTF-8.
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+/// A table, and the query for the rows that were not read yet.
+pub(super) enum Table {
+    Keys(KeyQuery),
+    /// The uses of the keys that match. `None` if all keys were read.
+    Uses(Option<KeyQuery>),
+    Events(AuditQuery),
+    Inbox(InboxQuery),
+    Messages(MessageQuery),
+}
+
+/// Reads a table.
+struct Reader {
+    delivery: Delivery,
+    actor: Actor,
+    /// `None` after the last page.
+    table: Option<Table>,
+    /// Keys whose uses are read next, and the use before which the page begins, of the first of them.
+    keys: VecDeque<Key>,
+    before: Option<UseId>,
+    products: BTreeMap<ProductId, String>,
+}
+
+impl Table {
+    /// Returns the name of the table, as the parameter `what` has it, and its columns.
+    fn form(&self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Self::Keys(_) => (
+                "keys",
+                &[
+                    "id",
+                    "product_id",
+                    "product",
+                    "customer_email",
+                    "source",
+                    "order_id",
+                    "status",
+                    "issued_at",
+                    "expires_at",
+                    "max_uses",
+                    "used_count",
+                    "remaining_uses",
+                    "revoked_at",
+                    "revoked_reason",
+                ],
+            ),
+            Self::Uses(_) => ("uses", &["key_id", "product_id", "product", "customer_email", "used_at"]),
+            Self::Events(_) => ("events", &["at", "actor", "action", "key_id", "product_id", "detail"]),
+            Self::Inbox(_) => (
+                "inbox",
+                &[
+                    "id",
+                    "platform",
+                    "event",
+                    "event_id",
+                    "order_id",
+                    "received_at",
+                    "outcome",
+                    "reason",
+                    "key_id",
+                    "key_ids",
+                ],
+            ),
+            Self::Messages(_) => (
+                "messages",
+                &[
+                    "id",
+                    "kind",
+                    "key_id",
+                    "recipient",
+                    "state",
+                    "attempts",
+                    "queued_at",
+                    "due_at",
+                    "sent_at",
+                    "failed_at",
+                    "reason",
+                ],
+            ),
+        }
+    }
+
+    /// Returns the reply with this table. The first rows are read before the reply begins, so that a store that cannot be read is
+    /// answered with an error.
+    pub(super) async fn reply(self, delivery: &Delivery, actor: &Actor) -> Result<Reply, ApiError> {
+        let (name, columns) = self.form();
+        let (delivery, actor) = (delivery.clone(), actor.clone());
+        let (keys, products) = (VecDeque::new(), BTreeMap::new());
+        let mut reader = Reader { delivery, actor, table: Some(self), keys, before: None, products };
+        let mut first = BYTE_ORDER_MARK.as_bytes().to_vec();
+        first.extend(lines([columns.iter().map(|name| (*name).to_owned())])?);
+        first.extend(reader.rows(columns).await?.unwrap_or_default());
+        let rest = try_unfold(reader, move |mut reader| async move {
+            let rows = reader.rows(columns).await?;
+            Ok(rows.map(|rows| (Bytes::from(rows), reader)))
+        });
+        let rest = rest.inspect_err(|error: &StoreError| {
+            tracing::warn!(error = error as &dyn std::error::Error, "an export was broken off");
+        });
+        let stream = once(async { Ok(Bytes::from(first)) }).chain(rest.map_err(io::Error::other));
+        let file = format!("attachment; filename=\"{name}.csv\"");
+        let reply = Reply::empty(::http::StatusCode::OK).streamed(Box::pin(stream));
+        let reply = reply.with_header(&names::CONTENT_TYPE, HeaderValue::from_static("text/csv; charset=utf-8"));
+        Ok(reply.text_header(&names::CONTENT_DISPOSITION, &file))
+    }
+}
+
+impl Reader {
+    /// Returns the next lines. Returns `None` after the last.
+    async fn rows(&mut self, columns: &[&str]) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut text = Vec::new();
+        while text.len() < PIECE {
+            let Some(table) = self.table.take() else { break };
+            let rows = self.page(table).await?;
+            text.extend(lines(rows.iter().map(|row| columns.iter().map(|column| cell(&row[*column]))))?);
+        }
+        Ok((!text.is_empty()).then_some(text))
+    }
+
+    /// Returns a page of rows, and moves on to the next page.
+    async fn page(&mut self, table: Table) -> Result<Vec<Value>, StoreError> {
+        let (delivery, now) = (self.delivery.clone(), self.delivery.inner.clock.now());
+        let desk = delivery.desk(&self.actor);
+        match table {
+            Table::Keys(query) => {
+                let page = delivery.keys(&query).await?;
+                let mut rows = rows(&wire::Keys::of(&page, now))?;
+                for (row, key) in rows.iter_mut().zip(&page.items) {
+                    row["product"] = self.product(key.product()).await?;
+                }
+                self.table = page.next.map(|next| Table::Keys(KeyQuery { before: Some(next), ..query }));
+                Ok(rows)
+            }
+            Table::Uses(query) => self.uses(query).await,
+            Table::Events(query) => {
+                let page = desk.audit(&query).await?;
+                self.table = page.next.map(|next| Table::Events(AuditQuery { before: Some(next), ..query }));
+                rows(&wire::Events::of(&page))
+            }
+            Table::Inbox(query) => {
+                let page = delivery.events(&query).await?;
+                self.table = page.next.map(|next| Table::Inbox(InboxQuery { before: Some(next), ..query }));
+                rows(&wire::Inbox::of(&page))
+            }
+            Table::Messages(query) => {
+                let page = desk.messages(&query).await?;
+                self.table = page.next.map(|next| Table::Messages(MessageQuery { before: Some(next), ..query }));
+                rows(&wire::Messages::of(&page))
+            }
+        }
+    }
+
+    /// Returns uses of the next key that has some. `query` is for the keys that were not read yet.
+    async fn uses(&mut self, query: Option<KeyQuery>) -> Result<Vec<Value>, StoreError> {
+        let Some(key) = self.keys.front().cloned() else {
+            let Some(query) = query else { return Ok(Vec::new()) };
+            let page = self.delivery.keys(&query).await?;
+            self.keys = page.items.into_iter().filter(|key| key.used() > 0).collect();
+            let rest = page.next.map(|next| KeyQuery { before: Some(next), ..query });
+            self.table = Some(Table::Uses(rest));
+            return Ok(Vec::new());
+        };
+        let Page { items, next } = self.delivery.history(key.id(), self.before, ROWS).await?;
+        self.before = next;
+        if next.is_none() {
+            self.keys.pop_front();
+        }
+        self.table = Some(Table::Uses(query));
+        let (id, email, product) = (key.id().to_string(), key.email().as_str(), key.product());
+        let name = self.product(product).await?;
+        let row = |at| json!({ "key_id": id, "product_id": product.get(), "product": name, "customer_email": email, "used_at": timestamp(at) });
+        Ok(items.iter().map(|used| row(used.at)).collect())
+    }
+
+    async fn product(&mut self, id: ProductId) -> Result<Value, StoreError> {
+        if !self.products.contains_key(&id) {
+            let found = self.delivery.product(id).await?;
+            self.products.insert(id, found.map(|product| product.name().to_owned()).unwrap_or_default());
+        }
+        Ok(self.products.get(&id).map(String::as_str).into())
+    }
+}
+
+/// Returns the items of a list of the API.
+fn rows(list: &impl Serialize) -> Result<Vec<Value>, StoreError> {
+    let list =
+        serde_json::to_value(list).map_err(|error| StoreError::corrupt_because("a row that is no JSON", error))?;
+    let Value::Object(mut list) = list else { return Ok(Vec::new()) };
+    let items = list.values_mut().find_map(Value::as_array_mut);
+    Ok(items.map(std::mem::take).unwrap_or_default())
+}
+
+/// Returns the text of a cell. A spreadsheet would take a text that begins with one of these characters for a formula, so an
+/// apostrophe precedes it. See <https://owasp.org/www-community/attacks/CSV_Injection>.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        // The counts of a key without a limit are -1.
+        Value::Number(number) if number.as_i64() == Some(-1) => "unlimited".to_owned(),
+        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(" "),
+        Value::String(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r']) => format!("'{text}"),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn lines<R: IntoIterator<Item = String>>(rows: impl IntoIterator<Item = R>) -> Result<Vec<u8>, StoreError> {
+    let fault = |error| StoreError::corrupt_because("a row that is no CSV", error);
+    let mut writer = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
+    for row in rows {
+        writer.write_record(row).map_err(|error| fault(io::Error::other(error)))?;
+    }
+    writer.into_inner().map_err(|error| fault(error.into_error()))
+}

@@ -1,0 +1,17 @@
+//! Downloads of the desk's lists as tables.
+
+use super::{Answering, ApiError, PageRequest, SignedIn};
+use crate::http::Reply;
+use crate::http::api::admin::export::table;
+
+pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
+    Box::pin(async move { download(&visit, &seller).await })
+}
+
+async fn download(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, ApiError> {
+    if visit.form.is_some() {
+        return Err(ApiError::MALFORMED);
+    }
+    let reply = table(visit.delivery, visit.call)?.reply(visit.delivery, &seller.actor).await?;
+    Ok(reply.security_headers(""))
+}
