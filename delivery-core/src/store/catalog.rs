@@ -82,6 +82,13 @@ pub trait CatalogEditor: Catalog + ProductNames {
     /// [`StoreError`] if the catalog cannot be read.
     async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError>;
 
+    /// Returns the archived products, by their number.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the catalog cannot be read.
+    async fn archived_products(&self) -> Result<Vec<Listing>, StoreError>;
+
     /// Replaces all facts of a product, durably. An archived product stays archived. If `was` is given, the product is
     /// changed only if its facts still equal `was`. Returns `None` if there is no such product.
     ///

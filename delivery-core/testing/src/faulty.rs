@@ -338,6 +338,10 @@ impl<S: CatalogEditor> CatalogEditor for Faulty<S> {
         self.call(self.inner.product_called(host_ref)).await
     }
 
+    async fn archived_products(&self) -> Result<Vec<Listing>, StoreError> {
+        self.call(self.inner.archived_products()).await
+    }
+
     async fn update_product(
         &self,
         id: ProductId,

@@ -147,6 +147,7 @@ right! {
     CatalogEditor {
         fn add_product(product: NewProduct; edit) -> Arc<Product>;
         fn product_called(host_ref: &HostRef) -> Option<Arc<Product>>;
+        fn archived_products() -> Vec<Listing>;
         fn update_product(id: ProductId, product: NewProduct, was: Option<&NewProduct>; edit) -> Option<Arc<Product>>;
         fn set_archived(id: ProductId, archived: bool; edit) -> Option<Arc<Product>>;
         as it is:

@@ -100,6 +100,15 @@ impl Delivery {
         self.inner.catalog.products().await
     }
 
+    /// Returns the archived products, by number.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if products are managed elsewhere; another [`StoreError`] if the store cannot be read.
+    pub async fn archived_products(&self) -> Result<Vec<Listing>, StoreError> {
+        self.inner.editor.as_ref().ok_or(StoreError::Unsupported)?.archived_products().await
+    }
+
     /// Adds a post, as [`Actor::admin`].
     ///
     /// # Errors

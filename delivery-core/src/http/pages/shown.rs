@@ -7,12 +7,12 @@ use minijinja::{Value, context};
 
 use super::{ApiError, PageRequest, SignedIn, base};
 use crate::clock::timestamp;
-use crate::delivery::{Delivery, Recent};
+use crate::delivery::Delivery;
 use crate::http::{Reply, query};
 use crate::key::{Key, Status};
 use crate::ledger::Recipient;
 use crate::product::{Price, ProductId};
-use crate::store::{AuditEntry, MessageState, StoredMessage, Subscribed};
+use crate::store::{AuditEntry, MessageState, StoreError, StoredMessage, Subscribed};
 use crate::terms::NEVER;
 
 /// The maximum number of rows that a list shows at once. The list links to the further rows.
@@ -20,8 +20,6 @@ pub(super) const PAGE: usize = 50;
 
 /// The numbers of days that the overview can show, and what it calls them. The first is shown if none is chosen.
 pub(super) const PERIODS: [(u32, &str); 4] = [(30, "30 days"), (7, "7 days"), (90, "90 days"), (365, "a year")];
-/// The number of days that are counted for the first period: as many days before it are counted too.
-pub(super) const DAYS: u32 = PERIODS[0].0 * 2;
 
 /// The entries of the desk's navigation: path and label.
 const NAV: &[(&str, &str)] = &[
@@ -171,24 +169,16 @@ pub(super) async fn names(delivery: &Delivery) -> Result<BTreeMap<ProductId, Str
     Ok(listed.iter().map(|product| (product.id, product.name.clone())).collect())
 }
 
-/// Returns the names of archived products that have keys. The keys are taken from the figures of the overview. The
-/// result is empty until these have been counted for the first time.
-pub(super) async fn archived(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, ApiError> {
-    let Recent::Known(_, figures) = delivery.recent_figures(DAYS).await else { return Ok(BTreeMap::new()) };
-    let (listed, mut archived) = (delivery.products().await?, BTreeMap::new());
-    for (id, ..) in &figures.keys {
-        let is_listed = listed.binary_search_by_key(id, |product| product.id).is_ok();
-        if !is_listed
-            && !archived.contains_key(id)
-            && let Some(product) = delivery.product(*id).await?
-        {
-            archived.insert(*id, product.name().to_owned());
-        }
-    }
-    Ok(archived)
+/// Returns the names of archived products. There are none if products are managed elsewhere.
+pub(super) async fn archived(delivery: &Delivery) -> Result<Vec<(ProductId, String)>, ApiError> {
+    let archived = match delivery.archived_products().await {
+        Err(StoreError::Unsupported) => Vec::new(),
+        found => found?,
+    };
+    Ok(archived.into_iter().map(|product| (product.id, product.name)).collect())
 }
 
-/// Returns the names of the products that are sold and of archived products that have keys.
+/// Returns the names of the products that are sold and of archived products.
 pub(super) async fn all_names(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, ApiError> {
     let mut all = names(delivery).await?;
     all.extend(archived(delivery).await?);

@@ -28,6 +28,9 @@ const PRODUCTS_NAMED: &str =
 
 const PRODUCTS: &str = "SELECT id, name, description, kind, price FROM delivery_product WHERE archived = 0 ORDER BY id";
 
+const ARCHIVED_PRODUCTS: &str =
+    "SELECT id, name, description, kind, price FROM delivery_product WHERE archived = 1 ORDER BY id";
+
 const ADD_PRODUCT: &str = concat!(
     "INSERT INTO delivery_product (name, description, kind, content, price, days, uses, host_ref, refs, language) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING ",
@@ -99,6 +102,11 @@ impl<D: Database + HostTransactions> CatalogEditor for D {
         let host_ref = Value::from(host_ref.as_str());
         let found = self.read(Patience::Usual, move |session| Box::pin(product(session, PRODUCT_CALLED, host_ref)));
         Ok(found.await?.map(Arc::new))
+    }
+
+    async fn archived_products(&self) -> Result<Vec<Listing>, StoreError> {
+        let found = self.read(Patience::Usual, |session| session.rows(ARCHIVED_PRODUCTS, Vec::new())).await?;
+        found.iter().map(rows::listing).collect()
     }
 
     async fn update_product(

@@ -101,11 +101,13 @@ async fn an_archived_product_is_not_listed_and_still_found(catalog: Port) {
         catalog.add_product(facts("old"), edit()).await.expect("added"),
     ];
     assert_eq!(catalog.products().await.expect("listed").len(), 2);
+    assert_eq!(catalog.archived_products().await.expect("listed"), []);
     for _ in 0..2 {
         let archived = catalog.set_archived(old.id(), true, edit()).await.expect("archived").expect("known");
         assert!(archived.is_archived());
         assert_eq!(catalog.product(old.id()).await.expect("found"), Some(archived));
         assert_eq!(*catalog.products().await.expect("listed"), [Listing::of(&kept)]);
+        assert_eq!(catalog.archived_products().await.expect("listed"), [Listing::of(&old)]);
     }
     let updated =
         catalog.update_product(old.id(), facts("newer"), None, edit()).await.expect("updated").expect("known");
@@ -115,6 +117,7 @@ async fn an_archived_product_is_not_listed_and_still_found(catalog: Port) {
         assert!(!restored.is_archived());
         assert_eq!(catalog.product(old.id()).await.expect("found"), Some(restored));
         assert_eq!(catalog.products().await.expect("listed").len(), 2, "it is sold again");
+        assert_eq!(catalog.archived_products().await.expect("listed"), []);
     }
     for archived in [true, false] {
         let unknown = ProductId::new(99).expect("1 or more");

@@ -122,6 +122,12 @@ impl CatalogEditor for MemoryStore {
         Ok(self.state().shop.called(host_ref).cloned())
     }
 
+    async fn archived_products(&self) -> Result<Vec<Listing>, StoreError> {
+        let state = self.state();
+        let archived = state.shop.products.values().filter(|product| product.is_archived());
+        Ok(archived.map(|product| Listing::of(product)).collect())
+    }
+
     async fn update_product(
         &self,
         id: ProductId,
