@@ -115,15 +115,25 @@ impl Browser {
 
     /// Clicks on the link or the button that says so, and waits for the page that it leads to.
     pub async fn click(&self, says: &str) {
-        const LOADED: &str = "return window.isLeft === undefined && document.readyState === 'complete'";
         let says = says.replace('"', "");
         let path = format!("//*[self::a or self::button or self::summary][normalize-space()=\"{says}\"]");
         let found = self.client.find(Locator::XPath(&path)).await;
         let Ok(found) = found else { panic!("nothing to click on says {says}:\n{}", self.text().await) };
         self.run("window.isLeft = false").await;
         found.click().await.unwrap();
-        let is_loaded = async || self.client.execute(LOADED, Vec::new()).await.is_ok_and(|it| it == true);
-        assert!(self.comes(is_loaded).await, "{says} leads nowhere:\n{}", self.text().await);
+        assert!(self.comes(|| self.is_loaded()).await, "{says} leads nowhere:\n{}", self.text().await);
+    }
+
+    /// Unfolds what is below the line that says so.
+    pub async fn unfold(&self, says: &str) {
+        let path = format!("//summary[starts-with(normalize-space(), \"{says}\")]");
+        self.client.find(Locator::XPath(&path)).await.unwrap().click().await.unwrap();
+    }
+
+    /// Whether another page has come since the last click.
+    async fn is_loaded(&self) -> bool {
+        const LOADED: &str = "return window.isLeft === undefined && document.readyState === 'complete'";
+        self.client.execute(LOADED, Vec::new()).await.is_ok_and(|it| it == true)
     }
 
     /// Clicks on the button that says so, and waits for nothing.
@@ -148,14 +158,35 @@ impl Browser {
         self.client.find(Locator::XPath(&path)).await.unwrap().send_keys(&paths.join("\n")).await.unwrap();
     }
 
-    /// Clicks on the link that says so, and returns the contents of the file that the browser saves in `folder`.
-    pub async fn download(&self, says: &str, folder: &Path) -> String {
+    /// Types into the field with this label, and presses Enter.
+    pub async fn enter(&self, label: &str, text: &str) {
+        self.run("window.isLeft = false").await;
+        self.fill(label, &format!("{text}\n")).await;
+        assert!(self.comes(|| self.is_loaded()).await, "{label} leads nowhere:\n{}", self.text().await);
+    }
+
+    /// Chooses what says so in the field with this label.
+    pub async fn pick(&self, label: &str, says: &str) {
+        let path = format!("//*[@id=//label[normalize-space()=\"{label}\"]/@for]/option[normalize-space()=\"{says}\"]");
+        self.client.find(Locator::XPath(&path)).await.unwrap().click().await.unwrap();
+    }
+
+    /// Clicks on a label, as on a box to tick.
+    pub async fn tick(&self, label: &str) {
+        let path = format!("//label[normalize-space()=\"{label}\"]");
+        self.client.find(Locator::XPath(&path)).await.unwrap().click().await.unwrap();
+    }
+
+    /// Clicks on the link or the button that says so, and returns the contents of this file, which the browser saves in `folder`.
+    pub async fn download(&self, says: &str, file: &str, folder: &Path) -> String {
         let allowed = json!({ "behavior": "allow", "downloadPath": folder });
         self.tell("Browser.setDownloadBehavior", allowed).await;
-        let path = format!("//a[normalize-space()=\"{says}\"]");
+        let path = format!("//*[self::a or self::button][normalize-space()=\"{says}\"]");
         self.client.find(Locator::XPath(&path)).await.unwrap().click().await.unwrap();
-        let saved = folder.join(says);
-        assert!(self.comes(async || saved.exists()).await, "{says} is not saved:\n{}", self.text().await);
+        let saved = folder.join(file);
+        // Chromium makes an empty file of that name first, and replaces it when it has the whole.
+        let is_saved = async || std::fs::metadata(&saved).is_ok_and(|file| file.len() > 0);
+        assert!(self.comes(is_saved).await, "{says} is not saved:\n{}", self.text().await);
         let content = std::fs::read_to_string(&saved).unwrap();
         std::fs::remove_file(saved).unwrap();
         content

@@ -104,7 +104,7 @@ pub async fn buys(buyer: &Browser, shop: &Shop, scripts: bool) {
     buyer.shows("article h2", "Maps").await;
     buyer.reads("<script>").await;
     for _ in 0..2 {
-        assert_eq!(buyer.download("maps.PDF", shop.downloads()).await, "new maps");
+        assert_eq!(buyer.download("maps.PDF", "maps.PDF", shop.downloads()).await, "new maps");
     }
     // As often as one likes, as the same use: reloaded, and come back to.
     for _ in 0..12 {

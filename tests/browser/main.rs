@@ -7,9 +7,11 @@ mod browser;
 mod journey;
 mod looks;
 mod shop;
+mod tasks;
 
 use crate::browser::{Browser, View};
 use crate::shop::Shop;
+use support::postgres::postgres;
 
 const SERVERS: [&str; 2] = ["axum_server", "rocket_server"];
 
@@ -29,6 +31,32 @@ async fn a_sale_from_the_first_product_to_the_last_use() {
         journey::is_refused(&buyer).await;
         journey::signs_out(&seller).await;
         buyer.close().await;
+        seller.close().await;
+    }
+}
+
+/// Two servers share a PostgreSQL database. The seller is at the first, with and without scripts.
+#[tokio::test]
+#[cfg_attr(
+    any(without = "chromium", without = "chromedriver", without = "postgres"),
+    ignore = "needs chromium, chromedriver and postgres"
+)]
+async fn the_tasks_of_a_seller() {
+    for scripts in [true, false] {
+        let database = tokio::task::spawn_blocking(|| postgres().database()).await.unwrap();
+        let [shop, other] = SERVERS.map(|server| Shop::open_with(server, &[("DATABASE_URL", &database)]));
+        let seller = Browser::open(&shop.site(), View { scripts, ..View::default() }).await;
+        tasks::prepares(&seller, &shop).await;
+        tasks::issues_a_key_by_hand(&seller).await;
+        tasks::corrects_an_address(&seller).await;
+        tasks::extends_and_resends(&seller).await;
+        tasks::restores_what_was_refunded(&seller, &shop).await;
+        tasks::links_an_unknown_product(&seller, &shop).await;
+        tasks::dismisses_a_foreign_product(&seller, &shop).await;
+        tasks::puts_a_product_back(&seller).await;
+        tasks::sets_a_secret(&seller, [&shop, &other]).await;
+        tasks::exports(&seller, &shop).await;
+        tasks::forgets_a_person(&seller, &shop).await;
         seller.close().await;
     }
 }

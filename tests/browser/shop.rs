@@ -61,6 +61,11 @@ impl Page {
 
 impl Shop {
     pub fn open(program: &'static str) -> Self {
+        Self::open_with(program, &[])
+    }
+
+    /// With these settings too.
+    pub fn open_with(program: &'static str, settings: &[(&str, &str)]) -> Self {
         let folder = Site::new(program);
         // One browser stands for all people here.
         let more = [
@@ -72,7 +77,7 @@ impl Shop {
             ("LIMIT_DESK", "100000"),
             ("LIMIT_EVENTS", "100000"),
         ];
-        let server = folder.start_with(&[&more[..], &PLENTY].concat());
+        let server = folder.start_with(&[&more[..], &PLENTY, settings].concat());
         Self { folder, server, files: TempDir::new().unwrap(), downloads: TempDir::new().unwrap() }
     }
 
@@ -105,6 +110,26 @@ impl Shop {
         self.reports(&event);
     }
 
+    /// What Stripe reports when all of that payment was given back.
+    pub fn is_refunded(&self, number: &str) {
+        let charge = json!({
+            "object": "charge", "id": format!("ch_{number}"), "payment_intent": format!("pi_{number}"), "amount": 1900,
+            "amount_captured": 1900, "amount_refunded": 1900, "captured": true, "refunded": true, "currency": "usd",
+        });
+        let event = json!({
+            "id": format!("evt_refund_{number}"), "object": "event", "livemode": true, "type": "charge.refunded",
+            "data": { "object": charge },
+        });
+        self.reports(&event);
+    }
+
+    /// Whether a sale that Gumroad reports with this token is accepted.
+    pub fn is_sold_by_gumroad(&self, number: &str, token: &str, email: &str) -> bool {
+        let sale = [("sale_id", number), ("resource_name", "sale"), ("permalink", "guide"), ("email", email)];
+        let sale = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(sale).finish();
+        self.server.call("POST", &format!("/api/webhook/gumroad?token={token}"), "", &sale).0 == 200
+    }
+
     fn reports(&self, event: &Value) {
         let (body, now) = (event.to_string(), SystemClock::default().now().timestamp());
         let mut mac = Hmac::<Sha256>::new_from_slice(STRIPE.as_bytes()).unwrap();
@@ -115,7 +140,7 @@ impl Shop {
     }
 
     /// At a path below `/api/admin/`.
-    fn by_seller(&self, path: &str, body: &Value) -> Value {
+    pub fn by_seller(&self, path: &str, body: &Value) -> Value {
         let (status, answer) = self.server.admin("POST", path, body);
         assert!((200..300).contains(&status), "{path}: {answer}");
         answer
