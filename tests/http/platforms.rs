@@ -36,6 +36,7 @@ pub fn rows() -> Vec<Row> {
             .header("stripe-signature", "\u{ff}")
             .invalid("stripe-signature must be visible ASCII."),
         row("platform::without_a_secret", "POST /api/webhook/polar").json("{}").refused("NOT_FOUND"),
+        row("platform::without_a_secret_often", "POST /api/webhook/polar").json("{}").times(31).refused("NOT_FOUND"),
         row("platform::unknown", "POST /api/webhook/unknown").json("{}").refused("NOT_FOUND"),
         row("platform::below_a_platform", "POST /api/webhook/gumroad/x?token=the-platforms-token")
             .body(SALE)

@@ -162,22 +162,26 @@ async fn answer<E>(
             if let Judged::Event(event) = judged {
                 return handler(delivery, event).await;
             }
-            // The body counts against the memory budget of unauthenticated bodies. Keep it only if it is judged again.
-            let body = judged.may_change(delivery, path.name()).then_some(body);
-            // Count this request against the webhook quota of the client's address. Signed events are not counted.
-            let admitted = admit(delivery, Policy::Webhook, client(delivery, call)).await?;
-            if let Some(body) = body {
+            if judged.may_change(delivery, path.name()) {
                 judged = Event::judge_again(delivery, path.name(), call, whole(&body)?).await?;
             }
-            Ok(admitted.apply(match judged {
+            // The body counts against the memory budget of unauthenticated bodies.
+            drop(body);
+            if let Judged::Unknown = judged {
+                return Err(ApiError::NOT_FOUND);
+            }
+            // Signed events are not counted against the webhook quota of the client's address.
+            let admitted = match judged {
                 Judged::Event(event) => return handler(delivery, event).await,
-                Judged::Ping => webhook::received(),
-                Judged::Unauthentic => {
-                    delivery.inner.platforms.refuse(path.name(), delivery.inner.clock.now());
-                    Reply::error(ErrorCode::Unauthorized)
-                }
-                Judged::Unknown => return Err(ApiError::NOT_FOUND),
-            }))
+                _ => admit(delivery, Policy::Webhook, client(delivery, call)).await?,
+            };
+            let reply = if let Judged::Ping = judged {
+                webhook::received()
+            } else {
+                delivery.inner.platforms.refuse(path.name(), delivery.inner.clock.now());
+                Reply::error(ErrorCode::Unauthorized)
+            };
+            Ok(admitted.apply(reply))
         }
         Handler::Seller(handler) => {
             let seller = Seller::of(delivery, call).await;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use crate::delivery::Delivery;
 use crate::delivery::settings::PlatformRow;
@@ -20,6 +21,8 @@ use crate::throttle::Throttle;
 
 /// How often each server reads the secrets. It accepts a secret that was removed at another server for up to this long.
 const PERIOD: Duration = Duration::from_secs(5);
+/// The pause between two reads.
+const PAUSE: Duration = Duration::from_millis(250);
 /// The maximum length of a secret, in bytes.
 const LONGEST: usize = 1_000;
 
@@ -61,9 +64,17 @@ impl Slot {
 pub(super) struct Reads {
     /// How many reads have begun.
     begun: AtomicU64,
-    /// The number of the last read that has ended, and its error. Reads and changes take turns, so that a slow read cannot put
-    /// back what was replaced meanwhile.
-    ended: tokio::sync::Mutex<(u64, Option<StoreError>)>,
+    /// The last read that has ended. Reads and changes take turns, so that a slow read cannot put back what was replaced
+    /// meanwhile.
+    ended: tokio::sync::Mutex<Ended>,
+}
+
+#[derive(Default)]
+struct Ended {
+    number: u64,
+    error: Option<StoreError>,
+    /// When it ended, by the monotonic clock.
+    at: Option<Duration>,
 }
 
 impl Delivery {
@@ -93,18 +104,23 @@ impl Delivery {
         Ok(())
     }
 
-    /// Uses the secrets that the store has now. If several callers wait, one reads for all of them.
+    /// Uses the secrets that the store has now. If several callers wait, one reads for all of them. Reads have a pause between
+    /// them, so that requests of strangers cause few.
     pub(crate) async fn read_secrets(&self) -> Result<(), StoreError> {
         let reads = &self.inner.platforms.reads;
         let begun = reads.begun.load(Ordering::SeqCst);
         let mut ended = reads.ended.lock().await;
         // A read that began after this call serves this call too.
-        if ended.0 > begun {
-            return ended.1.clone().map_or(Ok(()), Err);
+        if ended.number > begun {
+            return ended.error.clone().map_or(Ok(()), Err);
+        }
+        let clock = &self.inner.clock;
+        if let Some(at) = ended.at {
+            sleep(PAUSE.saturating_sub(clock.monotonic().saturating_sub(at))).await;
         }
         let number = reads.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let read = self.secrets_office()?.platform_secrets().await;
-        *ended = (number, read.as_ref().err().cloned());
+        *ended = Ended { number, error: read.as_ref().err().cloned(), at: Some(clock.monotonic()) };
         self.use_secrets(&read?);
         Ok(())
     }
