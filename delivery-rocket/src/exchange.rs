@@ -126,8 +126,7 @@ pub(crate) fn write(reply: Reply, response: &mut Response<'_>) {
         // All of it is visible ASCII.
         response.set_header(Header::new(name.as_str(), value.to_str().unwrap_or_default().to_owned()));
     }
-    // Rocket sends this size as `Content-Length`, even for HEAD, which has no body. Without it, Rocket asks the body, which
-    // does not know it either. The chunk is one byte larger than the body, because Rocket would start another chunk after
+    // Rocket sends this size as `Content-Length`, even for HEAD, which has no body. Without a size, Rocket sends chunks. The chunk is one byte larger than the body, because Rocket would start another chunk after
     // a full one.
     let length = reply.length().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
     // Rocket's server keeps up to 16 chunks for a client that reads slowly.

@@ -35,13 +35,21 @@ pub async fn can_be_used_by_keyboard(browser: &Browser, page: &Page) {
         window.usable = [...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex]')]\
             .filter(it => it.checkVisibility()); return usable.length";
     const LOOK: &str = "const it = document.activeElement, style = getComputedStyle(it); \
+        if (it.type === 'date' && it === window.last) return 'part'; window.last = it; \
         if (it === document.body || reached.has(it)) return 'again'; reached.add(it); \
         const seen = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2; \
         return seen ? 'seen' : it.outerHTML";
     let usable = browser.run(COUNT).await.as_u64().unwrap();
-    for _ in 0..usable {
+    let (mut reached, mut pressed) = (0, 0);
+    while reached < usable && pressed < usable * 4 {
         browser.press("Tab", 9).await;
-        assert_eq!(browser.run(LOOK).await, "seen", "{}", page.name);
+        pressed += 1;
+        let seen = browser.run(LOOK).await;
+        // Day, month and year of a date are reached one after another.
+        if seen != "part" {
+            assert_eq!(seen, "seen", "{}", page.name);
+            reached += 1;
+        }
     }
     let left = browser.run("return usable.filter(it => !reached.has(it)).map(it => it.outerHTML)").await;
     let others = browser.run("return [...reached].filter(it => !usable.includes(it)).map(it => it.outerHTML)").await;

@@ -7,6 +7,7 @@ use crate::webhook::EMAIL;
 
 const ORDER: &str = r#"{"order_id":"A-1","product_id":1,"customer_email":"buyer@example.com","secret":"{SECRET}"}"#;
 const SALE: &str = "sale_id=S-1&resource_name=sale&short_product_id=atlas&email=Buyer%40EXAMPLE.com&quantity=2";
+const TIME: &str = "since must be a date such as 2026-11-21, or a time such as 2026-11-21T10:00:00Z.";
 const REASON: &str = "reason must be 1 to 200 characters without control characters.";
 
 pub fn rows() -> Vec<Row> {
@@ -31,6 +32,13 @@ fn lists() -> Vec<Row> {
         keys("by_order_and_source", "?order_id=A-1&source=webhook").after_order(ORDER).like("by_order"),
         keys("by_order_and_another_source", "?order_id=A-1&source=stripe").after_order(ORDER),
         keys("by_product", "?product_id=2"),
+        keys("by_the_beginning_of_an_address", "?email_prefix=BUY&limit=1").like("a_page_of_one"),
+        keys("by_the_beginning_of_no_address", "?email_prefix=uyer").like("by_product"),
+        keys("since_a_date", "?since=2026-11-22&limit=2"),
+        keys("until_the_end_of_a_date", "?until=2026-11-21"),
+        keys("until_a_time", "?until=2026-11-21T10:00:03Z").like("by_product"),
+        keys("since_and_until_the_same_date", "?since=2026-11-21&until=2026-11-21").like("until_the_end_of_a_date"),
+        keys("since_no_time", "?since=yesterday").invalid(TIME),
         keys("expired", "?status=expired"),
         keys("exhausted", "?status=exhausted"),
         keys("revoked", "?status=revoked"),
@@ -54,6 +62,11 @@ fn lists() -> Vec<Row> {
         messages("before_made_up", "?before=1e3").invalid("before must be what next said."),
         messages("before_everything", "?before=-9223372036854775808").after_order(ORDER).like("failed"),
         events("all_newest_first", "?limit=3"),
+        events("of_an_action", "?action=revoked"),
+        events("of_a_seller", "?actor=admin&limit=1"),
+        events("of_a_platform", "?actor=platform:stripe").like("of_a_key_that_nobody_has"),
+        events("of_an_action_that_is_none", "?action=lost").invalid("action must be an action of the audit log."),
+        events("since_a_date", "?since=2026-11-23").like("of_a_key_that_nobody_has"),
         events("of_a_key", "?key_id={REVOKED_ID}"),
         events("of_a_key_that_nobody_has", "?key_id=00000000-0000-0000-0000-000000000000"),
         events("key_malformed", "?key_id=1").invalid("key_id must be a UUID."),
@@ -64,6 +77,9 @@ fn lists() -> Vec<Row> {
         stats("days_366", "?days=366").invalid("days must be an integer from 1 to 365."),
         stats("days_as_text", "?days=a").invalid("days must be an integer."),
         inbox("what_needs_attention", "?outcome=needs_attention").after_event(SALE),
+        inbox("of_a_platform", "?platform=gumroad").after_event(SALE).like("what_needs_attention"),
+        inbox("of_another_platform", "?platform=stripe").after_event(SALE).like("of_another_outcome"),
+        inbox("until_a_date", "?until=2026-11-21").after_event(SALE).like("of_another_outcome"),
         inbox("of_another_outcome", "?outcome=issued").after_event(SALE),
         inbox("outcome_unknown", "?outcome=lost").invalid("outcome must be the outcome of an event."),
         inbox("before_made_up", "?before=0x1").invalid("before must be what next said."),

@@ -31,6 +31,8 @@ fn keys() -> Vec<Row> {
         get("desk_keys::before_made_up", "GET /desk/keys?before=%3Cscript%3E").like("status_made_up"),
         search("desk_keys::found_by_their_text", "q=+{LIMITED}+").leads_to("/desk/key?id={LIMITED_ID}"),
         search("desk_keys::found_by_their_address", "q=BUYER%40example.com"),
+        search("desk_keys::found_by_the_beginning_of_their_address", "q=BUY"),
+        get("desk_keys::of_a_day", "GET /desk/keys?status=&since=2026-11-21&until=2026-11-21"),
         search("desk_keys::found_by_their_order", "q=A-1")
             .after_order(r#"{"order_id":"A-1","product_id":1,"customer_email":"ada@example.com","secret":"{SECRET}"}"#),
         search("desk_keys::not_found", "q=%3Cscript%3Ealert%281%29%3C%2Fscript%3E"),
@@ -198,6 +200,7 @@ fn records() -> Vec<Row> {
     let order = r#"{"order_id":"A-1","product_id":1,"customer_email":"ada@example.com","secret":"{SECRET}"}"#;
     vec![
         get("overview::of_a_shop", "GET /desk"),
+        get("desk_products::one_is_archived", "GET /desk/products").after_command("product/archive", r#"{"id":1}"#),
         get("overview::with_what_needs_attention", "GET /desk").after_event(SALE),
         get("desk_messages::none", "GET /desk/messages"),
         get("desk_messages::that_wait", "GET /desk/messages?state=queued").after_order(order),
@@ -229,6 +232,9 @@ fn records() -> Vec<Row> {
         apply("applied_to_an_unknown_product", "id={EVENT}&product_id=99"),
         apply("applied_to_no_address", "id={EVENT}&customer_email=x"),
         get("desk_audit::of_a_shop", "GET /desk/audit"),
+        get("desk_audit::filtered", "GET /desk/audit?actor=admin&action=revoked&since=2026-11-22&until="),
+        get("desk_audit::of_no_day", "GET /desk/audit?since=2026-11-31").like("desk_keys::status_made_up"),
+        get("desk_events::of_a_platform", "GET /desk/events?outcome=&platform=gumroad&since=&until=").after_event(SALE),
     ]
 }
 

@@ -117,7 +117,7 @@ async fn what_they_do_is_done_in_their_name_and_by_a_form_of_their_own() {
         let (answered, _) = save(&delivery, Page::Product, from("192.0.2.2", cookie), origin, form).await;
         assert_eq!(answered, status, "{cookie} {origin}");
     }
-    let all = AuditQuery { key: None, before: None, limit: 10 };
+    let all = AuditQuery { limit: 10, ..AuditQuery::default() };
     let audit = delivery.desk(&Actor::system()).audit(&all).await.unwrap().items;
     assert_eq!(audit.iter().map(|entry| entry.actor.as_str()).collect::<Vec<_>>(), ["ada"]);
 }
@@ -261,7 +261,7 @@ async fn wrong_tokens_are_told_of_together() {
     for count in [3, 0] {
         assert_eq!(delivery.maintenance().report_wrong_sign_ins().await.unwrap(), count);
     }
-    let all = AuditQuery { key: None, before: None, limit: 10 };
+    let all = AuditQuery { limit: 10, ..AuditQuery::default() };
     let audit = delivery.desk(&Actor::system()).audit(&all).await.unwrap().items;
     let told: Vec<_> = audit.iter().map(|it| (it.at, it.actor.as_str(), it.action, it.detail.as_deref())).collect();
     assert_eq!(told, [(clock.now(), "system", Action::SignInRefused, Some("attempts 3"))]);

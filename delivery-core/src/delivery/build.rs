@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest, Sha256};
-use tokio::sync::{Mutex, Notify, OnceCell};
+use tokio::sync::{Mutex, Notify, OnceCell, Semaphore};
 
 use super::encoded::EncodedLists;
 use super::platforms::Platforms;
@@ -20,6 +20,9 @@ use crate::mail::{MailLinks, Outbox};
 use crate::observer::Observers;
 #[cfg(feature = "webhooks")]
 use crate::webhook::Webhooks;
+
+/// How many exports are read at once.
+const EXPORTS: usize = 8;
 
 impl Builder {
     /// Builds the service. It sends e-mails once it is [started](Delivery::start).
@@ -68,6 +71,7 @@ impl Builder {
         };
         let limiter = self.limiter.unwrap_or_else(|| Arc::new(MemoryLimiter::new(self.clock.clone())));
         let inner = Inner {
+            exports: Arc::new(Semaphore::new(EXPORTS)),
             ledger,
             catalog,
             editor,

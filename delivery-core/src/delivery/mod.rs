@@ -33,7 +33,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use ipnet::IpNet;
 use thiserror::Error;
-use tokio::sync::{Mutex, Notify, OnceCell};
+use tokio::sync::{Mutex, Notify, OnceCell, Semaphore};
 
 pub use self::builder::Builder;
 #[cfg(feature = "pages")]
@@ -54,7 +54,7 @@ pub(crate) use self::platforms::{Said, TEST_PURCHASE};
 #[cfg(feature = "pages")]
 pub(crate) use self::recent::Recent;
 pub use self::running::Running;
-pub use self::seller::{Desk, Expiry, Person};
+pub use self::seller::{Desk, Expiry, KnownKey, Person};
 pub(crate) use self::settings::PLATFORMS;
 pub use self::settings::PlatformSettings;
 pub use self::settings::{Options, Setting, SettingError, Settings};
@@ -120,6 +120,8 @@ pub(crate) struct Inner {
     pub(crate) posts: Option<Arc<dyn Posts>>,
     pub(crate) platforms: platforms::Platforms,
     pub(crate) subscription_grace: SubscriptionGrace,
+    /// How many tables may be read for sellers at once, so that they leave connections of the store to others.
+    pub(crate) exports: Arc<Semaphore>,
     pub(crate) limiter: Arc<dyn RateLimiter>,
     pub(crate) rules: Rules,
     pub(crate) clock: Arc<dyn Clock>,

@@ -1,4 +1,5 @@
-//! The seller's lists as CSV tables for people, RFC 4180. The columns have the names and values of the API's JSON.
+//! The seller's lists as CSV tables for people, RFC 4180, and what is known of one person. The columns have the names and values
+//! of the API's JSON, and the name of the product.
 //!
 //! A table is sent while the store is read, a page at a time. It is not of one instant: what changes meanwhile may be in it or
 //! not.
@@ -8,27 +9,59 @@ use std::io;
 
 use ::http::HeaderValue;
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use csv::{Terminator, WriterBuilder};
-use futures_util::stream::{once, try_unfold};
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::StreamExt;
+use futures_util::stream::{iter, once, try_unfold};
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::api::admin::wire;
 use super::error::ApiError;
-use super::{Reply, names};
+use super::fields::Fault;
+use super::{Call, Reply, filters, names, query};
 use crate::clock::timestamp;
 use crate::delivery::Delivery;
+use crate::email::Email;
+use crate::error::ErrorCode;
 use crate::key::{Actor, Key};
+use crate::ledger::EventOutcome;
 use crate::product::ProductId;
 use crate::store::{AuditQuery, InboxQuery, KeyQuery, MessageQuery, Page, StoreError, UseId};
+use crate::text::Invalid;
 
 /// How many rows are read at a time.
-pub(super) const ROWS: usize = 1_000;
-/// The size from which rows are sent, in bytes.
+const ROWS: usize = 1_000;
+/// Rows are collected until they have this many bytes.
 const PIECE: usize = 32 << 10;
 /// Tells spreadsheets that the table is UTF-8.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
+/// The last line of a table that could not be read to its end. A client of Rocket does not notice that a body broke off.
+const INCOMPLETE: &str = "INCOMPLETE: the store could not be read. Download the table again.";
+
+/// Returns the reply with all that is known of one person.
+pub(super) async fn person(delivery: &Delivery, actor: &Actor, email: &Email) -> Result<Reply, ApiError> {
+    let known = delivery.desk(actor).person(email).await?;
+    let file = HeaderValue::from_static("attachment; filename=\"person.json\"");
+    let person = wire::Person::of(email, &known, delivery.inner.clock.now());
+    Ok(Reply::json(&person).with_header(&names::CONTENT_DISPOSITION, file))
+}
+
+/// Returns the table for which a call asks.
+pub(super) fn table(delivery: &Delivery, call: &Call) -> Result<Table, ApiError> {
+    const WHAT: Invalid = Invalid::expected("must be keys, uses, events, inbox, messages or person");
+    let what = query::parameter(call, "what")?.ok_or_else(|| Fault::missing("what"))?;
+    let keys = || filters::keys(delivery, call).map(|filters| KeyQuery { limit: ROWS, ..filters });
+    Ok(match &*what {
+        "keys" => Table::Keys(keys()?),
+        "uses" => Table::Uses(Some(keys()?)),
+        "events" => Table::Events(AuditQuery { limit: ROWS, ..filters::events(call)? }),
+        "inbox" => Table::Inbox(InboxQuery { limit: ROWS, ..filters::inbox(call)? }),
+        "messages" => Table::Messages(MessageQuery { limit: ROWS, ..filters::messages(call)? }),
+        _ => return Err(Fault::malformed("what", WHAT).into()),
+    })
+}
 
 /// A table, and the query for the rows that were not read yet.
 pub(super) enum Table {
@@ -46,10 +79,14 @@ struct Reader {
     actor: Actor,
     /// `None` after the last page.
     table: Option<Table>,
-    /// Keys whose uses are read next, and the use before which the page begins, of the first of them.
+    /// The time for which rows are written.
+    now: DateTime<Utc>,
+    /// Keys whose uses are to be read.
     keys: VecDeque<Key>,
+    /// The use of the first of these keys before which its next page begins.
     before: Option<UseId>,
     products: BTreeMap<ProductId, String>,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Table {
@@ -115,20 +152,30 @@ impl Table {
     /// answered with an error.
     pub(super) async fn reply(self, delivery: &Delivery, actor: &Actor) -> Result<Reply, ApiError> {
         let (name, columns) = self.form();
+        let permit = delivery.inner.exports.clone().try_acquire_owned().map_err(|_| ErrorCode::Unavailable)?;
         let (delivery, actor) = (delivery.clone(), actor.clone());
-        let (keys, products) = (VecDeque::new(), BTreeMap::new());
-        let mut reader = Reader { delivery, actor, table: Some(self), keys, before: None, products };
+        let (now, keys, products) = (delivery.inner.clock.now(), VecDeque::new(), BTreeMap::new());
+        let mut reader =
+            Reader { delivery, actor, table: Some(self), now, keys, before: None, products, _permit: permit };
         let mut first = BYTE_ORDER_MARK.as_bytes().to_vec();
         first.extend(lines([columns.iter().map(|name| (*name).to_owned())])?);
-        first.extend(reader.rows(columns).await?.unwrap_or_default());
+        first.extend(reader.page(columns).await?);
         let rest = try_unfold(reader, move |mut reader| async move {
             let rows = reader.rows(columns).await?;
             Ok(rows.map(|rows| (Bytes::from(rows), reader)))
         });
-        let rest = rest.inspect_err(|error: &StoreError| {
-            tracing::warn!(error = error as &dyn std::error::Error, "an export was broken off");
+        let rest = rest.flat_map(|rows: Result<Bytes, StoreError>| {
+            let pieces = match rows {
+                Ok(rows) => vec![Ok(rows)],
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "an export was broken off");
+                    let line = Bytes::from_static(INCOMPLETE.as_bytes());
+                    vec![Ok(line), Err(io::Error::other(error))]
+                }
+            };
+            iter(pieces)
         });
-        let stream = once(async { Ok(Bytes::from(first)) }).chain(rest.map_err(io::Error::other));
+        let stream = once(async { Ok(Bytes::from(first)) }).chain(rest);
         let file = format!("attachment; filename=\"{name}.csv\"");
         let reply = Reply::empty(::http::StatusCode::OK).streamed(Box::pin(stream));
         let reply = reply.with_header(&names::CONTENT_TYPE, HeaderValue::from_static("text/csv; charset=utf-8"));
@@ -140,17 +187,22 @@ impl Reader {
     /// Returns the next lines. Returns `None` after the last.
     async fn rows(&mut self, columns: &[&str]) -> Result<Option<Vec<u8>>, StoreError> {
         let mut text = Vec::new();
-        while text.len() < PIECE {
-            let Some(table) = self.table.take() else { break };
-            let rows = self.page(table).await?;
-            text.extend(lines(rows.iter().map(|row| columns.iter().map(|column| cell(&row[*column]))))?);
+        while self.table.is_some() && text.len() < PIECE {
+            text.extend(self.page(columns).await?);
         }
         Ok((!text.is_empty()).then_some(text))
     }
 
-    /// Returns a page of rows, and moves on to the next page.
-    async fn page(&mut self, table: Table) -> Result<Vec<Value>, StoreError> {
-        let (delivery, now) = (self.delivery.clone(), self.delivery.inner.clock.now());
+    /// Returns the lines of the next page, which may be none.
+    async fn page(&mut self, columns: &[&str]) -> Result<Vec<u8>, StoreError> {
+        let Some(table) = self.table.take() else { return Ok(Vec::new()) };
+        let rows = self.values(table).await?;
+        lines(rows.iter().map(|row| columns.iter().map(|column| cell(&row[*column]))))
+    }
+
+    /// Returns the values of the next page, and moves on to the page after it.
+    async fn values(&mut self, table: Table) -> Result<Vec<Value>, StoreError> {
+        let (delivery, now) = (self.delivery.clone(), self.now);
         let desk = delivery.desk(&self.actor);
         match table {
             Table::Keys(query) => {
@@ -169,7 +221,11 @@ impl Reader {
                 rows(&wire::Events::of(&page))
             }
             Table::Inbox(query) => {
-                let page = delivery.events(&query).await?;
+                // The list has the newest event of each unknown product. The table has all of them.
+                let waits = query.outcome == Some(EventOutcome::NeedsAttention);
+                let outcome = query.outcome.filter(|_| !waits);
+                let mut page = delivery.events(&InboxQuery { outcome, ..query.clone() }).await?;
+                page.items.retain(|event| !waits || event.outcome == query.outcome);
                 self.table = page.next.map(|next| Table::Inbox(InboxQuery { before: Some(next), ..query }));
                 rows(&wire::Inbox::of(&page))
             }
@@ -181,7 +237,7 @@ impl Reader {
         }
     }
 
-    /// Returns uses of the next key that has some. `query` is for the keys that were not read yet.
+    /// Returns a page of uses of the first of the keys. If there is no key, reads more keys with `query`, and returns nothing.
     async fn uses(&mut self, query: Option<KeyQuery>) -> Result<Vec<Value>, StoreError> {
         let Some(key) = self.keys.front().cloned() else {
             let Some(query) = query else { return Ok(Vec::new()) };
@@ -214,15 +270,15 @@ impl Reader {
 
 /// Returns the items of a list of the API.
 fn rows(list: &impl Serialize) -> Result<Vec<Value>, StoreError> {
-    let list =
-        serde_json::to_value(list).map_err(|error| StoreError::corrupt_because("a row that is no JSON", error))?;
+    let list = serde_json::to_value(list)
+        .map_err(|error| StoreError::corrupt_because("a row that cannot be encoded as JSON", error))?;
     let Value::Object(mut list) = list else { return Ok(Vec::new()) };
     let items = list.values_mut().find_map(Value::as_array_mut);
     Ok(items.map(std::mem::take).unwrap_or_default())
 }
 
-/// Returns the text of a cell. A spreadsheet would take a text that begins with one of these characters for a formula, so an
-/// apostrophe precedes it. See <https://owasp.org/www-community/attacks/CSV_Injection>.
+/// Returns the text of a cell. A spreadsheet would take a text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return for
+/// a formula, so an apostrophe precedes it. See <https://owasp.org/www-community/attacks/CSV_Injection>.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -236,10 +292,37 @@ fn cell(value: &Value) -> String {
 }
 
 fn lines<R: IntoIterator<Item = String>>(rows: impl IntoIterator<Item = R>) -> Result<Vec<u8>, StoreError> {
-    let fault = |error| StoreError::corrupt_because("a row that is no CSV", error);
+    let fault = |error| StoreError::corrupt_because("a row that cannot be encoded as CSV", error);
     let mut writer = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
     for row in rows {
         writer.write_record(row).map_err(|error| fault(io::Error::other(error)))?;
     }
     writer.into_inner().map_err(|error| fault(error.into_error()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cell_is_a_formula() {
+        for (value, expected) in [
+            (json!("=1+1"), "'=1+1"),
+            (json!("+1"), "'+1"),
+            (json!("-1"), "'-1"),
+            (json!("@SUM(A1)"), "'@SUM(A1)"),
+            (json!("\t=1"), "'\t=1"),
+            (json!("\r=1"), "'\r=1"),
+            (json!("a=1"), "a=1"),
+            (json!("'=1"), "'=1"),
+            (json!(""), ""),
+            (json!(-1), "unlimited"),
+            (json!(0), "0"),
+            (json!(null), ""),
+            (json!(true), "true"),
+            (json!(["a", "b"]), "a b"),
+        ] {
+            assert_eq!(cell(&value), expected);
+        }
+    }
 }

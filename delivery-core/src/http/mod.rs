@@ -34,6 +34,7 @@ mod describe;
 mod error;
 mod export;
 mod fields;
+mod filters;
 mod limits;
 mod names;
 mod openapi;

@@ -117,9 +117,21 @@ pub(super) enum Parameter {
     OfKey,
     Days,
     Outcome,
-    /// Which table to export.
+    /// What the address of a buyer begins with.
+    EmailPrefix,
+    /// The platform of an event.
+    Platform,
+    /// Who made a change.
+    Actor,
+    /// What was changed.
+    Action,
+    /// The beginning of a period.
+    Since,
+    /// The end of a period.
+    Until,
+    /// What to export.
     What,
-    /// The address of the person of whom an export tells.
+    /// The address of the person, for `what=person`.
     Person,
     #[cfg(feature = "files")]
     RequiredProduct,

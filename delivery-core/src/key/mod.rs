@@ -82,9 +82,9 @@ impl KeyId {
         Self(Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid())
     }
 
-    /// Returns the smallest id that can be made at this time or later. The time is in milliseconds since 1970.
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    pub(crate) fn from_time(milliseconds: u64) -> Self {
+    /// Returns the smallest id that can be made at this time or later, to the millisecond.
+    pub(crate) fn from_time(at: DateTime<Utc>) -> Self {
+        let milliseconds = u64::try_from(at.timestamp_millis()).unwrap_or_default().min((1 << 48) - 1);
         let mut bytes = [0; 16];
         // The time fills the first 48 bits.
         bytes.iter_mut().zip((milliseconds << 16).to_be_bytes()).for_each(|(byte, of_time)| *byte = of_time);

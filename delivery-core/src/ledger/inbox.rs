@@ -124,6 +124,12 @@ pub fn names_buyer(body: &str, email: &Email) -> bool {
     serde_json::from_str(body).map_or_else(|_| mentions(&body.to_ascii_lowercase(), &email), |body| says(&body, &email))
 }
 
+/// Returns whether the content of an event names a customer by the platform's reference.
+#[must_use]
+pub fn names_customer(body: &str, reference: &OrderId) -> bool {
+    body.contains(&format!("\"customer\":\"{}\"", reference.as_str()))
+}
+
 /// Returns whether `text` contains `email` as a whole address, not only as a part of a longer one.
 fn mentions(text: &str, email: &str) -> bool {
     let is_local = |c: char| c.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c);

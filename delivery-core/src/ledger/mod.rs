@@ -32,7 +32,9 @@ pub use self::deal::{
     ReferenceKind, Refund, Report, Returned, Standing, Subscription, Term, Word,
 };
 pub use self::error::{Refused, StoreError};
-pub use self::inbox::{Customer, EventId, EventName, EventOutcome, InboxEvent, UNKNOWN_PRODUCT, names_buyer};
+pub use self::inbox::{
+    Customer, EventId, EventName, EventOutcome, InboxEvent, UNKNOWN_PRODUCT, names_buyer, names_customer,
+};
 pub use self::message::{FailedMessage, Lease, LeasedMessage, MessageNumber, Outcome, Route};
 pub use self::notice::{Addressee, MOST_WEBHOOKS, MessageId, MessageKind, Notice, Recipient, WebhookName};
 pub use self::operation::{

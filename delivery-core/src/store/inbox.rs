@@ -1,9 +1,11 @@
 //! The inbox: events of commerce platforms as a store keeps them.
 
+use std::ops::Range;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::{Page, StoreError};
+use super::{Page, Period, StoreError};
 use crate::email::Email;
 use crate::ledger::{Customer, Deal, Edit, EventOutcome, InboxEvent, ReferenceKind, UNKNOWN_PRODUCT};
 use crate::order::{OrderId, Source};
@@ -11,12 +13,16 @@ use crate::product::RefName;
 
 /// The conditions of a search for platform events.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
+#[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct InboxQuery {
     /// Only events with this outcome. If `None`, all events, including those without an outcome. A search for events
     /// that need attention groups them: if several need attention because of the same unknown product, it finds only
     /// the newest of these.
     pub outcome: Option<EventOutcome>,
+    /// Only events of this platform.
+    pub source: Option<Source>,
+    /// Only events that arrived in this period.
+    pub period: Period,
     /// Only events with a lower number than this. To continue a list, pass the [`Page::next`] of the previous page.
     pub before: Option<i64>,
     /// Events per page, from 1 to 1,000; other values are clamped to this range.
@@ -126,7 +132,15 @@ impl InboxQuery {
     #[must_use]
     pub fn matches(&self, entry: &InboxEvent) -> bool {
         self.outcome.is_none_or(|outcome| entry.outcome == Some(outcome))
-            && self.before.is_none_or(|before| entry.number < before)
+            && self.source.as_ref().is_none_or(|source| entry.id.source == *source)
+            && self.numbers().contains(&entry.number)
+    }
+
+    /// Returns the numbers of the events that may match: those of the period, below [`before`](Self::before).
+    #[must_use]
+    pub fn numbers(&self) -> Range<i64> {
+        let Range { start, end } = self.period.numbers();
+        start..end.min(self.before.unwrap_or(i64::MAX))
     }
 
     /// Returns the group of an event. Of the events with the same group, a list shows only the newest, so that an

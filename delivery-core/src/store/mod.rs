@@ -83,6 +83,7 @@ mod inbox;
 mod inspection;
 mod ledger;
 mod lost;
+mod period;
 mod platform_secrets;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -112,6 +113,7 @@ pub use self::inbox::{Inbox, InboxQuery};
 pub use self::inspection::{Inspection, Schema};
 pub use self::ledger::Ledger;
 pub use self::lost::{LOST_PAUSE, LostKeys, LostScan};
+pub use self::period::Period;
 pub use self::platform_secrets::{PlatformSecrets, SealedSecret};
 #[cfg(feature = "postgres")]
 pub use self::postgres::{PostgresError, PostgresOptions, PostgresStore};

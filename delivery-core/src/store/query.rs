@@ -7,6 +7,7 @@ use crate::host_ref::HostRef;
 use crate::key::{Key, KeyId, Status};
 use crate::order::{OrderId, Source};
 use crate::product::ProductId;
+use crate::store::Period;
 
 /// The conditions of a search for keys. A condition that is `None` matches every key.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,6 +25,10 @@ pub struct KeyQuery {
     pub status: Option<(Status, DateTime<Utc>)>,
     /// Only keys to which the host application gave this name.
     pub host_ref: Option<HostRef>,
+    /// Only keys whose address begins with this text, compared without regard to the case of ASCII letters.
+    pub email_prefix: Option<String>,
+    /// Only keys that were made in this period. The time is that in the key's id.
+    pub period: Period,
     /// Only keys that are older than the key with this id. To continue a list, pass the [`Page::next`] of the previous
     /// page.
     pub before: Option<KeyId>,
@@ -41,7 +46,15 @@ impl KeyQuery {
             && self.product.is_none_or(|product| product == key.product())
             && self.status.is_none_or(|(status, at)| key.status(at) == status)
             && self.host_ref.as_ref().is_none_or(|name| Some(name) == key.granted().host_ref.as_ref())
+            && self.email_prefix.as_ref().is_none_or(|prefix| begins(key.email().as_str(), prefix))
+            && self.period.has(key.id())
             && self.before.is_none_or(|before| key.id() < before)
+    }
+
+    /// Returns the id that is greater than those of all keys that match; `None` if every id may match.
+    #[must_use]
+    pub fn below(&self) -> Option<KeyId> {
+        self.before.into_iter().chain(self.period.until.map(KeyId::from_time)).min()
     }
 
     /// Returns the number of keys on a page.
@@ -49,6 +62,10 @@ impl KeyQuery {
     pub fn page_size(&self) -> usize {
         page_size(self.limit)
     }
+}
+
+fn begins(address: &str, prefix: &str) -> bool {
+    address.as_bytes().get(..prefix.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(prefix.as_bytes()))
 }
 
 pub(crate) fn page_size(limit: usize) -> usize {

@@ -1,11 +1,12 @@
 //! Messages, the audit log and figures; and the erasure of customers.
 
 use std::fmt;
+use std::ops::Range;
 
 use async_trait::async_trait;
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::{Page, StoreError};
+use super::{Page, Period, StoreError};
 use crate::email::Email;
 use crate::key::{Actor, KeyId, Status};
 use crate::ledger::{Action, Edit, MessageId, MessageKind, MessageNumber, Recipient};
@@ -187,6 +188,12 @@ pub struct StoredMessage {
 pub struct AuditQuery {
     /// Only entries about this key.
     pub key: Option<KeyId>,
+    /// Only changes that this one made.
+    pub actor: Option<Actor>,
+    /// Only changes of this kind.
+    pub action: Option<Action>,
+    /// Only changes in this period.
+    pub period: Period,
     /// Only entries with a lower number than this. To continue a list, pass the [`Page::next`] of the previous page.
     pub before: Option<i64>,
     /// Entries per page, from 1 to 1,000; other values are clamped to this range.
@@ -287,7 +294,17 @@ impl AuditQuery {
     /// Returns whether `entry` matches.
     #[must_use]
     pub fn matches(&self, entry: &AuditEntry) -> bool {
-        self.key.is_none_or(|key| entry.key == Some(key)) && self.before.is_none_or(|before| entry.number < before)
+        self.key.is_none_or(|key| entry.key == Some(key))
+            && self.actor.as_ref().is_none_or(|actor| entry.actor == *actor)
+            && self.action.is_none_or(|action| entry.action == action)
+            && self.numbers().contains(&entry.number)
+    }
+
+    /// Returns the numbers of the entries that may match: those of the period, below [`before`](Self::before).
+    #[must_use]
+    pub fn numbers(&self) -> Range<i64> {
+        let Range { start, end } = self.period.numbers();
+        start..end.min(self.before.unwrap_or(i64::MAX))
     }
 }
 

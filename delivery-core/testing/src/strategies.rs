@@ -22,7 +22,7 @@ use delivery_core::observer::Event;
 use delivery_core::order::{Order, OrderId, OrderRef, Source};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{File, FileName, MediaType, NewProduct, ObjectName, ProductId};
-use delivery_core::store::KeyQuery;
+use delivery_core::store::{KeyQuery, Period};
 use delivery_core::terms::{MAX_DAYS, MAX_USES, OwnTerms, Terms, UseLimit, Validity};
 use delivery_core::{HostRef, Language};
 
@@ -175,10 +175,14 @@ pub fn key_query() -> impl Strategy<Value = KeyQuery> {
         prop::option::of(product()),
         prop::option::of((status, instant())),
         prop::option::of(host_ref()),
+        prop::option::of((email(), 0..9_usize)),
+        (prop::option::of(instant()), prop::option::of(instant())),
     );
-    (fields, 0..20_usize).prop_map(|((email, (order, by_source), product, status, host_ref), limit)| {
+    (fields, 0..20_usize).prop_map(|((email, (order, by_source), product, status, host_ref, begin, period), limit)| {
         let source = order.as_ref().filter(|_| by_source).map(|order| order.source.clone());
-        KeyQuery { email, order: order.map(|order| order.id), source, product, status, host_ref, before: None, limit }
+        let email_prefix = begin.map(|(email, length)| email.as_str().chars().take(length).collect());
+        let (period, order) = (Period { since: period.0, until: period.1 }, order.map(|order| order.id));
+        KeyQuery { email, order, source, product, status, host_ref, email_prefix, period, before: None, limit }
     })
 }
 

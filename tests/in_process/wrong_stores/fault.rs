@@ -43,6 +43,11 @@ faults! {
     IgnoresTheStatus:
         "keys_are_searched_by_every_field_newest_first_in_pages",
         "searches_find_the_same_before_and_after_expired_keys_are_marked";
+    IgnoresThePeriod:
+        "keys_are_searched_by_every_field_newest_first_in_pages",
+        "every_change_is_in_the_audit_log_with_who_made_it",
+        "an_event_is_listed_with_what_it_came_to";
+    IgnoresTheBeginOfAnAddress: "keys_are_searched_by_every_field_newest_first_in_pages";
     IgnoresThePageSize: "a_page_has_at_least_one_and_at_most_a_thousand";
     SkipsAKeyBetweenPages: "keys_are_searched_by_every_field_newest_first_in_pages";
     RepeatsTheFirstPageOfAHistory: "history_has_every_use_newest_first_in_pages";
@@ -68,6 +73,7 @@ faults! {
     // Events of platforms.
     ReceivesACopyAsNew: "an_event_is_received_once_however_many_calls_race";
     ForgetsTheReason: "an_event_is_listed_with_what_it_came_to";
+    ListsEventsOfAnyPlatform: "an_event_is_listed_with_what_it_came_to";
     IgnoresTheOutcome: "an_event_is_listed_with_what_it_came_to";
     LeasesAnEventToMany: "an_event_that_waits_is_leased_to_one_and_applied_once";
     RetriesEventsOfAnyPlatform: "an_event_that_waits_for_the_seller_is_due_when_it_is_retried";
@@ -97,6 +103,8 @@ faults! {
     // Records.
     ListsMessagesOfAnyState: "messages_are_listed_newest_first_by_state_and_key";
     ForgetsWhoDidIt: "every_change_is_in_the_audit_log_with_who_made_it";
+    ListsWhatAnybodyDid: "every_change_is_in_the_audit_log_with_who_made_it";
+    ListsEveryAction: "every_change_is_in_the_audit_log_with_who_made_it";
     ForgetsWhy: "every_change_is_in_the_audit_log_with_who_made_it";
     CountsWhatWasSentAsFailed: "the_backlog_is_what_waits_and_what_failed";
     CountsRevocationsAsSales: "figures_count_keys_and_what_happened_on_each_day";

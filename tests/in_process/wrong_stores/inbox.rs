@@ -10,7 +10,7 @@ use delivery_core::ledger::{
 };
 use delivery_core::order::{OrderId, Source};
 use delivery_core::product::RefName;
-use delivery_core::store::{Inbox, InboxQuery, Ledger, Page, StoreError};
+use delivery_core::store::{Inbox, InboxQuery, Ledger, Page, Period, StoreError};
 
 use super::fault::Fault::*;
 use super::store::Wrong;
@@ -65,7 +65,9 @@ impl Inbox for Wrong {
 
     async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
         let outcome = query.outcome.filter(|_| !self.is(IgnoresTheOutcome) && !self.is(ListsAProductOften));
-        let mut page = self.kept()?.entries(&InboxQuery { outcome, ..query.clone() }).await?;
+        let source = query.source.clone().filter(|_| !self.is(ListsEventsOfAnyPlatform));
+        let period = if self.is(IgnoresThePeriod) { Period::default() } else { query.period };
+        let mut page = self.kept()?.entries(&InboxQuery { outcome, source, period, ..query.clone() }).await?;
         if self.is(ForgetsTheReason) {
             page.items.iter_mut().for_each(|entry| entry.reason = Option::None);
         }

@@ -13,7 +13,7 @@ use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
     AuditEntry, AuditQuery, Backlog, Catalog, CatalogEditor, ExpiryScan, Figures, Files, MessageQuery, MessageState,
-    Page, PostQuery, Posts, ProductNames, Records, Requests, StoreError, StoredMessage,
+    Page, Period, PostQuery, Posts, ProductNames, Records, Requests, StoreError, StoredMessage,
 };
 
 use super::fault::Fault::*;
@@ -74,7 +74,14 @@ impl Records for Wrong {
     }
 
     async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {
-        let mut page = self.kept()?.audit(query).await?;
+        let mut query = query.clone();
+        match self.fault {
+            IgnoresThePeriod => query.period = Period::default(),
+            ListsWhatAnybodyDid => query.actor = Option::None,
+            ListsEveryAction => query.action = Option::None,
+            _ => {}
+        }
+        let mut page = self.kept()?.audit(&query).await?;
         if self.is(ForgetsWhy) {
             page.items.iter_mut().for_each(|entry| entry.detail = Option::None);
         }

@@ -12,7 +12,7 @@ use delivery_core::ledger::{
     NewSale, Notice, Operation, Outcome, Refused, Route, Successor,
 };
 use delivery_core::order::{OrderRef, Source};
-use delivery_core::store::{Backend, KeyQuery, Ledger, Office, Page, StoreError, Use, UseId};
+use delivery_core::store::{Backend, KeyQuery, Ledger, Office, Page, Period, StoreError, Use, UseId};
 use delivery_core::terms::UseLimit;
 use delivery_testing::Fixture;
 use delivery_testing::MemoryStore;
@@ -254,6 +254,8 @@ impl Backend for Wrong {
         let mut query = query.clone();
         match self.fault {
             IgnoresTheStatus => query.status = Option::None,
+            IgnoresThePeriod => query.period = Period::default(),
+            IgnoresTheBeginOfAnAddress => query.email_prefix = Option::None,
             IgnoresThePageSize => query.limit = 1000,
             _ => {}
         }

@@ -130,7 +130,7 @@ pub async fn events(store: &impl Backend) -> Vec<String> {
         format!("{told:?}")
     }
     let inbox: &dyn Inbox = store.office().unwrap();
-    let query = InboxQuery { outcome: None, before: None, limit: 1_000 };
+    let query = InboxQuery { limit: 1_000, ..InboxQuery::default() };
     let listed = inbox.entries(&query).await.unwrap().items;
     let known = inbox.customer(&shop(), &name("ctm_1")).await.unwrap();
     let sealed = store.office().unwrap().platform_secrets().await.unwrap().into_iter().map(|secret| secret.sealed);

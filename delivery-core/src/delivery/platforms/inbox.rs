@@ -94,7 +94,7 @@ impl Delivery {
     /// adds to it. If `added` is `None`, dismisses the event. If the event was changed meanwhile, reads it and tries
     /// again.
     async fn decide(&self, number: i64, by: &Actor, added: Option<Added>) -> Result<bool, Error> {
-        let query = InboxQuery { outcome: None, before: number.checked_add(1), limit: 1 };
+        let query = InboxQuery { before: number.checked_add(1), limit: 1, ..InboxQuery::default() };
         for _ in 0..TURNS {
             let found = self.events(&query).await?.items.pop().filter(|entry| entry.number == number);
             let Some(entry) = found else { return Ok(false) };

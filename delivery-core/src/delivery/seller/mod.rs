@@ -12,11 +12,10 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 pub use self::keys::Expiry;
-pub use self::person::Person;
+pub use self::person::{KnownKey, Person};
 use super::{Delivery, Error};
 use crate::HostRef;
 use crate::key::{Actor, Change, Key, KeyId};
-#[cfg(feature = "pages")]
 use crate::ledger::plan::ReferenceId;
 use crate::ledger::{Deal, Edit, MessageKind, ReferenceKind, Refused};
 use crate::observer::Event;
@@ -231,7 +230,6 @@ impl Delivery {
     }
 
     /// Returns the platform's names of everything that belongs to the sale of a key, each with what it names.
-    #[cfg(feature = "pages")]
     pub(crate) async fn references_of(&self, key: &Key) -> Result<Vec<(ReferenceKind, String)>, StoreError> {
         let sale = key.granted().order.as_ref().and_then(ReferenceId::of_sale);
         let (Some(sale), Some(inbox)) = (sale, self.inner.ledger.office()) else { return Ok(Vec::new()) };

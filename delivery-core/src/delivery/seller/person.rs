@@ -5,28 +5,40 @@ use futures_util::future::BoxFuture;
 
 use super::Desk;
 use crate::email::Email;
-use crate::key::Key;
-use crate::ledger::inbox::names_buyer;
-use crate::ledger::{Customer, InboxEvent};
+use crate::key::{Key, KeyId};
+use crate::ledger::{Action, Customer, InboxEvent, Recipient, ReferenceKind, names_buyer, names_customer};
 use crate::store::{AuditEntry, AuditQuery, InboxQuery, KeyQuery, MessageQuery, Page, StoreError, StoredMessage, Use};
 
 /// How many items are read at a time.
 const ITEMS: usize = 1_000;
 
-/// What the shop knows of one person, newest first.
+/// What the shop knows of one person.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Person {
-    /// The keys that were sent to the address, with their uses.
-    pub keys: Vec<(Key, Vec<Use>)>,
-    /// The messages about these keys.
+    /// The keys of the address, newest first.
+    pub keys: Vec<KnownKey>,
+    /// The messages to the address, by key.
     pub messages: Vec<StoredMessage>,
-    /// The changes of these keys.
+    /// The changes of these keys, and those that corrected the address to another one, by key.
     pub changes: Vec<AuditEntry>,
-    /// The platform events that concern these keys, or whose content names the address.
+    /// The platform events that concern these keys, or whose content names the person, newest first. A content that names only
+    /// somebody else is left out.
     pub events: Vec<InboxEvent>,
     /// The platforms' references to customers with the address.
     pub customers: Vec<Customer>,
+}
+
+/// A key of a person.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct KnownKey {
+    /// The key.
+    pub key: Key,
+    /// When it was used, newest first.
+    pub uses: Vec<Use>,
+    /// The platform's names of everything that belongs to its sale, each with what it names.
+    pub references: Vec<(ReferenceKind, String)>,
 }
 
 impl Desk<'_> {
@@ -46,41 +58,84 @@ impl Desk<'_> {
             let id = key.id();
             let page = move |before| async move { delivery.history(id, before, ITEMS).await }.boxed();
             let uses = all(page, |_| true).await?;
-            let page = move |before| {
-                let query = MessageQuery { key: Some(id), before, limit: ITEMS, ..MessageQuery::default() };
-                async move { desk.messages(&query).await }.boxed()
-            };
-            person.messages.extend(all(page, |_| true).await?);
-            let page = move |before| {
-                let query = AuditQuery { key: Some(id), before, limit: ITEMS };
-                async move { desk.audit(&query).await }.boxed()
-            };
-            person.changes.extend(all(page, |_| true).await?);
-            person.keys.push((key, uses));
+            let references = delivery.references_of(&key).await?;
+            // The address of this key was another person's before, or was mistyped.
+            let tells = |entry: &AuditEntry| entry.action != Action::EmailChanged || was(entry, email);
+            person.add(&desk, id, email, tells).await?;
+            person.keys.push(KnownKey { key, uses, references });
+        }
+        let page = move |before| {
+            let query =
+                AuditQuery { action: Some(Action::EmailChanged), before, limit: ITEMS, ..AuditQuery::default() };
+            async move { desk.audit(&query).await }.boxed()
+        };
+        let corrected = all(page, |entry| was(entry, email)).await?;
+        let mut others: Vec<KeyId> = corrected.iter().filter_map(|entry| entry.key).collect();
+        others.dedup();
+        for id in others {
+            if !person.has(id) {
+                person.add(&desk, id, email, |entry| was(entry, email)).await?;
+            }
         }
         if let Some(office) = delivery.inner.ledger.office() {
             person.customers = office.customers(email).await?;
         }
         let page = move |before| {
-            let query = InboxQuery { outcome: None, before, limit: ITEMS };
+            let query = InboxQuery { before, limit: ITEMS, ..InboxQuery::default() };
             async move { delivery.events(&query).await }.boxed()
         };
-        person.events = all(page, |event| person.is_about(event, email)).await?;
+        let events = all(page, |event| event.keys.iter().any(|id| person.has(*id)) || person.is_named(event, email));
+        let mut events = events.await?;
+        for event in &mut events {
+            event.body = event.body.take().filter(|_| person.is_named(event, email));
+        }
+        person.events = events;
         Ok(person)
     }
 }
 
 impl Person {
-    /// Returns whether an event concerns one of these keys, or its content names the person.
-    fn is_about(&self, event: &InboxEvent, email: &Email) -> bool {
-        let is_customer = |body: &str| {
-            let names =
-                |customer: &Customer| body.contains(&format!("\"customer\":\"{}\"", customer.reference.as_str()));
-            self.customers.iter().any(|customer| customer.source == event.id.source && names(customer))
-        };
-        event.keys.iter().any(|id| self.keys.iter().any(|(key, _)| key.id() == *id))
-            || event.body.as_ref().is_some_and(|body| names_buyer(body, email) || is_customer(body))
+    fn has(&self, id: KeyId) -> bool {
+        self.keys.iter().any(|known| known.key.id() == id)
     }
+
+    /// Adds the messages to the person about a key, and the changes of it that `tells` selects.
+    async fn add(
+        &mut self,
+        desk: &Desk<'_>,
+        id: KeyId,
+        email: &Email,
+        tells: impl Fn(&AuditEntry) -> bool,
+    ) -> Result<(), StoreError> {
+        let desk = *desk;
+        let page = move |before| {
+            let query = MessageQuery { key: Some(id), before, limit: ITEMS, ..MessageQuery::default() };
+            async move { desk.messages(&query).await }.boxed()
+        };
+        let is_to = |message: &StoredMessage| matches!(&message.recipient, Recipient::Email(to) if to.is_same(email));
+        self.messages.extend(all(page, is_to).await?);
+        let page = move |before| {
+            let query = AuditQuery { key: Some(id), before, limit: ITEMS, ..AuditQuery::default() };
+            async move { desk.audit(&query).await }.boxed()
+        };
+        self.changes.extend(all(page, tells).await?);
+        Ok(())
+    }
+
+    /// Returns whether the content of an event names the person.
+    fn is_named(&self, event: &InboxEvent, email: &Email) -> bool {
+        let names = |body: &str| {
+            let mut same = self.customers.iter().filter(|customer| customer.source == event.id.source);
+            names_buyer(body, email) || same.any(|customer| names_customer(body, &customer.reference))
+        };
+        event.body.as_deref().is_some_and(names)
+    }
+}
+
+/// Returns whether a change replaced this address.
+fn was(entry: &AuditEntry, email: &Email) -> bool {
+    let old = entry.detail.as_deref().and_then(|detail| detail.strip_prefix("was "));
+    entry.action == Action::EmailChanged && old.is_some_and(|old| old.eq_ignore_ascii_case(email.as_str()))
 }
 
 /// Returns the items of all pages that are to be kept. Returns none if the store does not keep such items.

@@ -12,7 +12,7 @@ use super::bodies::{FILE_NAME, LINE, UUID};
 use crate::delivery::PLATFORMS;
 use crate::http::Endpoint;
 use crate::http::row::{Docs, Handler, Parameter};
-use crate::ledger::EventOutcome;
+use crate::ledger::{Action, EventOutcome};
 
 /// The names of the security schemes in the document. `ADMIN` is the seller's token. The other two are a buyer's key,
 /// as a bearer token or in `X-API-Key`.
@@ -80,6 +80,7 @@ fn signed(operation: OperationBuilder, endpoint: Endpoint) -> OperationBuilder {
     })
 }
 
+#[expect(clippy::too_many_lines, reason = "a row for each parameter")]
 fn described(parameter: Parameter) -> path::Parameter {
     let text = || ObjectBuilder::new().schema_type(Type::String).pattern(Some(LINE));
     let number = || ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
@@ -152,6 +153,27 @@ fn described(parameter: Parameter) -> path::Parameter {
         Parameter::Outcome => {
             let outcomes = EventOutcome::ALL.iter().map(|outcome| outcome.as_str());
             query("outcome", Required::False, "That came to this.", text().enum_values(Some(outcomes)))
+        }
+        Parameter::EmailPrefix => {
+            let begin = text().max_length(Some(254));
+            query("email_prefix", Required::False, "Sent to an address that begins so, in any case of its letters.", begin)
+        }
+        Parameter::Platform => {
+            query("platform", Required::False, "Of this platform.", text().max_length(Some(64)))
+        }
+        Parameter::Actor => {
+            let about = "Made by this one: admin, the name of a token, platform:stripe, buyer or system.";
+            query("actor", Required::False, about, text())
+        }
+        Parameter::Action => {
+            let actions = Action::ALL.iter().map(|action| action.as_str());
+            query("action", Required::False, "Of this kind.", text().enum_values(Some(actions)))
+        }
+        Parameter::Since => {
+            query("since", Required::False, "From this time on, in RFC 3339, or from the beginning of this date in UTC.", text())
+        }
+        Parameter::Until => {
+            query("until", Required::False, "Before this time, in RFC 3339, or until the end of this date in UTC.", text())
         }
         Parameter::What => {
             let what = text().enum_values(Some(["keys", "uses", "events", "inbox", "messages", "person"]));

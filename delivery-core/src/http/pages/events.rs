@@ -3,10 +3,11 @@
 use minijinja::{Value, context};
 
 use super::form::{Fault, Form, said as said_of};
-use super::shown::{PAGE, choices, desk, links, names, parameter, short, time};
+use super::shown::{PAGE, choices, chosen, desk, links, names, options, parameter, short, sources, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::Said;
 use crate::http::Reply;
+use crate::http::filters;
 use crate::ledger::{EventOutcome, InboxEvent};
 use crate::order::Source;
 use crate::product::{ProductId, RefName, Refs};
@@ -14,19 +15,18 @@ use crate::store::{InboxQuery, StoreError};
 
 pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
-        let outcome: Option<EventOutcome> = parameter(&visit, "outcome")?;
-        let query = InboxQuery { outcome, before: parameter(&visit, "before")?, limit: PAGE };
+        let chosen = chosen(&visit, &["outcome", "platform", "since", "until"])?;
+        let query = InboxQuery { before: parameter(&visit, "before")?, limit: PAGE, ..filters::inbox(visit.call)? };
         let page = visit.delivery.events(&query).await?;
-        let current = outcome.map_or("", EventOutcome::as_str);
-        let outcomes: Vec<(&str, String)> =
-            EventOutcome::ALL.iter().map(|it| (it.as_str(), it.as_str().replace('_', " "))).collect();
         let next = page.next.map(|next| next.to_string());
         visit.page(
             "events.html",
             context! {
                 events => page.items.iter().map(event).collect::<Vec<_>>(),
-                outcomes, current,
-                links => links(&visit, "/desk/events", &[("outcome", current)], next, &[("inbox", "Download as CSV")]),
+                outcomes => options(EventOutcome::ALL.iter().map(|outcome| outcome.as_str())),
+                platforms => sources(visit.delivery, &chosen, "platform"),
+                links => links(&visit, "/desk/events", &chosen, next, &[("inbox", "Download as CSV")]),
+                filters => Value::from(chosen),
                 ..desk(&visit, &seller, "/desk/events")
             },
         )
@@ -155,7 +155,7 @@ async fn link(
 }
 
 async fn found(visit: &PageRequest<'_>, number: i64) -> Result<InboxEvent, ApiError> {
-    let query = InboxQuery { outcome: None, before: number.checked_add(1), limit: 1 };
+    let query = InboxQuery { before: number.checked_add(1), limit: 1, ..InboxQuery::default() };
     let found = visit.delivery.events(&query).await?.items.into_iter().find(|entry| entry.number == number);
     found.ok_or(ApiError::NOT_FOUND)
 }

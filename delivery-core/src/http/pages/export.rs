@@ -2,7 +2,7 @@
 
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::http::Reply;
-use crate::http::api::admin::export::table;
+use crate::http::export::table;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move { download(&visit, &seller).await })

@@ -37,7 +37,7 @@ pub(super) async fn page(
     let uses = or_none(delivery.history(id, None, NEWEST).await)?.map(|page| page.items).unwrap_or_default();
     let messages = MessageQuery { key: Some(id), limit: NEWEST, ..MessageQuery::default() };
     let messages = or_none(seller_desk.messages(&messages).await)?.map(|page| page.items).unwrap_or_default();
-    let audit = AuditQuery { key: Some(id), before: None, limit: NEWEST };
+    let audit = AuditQuery { key: Some(id), limit: NEWEST, ..AuditQuery::default() };
     let audit = or_none(seller_desk.audit(&audit).await)?.map(|page| page.items).unwrap_or_default();
     let reaches_nobody = delivery.inner.outbox.mailer.reaches_nobody();
     let product = delivery.product(found.product()).await?;
@@ -47,7 +47,7 @@ pub(super) async fn page(
     let others = same.iter().filter(|other| other.id() != id).take(OTHERS);
     let others: Vec<Value> = match others.clone().next() {
         Some(_) => {
-            let names = all_names(delivery).await?;
+            let names = all_names(delivery, &same).await?;
             others.map(|other| key(other, now, &names)).collect()
         }
         None => Vec::new(),

@@ -3,12 +3,13 @@
 use minijinja::{Value, context};
 
 use super::form::Form;
-use super::shown::{PAGE, all_names, choices, desk, key, links, parameter, product_id};
+use super::shown::{Chosen, PAGE, all_names, choices, chosen, desk, key, links, parameter, sources};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::Error;
-use crate::http::{Reply, query};
-use crate::key::{KeyId, Status};
-use crate::order::{OrderId, Source};
+use crate::http::Reply;
+use crate::http::filters;
+use crate::key::KeyId;
+use crate::order::OrderId;
 use crate::store::{KeyQuery, Page};
 
 const STATUSES: &[(&str, &str)] =
@@ -23,6 +24,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         }
     })
 }
+
+const FILTERS: &[&str] = &["status", "product_id", "source", "since", "until"];
 
 /// Sends or revokes the keys that the seller has chosen, after a confirmation.
 async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
@@ -94,10 +97,14 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Resul
         page = visit.delivery.keys(&KeyQuery { email: Some(email), ..all.clone() }).await?;
     }
     if let (Ok(order), true) = (typed.trim_start_matches('#').parse::<OrderId>(), page.items.is_empty()) {
-        page = visit.delivery.keys(&KeyQuery { order: Some(order.clone()), ..all }).await?;
+        page = visit.delivery.keys(&KeyQuery { order: Some(order.clone()), ..all.clone() }).await?;
         if page.items.is_empty() {
             page.items = visit.delivery.keys_of_sale(&order).await?;
         }
+    }
+    let begin = address(typed);
+    if page.items.is_empty() && !begin.is_empty() && !begin.contains(char::is_control) {
+        page = visit.delivery.keys(&KeyQuery { email_prefix: Some(begin.to_owned()), ..all }).await?;
     }
     let more = page.next.map(|next| next.to_string());
     let what = What {
@@ -105,7 +112,7 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Resul
         label: "What was found, newest first",
         more,
         links: Value::from(()),
-        filters: Filters::default(),
+        chosen: chosen(visit, FILTERS)?,
     };
     list(visit, seller, &page, what).await
 }
@@ -118,42 +125,13 @@ fn address(typed: &str) -> &str {
 }
 
 async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, ApiError> {
-    let text = |name| query::parameter(visit.call, name).map_err(|_| ApiError::MALFORMED);
-    let filters = Filters {
-        status: text("status")?.unwrap_or_default().into_owned(),
-        product_id: product_id(visit, "product_id")?.map(|id| id.to_string()).unwrap_or_default(),
-        source: text("source")?.unwrap_or_default().trim().to_owned(),
-    };
-    let status = Some(filters.status.as_str()).filter(|status| !status.is_empty()).map(str::parse::<Status>);
-    let source = Some(filters.source.as_str()).filter(|source| !source.is_empty()).map(str::parse);
-    let query = KeyQuery {
-        product: product_id(visit, "product_id")?,
-        source: source.transpose().map_err(|_| ApiError::MALFORMED)?,
-        status: status
-            .transpose()
-            .map_err(|_| ApiError::MALFORMED)?
-            .map(|status| (status, visit.delivery.inner.clock.now())),
-        before: parameter(visit, "before")?,
-        limit: PAGE,
-        ..KeyQuery::default()
-    };
-    let page = visit.delivery.keys(&query).await?;
-    let pairs = [
-        ("status", filters.status.as_str()),
-        ("product_id", filters.product_id.as_str()),
-        ("source", filters.source.as_str()),
-    ];
+    let chosen = chosen(visit, FILTERS)?;
+    let filters = filters::keys(visit.delivery, visit.call)?;
+    let page = visit.delivery.keys(&KeyQuery { before: parameter(visit, "before")?, limit: PAGE, ..filters }).await?;
     let next = page.next.map(|next| next.to_string());
     let tables = [("keys", "Download the keys as CSV"), ("uses", "Download their uses as CSV")];
-    let links = links(visit, "/desk/keys", &pairs, next, &tables);
-    list(visit, seller, &page, What { q: "", label: "Keys, newest first", more: None, links, filters }).await
-}
-
-#[derive(Default)]
-struct Filters {
-    status: String,
-    product_id: String,
-    source: String,
+    let links = links(visit, "/desk/keys", &chosen, next, &tables);
+    list(visit, seller, &page, What { q: "", label: "Keys, newest first", more: None, links, chosen }).await
 }
 
 struct What<'t> {
@@ -163,7 +141,8 @@ struct What<'t> {
     more: Option<String>,
     /// The links below the list, if it is not the result of a search.
     links: Value,
-    filters: Filters,
+    /// What the filters say.
+    chosen: Chosen,
 }
 
 async fn list(
@@ -172,21 +151,17 @@ async fn list(
     page: &Page<crate::key::Key, KeyId>,
     what: What<'_>,
 ) -> Result<Reply, ApiError> {
-    let (names, now) = (all_names(visit.delivery).await?, visit.delivery.inner.clock.now());
-    let What { q, label, more, links, filters } = what;
-    let mut sources: Vec<String> = visit.delivery.inner.platforms.names().map(ToString::to_string).collect();
-    sources.push(Source::webhook().to_string());
-    if !filters.source.is_empty() && !sources.contains(&filters.source) {
-        sources.push(filters.source.clone());
-    }
+    let (names, now) = (all_names(visit.delivery, &page.items).await?, visit.delivery.inner.clock.now());
+    let What { q, label, more, links, chosen } = what;
     visit.page(
         "keys.html",
         context! {
             keys => page.items.iter().map(|it| key(it, now, &names)).collect::<Vec<_>>(),
             q, label, more,
-            filters => context! { status => filters.status, product_id => filters.product_id, source => filters.source },
+            sources => sources(visit.delivery, &chosen, "source"),
+            filters => Value::from(chosen),
             statuses => STATUSES.to_vec(),
-            products => choices(&names), sources,
+            products => choices(&names),
             links,
             ..desk(visit, seller, "/desk/keys")
         },

@@ -1,11 +1,12 @@
 //! The list of messages in the outbox, and sending failed ones again.
 
-use minijinja::context;
+use minijinja::{Value, context};
 
-use super::shown::{PAGE, desk, links, message, parameter};
+use super::shown::{PAGE, chosen, desk, links, message, parameter};
 use super::{Answering, ApiError, PageRequest, SignedIn};
+use crate::http::filters;
 use crate::ledger::MessageNumber;
-use crate::store::{MessageQuery, MessageState};
+use crate::store::MessageQuery;
 
 const STATES: &[(&str, &str)] = &[("", "All"), ("queued", "Waiting"), ("sent", "Sent"), ("failed", "Failed")];
 
@@ -18,19 +19,19 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             let done = if is_retried { "&done=retried" } else { "&done=nothing" };
             return Ok(visit.go_to(&format!("/desk/messages?state=failed{done}")));
         }
-        let state: Option<MessageState> = parameter(&visit, "state")?;
+        let chosen = chosen(&visit, &["state"])?;
         let before = parameter(&visit, "before")?.map(MessageNumber::new);
-        let page = seller_desk.messages(&MessageQuery { state, key: None, before, limit: PAGE }).await?;
+        let query = MessageQuery { before, limit: PAGE, ..filters::messages(visit.call)? };
+        let page = seller_desk.messages(&query).await?;
         let reaches_nobody = visit.delivery.inner.outbox.mailer.reaches_nobody();
         let next = page.next.map(|next| next.get().to_string());
-        let current = state.map_or("", MessageState::as_str);
         visit.page(
             "messages.html",
             context! {
                 messages => page.items.iter().map(|it| message(it, reaches_nobody)).collect::<Vec<_>>(),
                 states => STATES.to_vec(),
-                current,
-                links => links(&visit, "/desk/messages", &[("state", current)], next, &[("messages", "Download as CSV")]),
+                links => links(&visit, "/desk/messages", &chosen, next, &[("messages", "Download as CSV")]),
+                filters => Value::from(chosen),
                 ..desk(&visit, &seller, "/desk/messages")
             },
         )

@@ -10,6 +10,7 @@ use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Delivery, Recent};
 use crate::key::Status;
 use crate::look::plot;
+use crate::order::Source;
 use crate::product::ProductId;
 use crate::store::{Day, Figures, MessageQuery, MessageState, StoreError};
 
@@ -33,7 +34,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         };
         let attention = attention(&visit, &seller, products.keys().copied().collect()).await?;
         let figures = match &recent {
-            Recent::Known(at, counted) => Some(shown(counted, *at, days, &all_names(delivery).await?)),
+            Recent::Known(at, counted) => Some(shown(counted, *at, days, &all_names(delivery, &[]).await?)),
             Recent::Counting | Recent::Failed => None,
         };
         let has_sold = !matches!(&recent, Recent::Known(_, counted) if counted.keys.is_empty());
@@ -111,6 +112,15 @@ async fn attention(
     if visit.delivery.inner.outbox.mailer.reaches_nobody() {
         all.push(("No buyer gets e-mails: they only become files".to_owned(), "/desk/setup".to_owned()));
     }
+    let platforms = &visit.delivery.inner.platforms;
+    for name in platforms.names().map(Source::as_str) {
+        if platforms.is_unreadable(name) && platforms.named(name).is_none() {
+            all.push((
+                format!("The secret of {name} cannot be read: its events are not accepted"),
+                "/desk/setup".to_owned(),
+            ));
+        }
+    }
     let failed = MessageQuery { state: Some(MessageState::Failed), limit: MOST, ..MessageQuery::default() };
     match visit.delivery.desk(&seller.actor).messages(&failed).await {
         Ok(page) if !page.items.is_empty() => {
@@ -124,7 +134,7 @@ async fn attention(
         use crate::ledger::EventOutcome;
         use crate::store::InboxQuery;
 
-        let waits = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), before: None, limit: MOST };
+        let waits = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: MOST, ..InboxQuery::default() };
         match visit.delivery.events(&waits).await {
             Ok(page) if !page.items.is_empty() => {
                 let count =

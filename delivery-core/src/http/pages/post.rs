@@ -4,7 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use minijinja::{Value, context};
 
 use super::form::{Fault, Form, digest, said};
-use super::shown::{desk, links, parameter, preview, time};
+use super::shown::{Chosen, desk, links, parameter, preview, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::Delivery;
 use crate::http::Reply;
@@ -24,7 +24,7 @@ pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         let until = until.transpose()?.unwrap_or(NEVER).min(NEVER);
         let found = visit.delivery.posts(&PostQuery { category: None, until, limit: NEWEST }).await?;
         let next = older(visit.delivery, &found).await?.map(|at| at.timestamp().to_string());
-        let links = links(&visit, "/desk/posts", &[], next, &[]);
+        let links = links(&visit, "/desk/posts", &Chosen::new(), next, &[]);
         let post = |it: &Post| {
             let (id, at) = (it.id().get(), time(it.published_at()));
             context! { id, title => it.title(), category => it.category().as_str(), published_at => at }

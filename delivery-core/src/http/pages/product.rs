@@ -3,7 +3,7 @@
 use minijinja::{Value, context};
 
 use super::form::{Fault, Form, digest, said};
-use super::shown::{PAGE, archived, desk, links, preview, price, product_id};
+use super::shown::{Chosen, PAGE, archived, desk, links, preview, price, product_id};
 use super::{Answering, ApiError, PageRequest, SignedIn, references};
 use crate::http::Reply;
 use crate::product::{Listing, NewProduct, Product, ProductId};
@@ -25,7 +25,7 @@ pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             None => archived(visit.delivery).await?.into_iter().map(|(id, name)| (id.get(), name)).collect(),
             Some(_) => Vec::new(),
         };
-        let links = links(&visit, "/desk/products", &[], last, &[]);
+        let links = links(&visit, "/desk/products", &Chosen::new(), last, &[]);
         let values = context! {
             products => shown.iter().map(product).collect::<Vec<_>>(), archived, links,
             ..desk(&visit, &seller, "/desk/products")
@@ -269,7 +269,8 @@ pub(super) fn archive(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_>
             let desk = visit.delivery.desk(&seller.actor);
             let (changed, done) = match form.text("do") {
                 "restore" => (desk.restore_product(id).await?, "on_sale"),
-                _ => (desk.archive_product(id).await?, "archived"),
+                "" => (desk.archive_product(id).await?, "archived"),
+                _ => return Err(ApiError::MALFORMED),
             };
             changed.ok_or(ApiError::NOT_FOUND)?;
             return Ok(visit.go_to(&format!("/desk/product?id={id}&done={done}")));

@@ -71,7 +71,8 @@ impl SignedIn {
 
     /// Counts what needs the seller. A store that does not answer is the page's own trouble.
     pub(super) async fn counting(self, delivery: &Delivery) -> Self {
-        let events = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), before: None, limit: MOST_WAITING };
+        let events =
+            InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: MOST_WAITING, ..InboxQuery::default() };
         let failed = MessageQuery { state: Some(MessageState::Failed), limit: MOST_WAITING, ..MessageQuery::default() };
         let events = delivery.events(&events).await.map_or(0, |page| page.items.len());
         let failed = delivery.desk(&self.actor).messages(&failed).await.map_or(0, |page| page.items.len());

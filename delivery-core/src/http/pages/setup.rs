@@ -7,7 +7,7 @@ use super::shown::{desk, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::SecretError;
 use crate::email::Email;
-use crate::http::api::admin::export::person;
+use crate::http::export::person;
 use crate::http::{PlatformPath, Reply};
 use crate::ledger::{EventOutcome, InboxEvent};
 use crate::order::Source;
@@ -21,8 +21,12 @@ const RECENT: usize = 50;
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let Some(form) = &visit.form else { return page(&visit, &seller, ("", ""), None).await };
-        if let what @ ("set_secret" | "remove_secret") = form.text("do") {
-            return set_secret(&visit, &seller, form, what == "set_secret").await;
+        match form.text("do") {
+            "" => {}
+            what @ ("set_secret" | "remove_secret") => {
+                return set_secret(&visit, &seller, form, what == "set_secret").await;
+            }
+            _ => return Err(ApiError::MALFORMED),
         }
         let typed = form.text("email").trim();
         let Ok(email) = typed.parse::<Email>() else {
@@ -49,7 +53,7 @@ async fn set_secret(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form, is_
         let hidden = [("platform", source.to_string()), ("do", "remove_secret".to_owned()), ("sure", "yes".to_owned())];
         let values = context! {
             title => format!("Remove the secret of {source}"), button => "Remove it",
-            sentence => "Sales that the platform reports are refused from then on, unless the settings of the server have a secret.",
+            sentence => "Sales that the platform reports are refused a few seconds later, unless the settings of the server have a secret.",
             hidden, about => Vec::<Value>::new(), fields => Vec::<Value>::new(), action => "/desk/setup",
             back => "/desk/setup", is_dangerous => true, ..desk(visit, seller, "/desk/setup")
         };
@@ -64,7 +68,8 @@ async fn set_secret(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form, is_
         Err(SecretError::Store(error)) => return Err(error.into()),
         Err(SecretError::Invalid(_)) if secret == Some("") => "Enter the secret.".to_owned(),
         Err(SecretError::Invalid(expected)) => format!("The secret {expected}."),
-        Err(error) => format!("{error}."),
+        Err(SecretError::UnknownPlatform) => "There is no such platform.".to_owned(),
+        Err(SecretError::InSettings) => "The settings of the server have the secret of this platform.".to_owned(),
     };
     page(visit, seller, ("", source.as_str()), Some(&Fault::new("secret", fault))).await
 }
@@ -110,7 +115,7 @@ async fn last_trouble(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Opti
 async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), ApiError> {
     let inner = &visit.delivery.inner;
     let newest = async |outcome| -> Result<Vec<InboxEvent>, StoreError> {
-        match visit.delivery.events(&InboxQuery { outcome, before: None, limit: NEWEST }).await {
+        match visit.delivery.events(&InboxQuery { outcome, limit: NEWEST, ..InboxQuery::default() }).await {
             Ok(page) => Ok(page.items),
             Err(StoreError::Unsupported) => Ok(Vec::new()),
             Err(error) => Err(error),
@@ -143,7 +148,8 @@ async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), 
         }
     };
     let all = PlatformPath::BUILT_IN.into_iter().chain(PlatformPath::of_host(visit.delivery));
-    let (ready, others): (Vec<_>, Vec<_>) = all.partition(|path| inner.platforms.named(path.name()).is_some());
+    let (ready, others): (Vec<_>, Vec<_>) = all
+        .partition(|path| inner.platforms.named(path.name()).is_some() || inner.platforms.is_unreadable(path.name()));
     Ok((ready.into_iter().map(platform).collect(), others.into_iter().map(platform).collect()))
 }
 
@@ -201,8 +207,10 @@ pub(super) fn erase(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         let Ok(email) = typed.parse::<Email>() else {
             return page(typed, Some(&Fault::new("email", "The address must be an e-mail address.")));
         };
-        if form.text("do") == "download" {
-            return Ok(person(visit.delivery, &seller.actor, &email).await?.security_headers(""));
+        match form.text("do") {
+            "" => {}
+            "download" => return Ok(person(visit.delivery, &seller.actor, &email).await?.security_headers("")),
+            _ => return Err(ApiError::MALFORMED),
         }
         if form.text("sure") != "yes" {
             return page(typed, Some(&Fault::new("", "Tick the box once you have checked the address.")));

@@ -11,6 +11,7 @@ use crate::delivery::Delivery;
 use crate::http::{Reply, query};
 use crate::key::{Key, Status};
 use crate::ledger::Recipient;
+use crate::order::Source;
 use crate::product::{Price, ProductId};
 use crate::store::{AuditEntry, MessageState, StoreError, StoredMessage, Subscribed};
 use crate::terms::NEVER;
@@ -178,10 +179,18 @@ pub(super) async fn archived(delivery: &Delivery) -> Result<Vec<(ProductId, Stri
     Ok(archived.into_iter().map(|product| (product.id, product.name)).collect())
 }
 
-/// Returns the names of the products that are sold and of archived products.
-pub(super) async fn all_names(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, ApiError> {
+/// Returns the names of the products that are sold, of archived products, and of those of these keys. A host application that
+/// manages products elsewhere lists no archived ones.
+pub(super) async fn all_names(delivery: &Delivery, keys: &[Key]) -> Result<BTreeMap<ProductId, String>, ApiError> {
     let mut all = names(delivery).await?;
     all.extend(archived(delivery).await?);
+    for key in keys {
+        if !all.contains_key(&key.product())
+            && let Some(product) = delivery.product(key.product()).await?
+        {
+            all.insert(product.id(), product.name().to_owned());
+        }
+    }
     Ok(all)
 }
 
@@ -264,7 +273,7 @@ pub(super) fn entry(entry: &AuditEntry) -> Value {
 pub(super) fn links(
     visit: &PageRequest<'_>,
     path: &str,
-    filters: &[(&str, &str)],
+    filters: &Chosen,
     before: Option<String>,
     tables: &[(&str, &'static str)],
 ) -> Value {
@@ -275,6 +284,28 @@ pub(super) fn links(
     };
     let tables: Vec<_> = tables.iter().map(|(what, text)| (link("/desk/export", "what", what), *text)).collect();
     context! { next => before.map(|before| link(path, "before", &before)), tables }
+}
+
+/// What the seller chose for the filters of a list, by the names of the parameters; "" for a filter that is not used.
+pub(super) type Chosen = BTreeMap<&'static str, String>;
+
+pub(super) fn chosen(visit: &PageRequest<'_>, names: &[&'static str]) -> Result<Chosen, ApiError> {
+    let one = |name: &&'static str| Ok((*name, query::parameter(visit.call, name)?.unwrap_or_default().into_owned()));
+    names.iter().map(one).collect()
+}
+
+/// Returns the options of a select element that lists platforms, and what was chosen for this filter if it is another.
+pub(super) fn sources(delivery: &Delivery, chosen: &Chosen, filter: &str) -> Vec<(String, String)> {
+    let mut names: Vec<String> = delivery.inner.platforms.names().map(ToString::to_string).collect();
+    names.push(Source::webhook().to_string());
+    let other = chosen.get(filter).filter(|name| !name.is_empty() && !names.contains(name)).cloned();
+    names.extend(other);
+    names.into_iter().map(|name| (name.clone(), name)).collect()
+}
+
+/// Returns the options of a select element for what these names mean: the value and the label of each.
+pub(super) fn options(names: impl IntoIterator<Item = &'static str>) -> Vec<(&'static str, String)> {
+    names.into_iter().map(|name| (name, name.replace('_', " "))).collect()
 }
 
 /// Returns a query parameter parsed as `T`. A malformed value is an error.

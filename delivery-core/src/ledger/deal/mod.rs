@@ -132,7 +132,6 @@ impl Deal {
 
     /// Returns the platform's names of everything that belongs to the sale: orders and charges, payments, invoices and
     /// subscriptions.
-    #[cfg(feature = "pages")]
     pub(crate) fn references(&self) -> BTreeSet<(ReferenceKind, &str)> {
         use ReferenceKind::{Invoice, Order, Payment, Subscription};
         let mut all: BTreeSet<(ReferenceKind, &str)> = BTreeSet::new();

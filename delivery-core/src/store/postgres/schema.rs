@@ -23,6 +23,7 @@ const MIGRATIONS: &[Script] = &[
     (3, "transfer", include_str!("migrations/0003_transfer.sql")),
     (4, "files", include_str!("migrations/0004_files.sql")),
     (5, "platform secrets", include_str!("migrations/0005_platform_secrets.sql")),
+    (6, "archived products", include_str!("migrations/0006_archived_products.sql")),
 ];
 
 /// The name of a schema, and how the store uses it. The name has only letters, digits and underscores.

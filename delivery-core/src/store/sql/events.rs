@@ -1,13 +1,14 @@
 //! The inbox: claims, lists, retries, dismisses and prunes events of platforms.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::inbox::{entry, entry_columns};
 use super::rows::{Columns, milliseconds, parsed};
-use super::session::{Database, Patience, Session, log, part_by_part, row, values};
+use super::session::{Database, Patience, Session, Value, log, part_by_part, row, values};
 use super::statements::limit;
 use crate::email::Email;
 use crate::ledger::plan::{ReferenceId, number_at};
@@ -17,8 +18,8 @@ use crate::product::RefName;
 use crate::store::{Inbox, InboxQuery, MAX_RETRY_DELAY, Page, StoreError};
 use crate::throttle::Throttle;
 
-/// Returns a statement that selects at most `$2` events that match `query`, newest first, with numbers below `$1`. If
-/// the query is for events that need attention, the statement selects only one event for each unknown product: the
+/// Returns a statement that selects at most `$2` events that match `query`, newest first, with numbers below `$1` and
+/// at least `$3`. If `query` names a platform, it is `$4`. If the query is for events that need attention, the statement selects only one event for each unknown product: the
 /// newest event that needs attention because of that product.
 fn entries(query: &InboxQuery) -> String {
     // The outcome is a part of the SQL text, not a parameter, so that the planner of the database can use the partial
@@ -36,9 +37,10 @@ fn entries(query: &InboxQuery) -> String {
         ),
         _ => String::new(),
     };
+    let source = if query.source.is_some() { " AND i.source = $4" } else { "" };
     let columns = entry_columns!();
     format!(
-        "SELECT {columns} FROM delivery_inbox i WHERE i.number < $1{outcome}{newest} ORDER BY i.number DESC LIMIT $2"
+        "SELECT {columns} FROM delivery_inbox i WHERE i.number < $1 AND i.number >= $3{source}{outcome}{newest} ORDER BY i.number DESC LIMIT $2"
     )
 }
 
@@ -122,7 +124,9 @@ impl<D: Database> Inbox for D {
 
     async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
         let sql = entries(query);
-        let wanted = values![query.before.unwrap_or(i64::MAX), limit(query.page_size() + 1)];
+        let Range { start, end } = query.numbers();
+        let mut wanted = values![end, limit(query.page_size() + 1), start];
+        wanted.extend(query.source.as_ref().map(|source| Value::from(source.as_str())));
         let found =
             self.read(Patience::Usual, move |session| Box::pin(async move { session.rows(&sql, wanted).await }));
         page(&found.await?, query)

@@ -49,7 +49,8 @@ const ISSUED: &str = "SELECT issued_at / 86400 AS day, CAST(count(*) AS bigint) 
 /// differ.
 fn first_id(from: i64) -> Vec<u8> {
     const HOUR: i64 = 3_600_000;
-    KeyId::from_time(u64::try_from(from - HOUR).unwrap_or_default()).as_bytes().to_vec()
+    let hour_before = DateTime::from_timestamp_millis(from - HOUR).unwrap_or_default();
+    KeyId::from_time(hour_before).as_bytes().to_vec()
 }
 
 /// Counts the uses on each day from millisecond `$1` on. Reads only use records from number `$2` on.

@@ -1,5 +1,6 @@
 //! Messages, the audit log, figures and the backlog.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -32,8 +33,7 @@ impl<D: Database> Records for D {
     }
 
     async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {
-        let (sql, size) = (audit(query), query.page_size());
-        let wanted = page(query.before, size, query.key);
+        let ((sql, wanted), size) = (audit(query), query.page_size());
         let found =
             self.read(Patience::Usual, move |session| Box::pin(async move { session.rows(&sql, wanted).await }));
         audit_page(&found.await?, size)
@@ -117,15 +117,27 @@ fn messages(query: &MessageQuery) -> String {
     )
 }
 
-/// Returns a statement that selects at most `$2` entries of the audit log that match `query`, newest first, with
-/// numbers below `$1`. If `query` names a key, `$3` is the id of that key.
-fn audit(query: &AuditQuery) -> String {
-    let key = if query.key.is_some() { " AND e.key = (SELECT number FROM delivery_key WHERE id = $3)" } else { "" };
-    format!(
+/// Returns a statement that selects a page of entries of the audit log that match `query`, newest first, and one entry more,
+/// which shows whether another page follows. The parameters of the statement are returned with it.
+fn audit(query: &AuditQuery) -> (String, Vec<Value>) {
+    let Range { start, end } = query.numbers();
+    let mut values = values![start, end, limit(query.page_size() + 1)];
+    let mut conditions = String::new();
+    let mut must = |condition: &str, value: Option<Value>| {
+        let Some(value) = value else { return };
+        values.push(value);
+        conditions.extend([" AND ", &condition.replace("$own", &format!("${}", values.len()))]);
+    };
+    let key = query.key.map(|key| Value::from(key.as_bytes().to_vec()));
+    must("e.key = (SELECT number FROM delivery_key WHERE id = $own)", key);
+    must("e.actor = $own", query.actor.as_ref().map(|actor| actor.as_str().into()));
+    must("e.action = $own", query.action.map(|action| action.as_str().into()));
+    let sql = format!(
         "SELECT e.number, e.at, e.actor, e.action, e.product, e.detail, k.id \
             FROM delivery_event e LEFT JOIN delivery_key k ON k.number = e.key \
-            WHERE e.number < $1{key} ORDER BY e.number DESC LIMIT $2"
-    )
+            WHERE e.number >= $1 AND e.number < $2{conditions} ORDER BY e.number DESC LIMIT $3"
+    );
+    (sql, values)
 }
 
 /// Makes a page of messages from `rows`. If there is one row more than `size`, another page follows.

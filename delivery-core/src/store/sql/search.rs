@@ -81,6 +81,12 @@ pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option
         KeyQuery { email: Some(email), .. } => {
             (Some(by("lower(k.email) = $own", Parameter::Text(email.as_str().to_ascii_lowercase()))), None)
         }
+        KeyQuery { email_prefix: Some(prefix), .. } => {
+            let prefix = prefix.to_ascii_lowercase();
+            // No address has the greatest of all characters.
+            let condition = "lower(k.email) >= $own AND lower(k.email) < $own || '\u{10ffff}'";
+            (Some(by(condition, Parameter::Text(prefix))), None)
+        }
         KeyQuery { product: Some(product), .. } => {
             (None, Some(by("k.product = $own", Parameter::Integer(product.get()))))
         }
@@ -180,12 +186,13 @@ where
     F: Future<Output = Result<(Vec<Key>, bool), StoreError>>,
 {
     let size = query.page_size();
-    let (mut items, mut before, mut chunk) = (Vec::new(), query.before, size + 1);
+    let (mut items, mut before, mut chunk) = (Vec::new(), query.below(), size + 1);
     loop {
         let (found, more) = candidates(before, chunk).await?;
         before = found.last().map(Key::id);
         items.extend(found.into_iter().filter(|key| query.matches(key)));
-        if !more || items.len() > size {
+        let is_past = |id| query.period.since.is_some_and(|since| id < KeyId::from_time(since));
+        if !more || items.len() > size || before.is_some_and(is_past) {
             break;
         }
         // If few candidates match, small chunks would take too many queries.

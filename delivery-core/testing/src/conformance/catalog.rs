@@ -119,6 +119,11 @@ async fn an_archived_product_is_not_listed_and_still_found(catalog: Port) {
         assert_eq!(catalog.products().await.expect("listed").len(), 2, "it is sold again");
         assert_eq!(catalog.archived_products().await.expect("listed"), []);
     }
+    for id in [old.id(), kept.id()] {
+        catalog.set_archived(id, true, edit()).await.expect("archived");
+    }
+    let archived = catalog.archived_products().await.expect("listed");
+    assert_eq!(archived.iter().map(|listed| listed.id).collect::<Vec<_>>(), [kept.id(), old.id()], "by their number");
     for archived in [true, false] {
         let unknown = ProductId::new(99).expect("1 or more");
         assert_eq!(catalog.set_archived(unknown, archived, edit()).await.expect("answered"), None);

@@ -62,7 +62,7 @@ pub(super) async fn messages(ledger: &Port) -> usize {
 }
 
 pub(super) async fn all(ledger: &Port, outcome: Option<EventOutcome>) -> Vec<InboxEvent> {
-    let query = InboxQuery { outcome, before: None, limit: 1000 };
+    let query = InboxQuery { outcome, limit: 1000, ..InboxQuery::default() };
     inbox(ledger).entries(&query).await.expect("listed").items
 }
 

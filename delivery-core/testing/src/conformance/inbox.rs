@@ -18,7 +18,7 @@ use delivery_core::ledger::{
 };
 use delivery_core::order::Source;
 use delivery_core::product::RefName;
-use delivery_core::store::{AuditQuery, InboxQuery, Ledger};
+use delivery_core::store::{AuditQuery, InboxQuery, Ledger, Period};
 
 cases![
     /// The promises of a [`Ledger`] with an [`Inbox`](delivery_core::store::Inbox).
@@ -82,6 +82,18 @@ async fn an_event_is_listed_with_what_it_came_to(ledger: Port) {
         assert_eq!((found.due_at.is_some(), &found.body), (waits, if waits { &body } else { &None }));
     }
     assert_eq!(all(&ledger, Some(EventOutcome::Revoked)).await, [listed[3].clone()]);
+    let day = TimeDelta::days(1);
+    let since = |since| Period { since: Some(since), until: None };
+    for (query, expected) in [
+        (InboxQuery { source: Some(shop()), ..InboxQuery::default() }, 5),
+        (InboxQuery { source: "polar".parse().ok(), ..InboxQuery::default() }, 0),
+        (InboxQuery { period: since(received_at), ..InboxQuery::default() }, 5),
+        (InboxQuery { period: since(received_at + day), ..InboxQuery::default() }, 0),
+        (InboxQuery { period: Period { since: None, until: Some(received_at) }, ..InboxQuery::default() }, 0),
+    ] {
+        let found = inbox(&ledger).entries(&InboxQuery { limit: 99, ..query.clone() }).await.expect("listed").items;
+        assert_eq!(found.len(), expected, "{query:?}");
+    }
     if let Some(records) = ledger.office() {
         assert_eq!(records.backlog().await.expect("counted").needs_attention, 1);
     }
@@ -109,7 +121,7 @@ async fn a_product_that_is_not_sold_here_is_listed_once(ledger: Port) {
     assert_eq!(names(all(&ledger, Some(EventOutcome::NeedsAttention)).await), ["f", "e", "c", "a"]);
     assert_eq!(names(all(&ledger, None).await), ["f", "e", "d", "c", "b", "a"]);
     // The same holds on a later page.
-    let first = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), before: None, limit: 3 };
+    let first = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: 3, ..InboxQuery::default() };
     let page = inbox(&ledger).entries(&first).await.expect("listed");
     let next = inbox(&ledger).entries(&InboxQuery { before: page.next, ..first }).await.expect("listed");
     assert_eq!((names(page.items), names(next.items)), (vec!["f".into(), "e".into(), "c".into()], vec!["a".into()]));

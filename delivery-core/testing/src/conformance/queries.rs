@@ -1,12 +1,12 @@
 //! Searches and histories of keys.
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta};
 
 use super::fixtures::{Port, issue, key, now, order, product, revoke, use_at};
 use delivery_core::HostRef;
 use delivery_core::key::{Change, NewKey, Status};
 use delivery_core::order::OrderRef;
-use delivery_core::store::KeyQuery;
+use delivery_core::store::{KeyQuery, Period};
 
 pub(super) async fn keys_are_searched_by_every_field_newest_first_in_pages(ledger: Port) {
     let name = |text: &str| text.parse::<HostRef>().expect("a name");
@@ -32,6 +32,13 @@ pub(super) async fn keys_are_searched_by_every_field_newest_first_in_pages(ledge
         source: source.map(|source| source.parse().expect("a name")),
         ..KeyQuery::default()
     };
+    let begins = |text: &str| KeyQuery { email_prefix: Some(text.to_owned()), ..KeyQuery::default() };
+    // A key has its number in the first byte of its id, and its time in the first six.
+    let time = |index: i64| DateTime::from_timestamp_millis(index << 40).expect("a time");
+    let made = |since: Option<i64>, until: Option<i64>| {
+        let period = Period { since: since.map(time), until: until.map(time) };
+        KeyQuery { period, ..KeyQuery::default() }
+    };
     for (query, expected) in [
         (KeyQuery::default(), vec![9, 8, 7, 6, 5, 4, 3, 2, 1]),
         (email("buyer0@example.com"), vec![8, 6, 4, 2]),
@@ -47,6 +54,18 @@ pub(super) async fn keys_are_searched_by_every_field_newest_first_in_pages(ledge
         (KeyQuery { host_ref: Some(name("seven and up")), ..KeyQuery::default() }, vec![9, 8, 7]),
         (KeyQuery { host_ref: Some(name("seven and up")), ..email("buyer1@example.com") }, vec![9, 7]),
         (KeyQuery { host_ref: Some(name("seven")), ..KeyQuery::default() }, vec![]),
+        (begins("BUYER0"), vec![8, 6, 4, 2]),
+        (begins("buyer"), vec![9, 8, 7, 6, 5, 4, 3, 2, 1]),
+        (begins("buyer0@example.com."), vec![]),
+        (begins("uyer"), vec![]),
+        (begins("b%"), vec![]),
+        (KeyQuery { product: Some(product(3)), ..begins("buyer0") }, vec![8, 2]),
+        (made(Some(3), None), vec![9, 8, 7, 6, 5, 4, 3]),
+        (made(None, Some(3)), vec![2, 1]),
+        (made(Some(3), Some(5)), vec![4, 3]),
+        (made(Some(5), Some(3)), vec![]),
+        (KeyQuery { product: Some(product(1)), ..made(Some(2), Some(9)) }, vec![6, 3]),
+        (KeyQuery { status: Some((Status::Revoked, now())), ..made(Some(4), None) }, vec![]),
         (status(Status::Exhausted), vec![2]),
         (status(Status::Revoked), vec![3]),
         (status(Status::Valid), vec![9, 8, 7, 6, 5, 4, 1]),

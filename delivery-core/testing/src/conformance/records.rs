@@ -22,7 +22,7 @@ use delivery_core::key::{Actor, Change, KeyId, NewKey, Status};
 use delivery_core::ledger::{Action, Edit, NewSale, Outcome, Recipient, Resend, Route, Successor};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::NewProduct;
-use delivery_core::store::{AuditQuery, Backlog, Day, MessageQuery, MessageState};
+use delivery_core::store::{AuditQuery, Backlog, Day, MessageQuery, MessageState, Period};
 
 cases![
     /// The promises of a store that keeps [`Records`](delivery_core::store::Records).
@@ -117,7 +117,10 @@ async fn messages_are_listed_newest_first_by_state_and_key(store: Port) {
     // The seller retries the second e-mail.
     assert!(store.retry_message(found[2].message, Edit::new(alice(), at(5))).await.expect("retried"));
     assert_eq!(listed(MessageQuery { state: Some(MessageState::Queued), ..all() }).await.0, [4, 3, 2]);
-    let audit = records(&store).audit(&AuditQuery { key: Some(keys[1]), before: None, limit: 9 }).await.expect("read");
+    let audit = records(&store)
+        .audit(&AuditQuery { key: Some(keys[1]), limit: 9, ..AuditQuery::default() })
+        .await
+        .expect("read");
     let audit: Vec<_> = audit.items.into_iter().map(|entry| (entry.action, entry.actor, entry.at)).collect();
     assert_eq!(audit, [(Action::MessageRetried, alice(), at(5))]);
 }
@@ -184,10 +187,22 @@ async fn every_change_is_in_the_audit_log_with_who_made_it(store: Port) {
         .map(|(minutes, action, key, product, detail)| (at(*minutes), *action, *key, *product, detail.as_deref()))
         .collect();
     assert_eq!(told, expected);
+    for (query, expected) in [
+        (AuditQuery { actor: Some(by()), ..AuditQuery::default() }, expected.len()),
+        (AuditQuery { actor: Some(Actor::system()), ..AuditQuery::default() }, 0),
+        (AuditQuery { action: Some(Action::Issued), ..AuditQuery::default() }, 2),
+        (AuditQuery { action: Some(Action::Issued), key: Some(id), ..AuditQuery::default() }, 1),
+        (AuditQuery { period: Period { since: Some(at(3)), until: Some(at(6)) }, ..AuditQuery::default() }, 3),
+        (AuditQuery { period: Period { since: Some(at(9)), until: None }, ..AuditQuery::default() }, 7),
+    ] {
+        let found = records(&store).audit(&AuditQuery { limit: 99, ..query.clone() }).await.expect("read").items;
+        assert_eq!(found.len(), expected, "{query:?}");
+        assert!(found.iter().all(|entry| query.matches(entry)), "{query:?}");
+    }
     // The entries of one key, in pages.
     let (mut before, mut actions) = (None, Vec::new());
     loop {
-        let query = AuditQuery { key: Some(id), before, limit: 2 };
+        let query = AuditQuery { key: Some(id), before, limit: 2, ..AuditQuery::default() };
         let page = records(&store).audit(&query).await.expect("read");
         actions.extend(page.items.iter().map(|entry| entry.action.as_str()));
         before = page.next;
@@ -196,7 +211,7 @@ async fn every_change_is_in_the_audit_log_with_who_made_it(store: Port) {
         }
     }
     assert_eq!(actions, ["rotated", "email_changed", "terms_changed", "restored", "revoked", "issued"]);
-    let of_sold = AuditQuery { key: Some(sold), before: None, limit: 9 };
+    let of_sold = AuditQuery { key: Some(sold), limit: 9, ..AuditQuery::default() };
     assert_eq!(records(&store).audit(&of_sold).await.expect("read").items, [], "an order tells of itself");
 }
 
@@ -243,7 +258,8 @@ async fn a_key_is_sent_again_to_an_address_that_is_corrected(store: Port) {
     let expected =
         [("1@example.com", first.clone()), ("2@example.com", first), ("3@example.com", "b@example.com".into())];
     assert_eq!(told, expected);
-    let audit = records(&store).audit(&AuditQuery { key: Some(id), before: None, limit: 9 }).await.expect("read");
+    let audit =
+        records(&store).audit(&AuditQuery { key: Some(id), limit: 9, ..AuditQuery::default() }).await.expect("read");
     let actions: Vec<_> = audit.items.iter().map(|entry| entry.action).collect();
     assert_eq!(actions.len(), 3);
     assert_eq!((actions[2], actions[0].min_with(actions[1])), (Action::Resent, (Action::EmailChanged, Action::Resent)));

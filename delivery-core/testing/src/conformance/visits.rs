@@ -118,7 +118,7 @@ async fn the_secret_of_a_platform_is_kept_replaced_and_removed(ledger: Port) {
         office.reseal_platform_secret(source, &from, vec![4]).await.expect("resealed");
         assert_eq!(all().await, [("stripe".to_owned(), expected)]);
     }
-    let query = AuditQuery { key: None, before: None, limit: 10 };
+    let query = AuditQuery { limit: 10, ..AuditQuery::default() };
     let log: Vec<Action> = office.audit(&query).await.expect("read").items.iter().map(|entry| entry.action).collect();
     let [set, removed] = [Action::PlatformSecretSet, Action::PlatformSecretRemoved];
     assert_eq!(log, [removed, set, set, set]);

@@ -10,7 +10,7 @@ use delivery_core::email::Email;
 use delivery_core::key::Key;
 use delivery_core::ledger::{
     Action, Customer, Deal, DealRow, Edit, EventId, EventOutcome, InboxEvent, InboxWrites, Loaded, Needs, ReferenceId,
-    ReferenceKind, names_buyer,
+    ReferenceKind, names_buyer, names_customer,
 };
 use delivery_core::order::{OrderId, Source};
 use delivery_core::product::RefName;
@@ -87,7 +87,7 @@ impl Mailbox {
         let customers: HashMap<(Source, OrderId), _> = same;
         for entry in self.entries.values_mut() {
             let is_customers = |body: &str, (source, reference): &(Source, OrderId)| {
-                *source == entry.id.source && body.contains(&format!("\"customer\":\"{}\"", reference.as_str()))
+                *source == entry.id.source && names_customer(body, reference)
             };
             let is_erased =
                 |body: &String| names_buyer(body, email) || customers.keys().any(|id| is_customers(body, id));

@@ -2,11 +2,12 @@
 //! event again, and dismiss events.
 
 use super::add::platform_named;
-use super::{COMMAND, LIST, before, done, explained, number, page_size, parsed, wire};
+use super::{COMMAND, LIST, before, done, explained, number, page_size, wire};
 use crate::delivery::Delivery;
 use crate::http::describe::{Body, CUSTOMER_EMAIL, PLATFORM, PRODUCT_ID, PRODUCT_REF, ROW_ID, shape};
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
+use crate::http::filters;
 use crate::http::proof::Seller;
 use crate::http::row::{Docs, Handler, Parameter, Row};
 use crate::http::{Call, Reply};
@@ -20,7 +21,14 @@ pub(in crate::http) static INBOX: Row = Row {
         id: "listInbox",
         summary: "Events of platforms",
         description: "Newest first, with what they came to. Events that are done are deleted after thirty days.",
-        parameters: &[Parameter::Outcome, Parameter::Before, Parameter::PageSize],
+        parameters: &[
+            Parameter::Outcome,
+            Parameter::Platform,
+            Parameter::Since,
+            Parameter::Until,
+            Parameter::Before,
+            Parameter::PageSize,
+        ],
         success: shape!(wire::Inbox<'_>),
         ..LIST.openapi
     },
@@ -73,7 +81,7 @@ pub(in crate::http) static DISMISS_EVENT: Row = Row {
 };
 
 async fn inbox(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
-    let query = InboxQuery { outcome: parsed(call, "outcome")?, before: before(call)?, limit: page_size(call)? };
+    let query = InboxQuery { before: before(call)?, limit: page_size(call)?, ..filters::inbox(call)? };
     Ok(Reply::json(&wire::Inbox::of(&delivery.events(&query).await?)))
 }
 

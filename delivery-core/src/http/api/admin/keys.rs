@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::add::timestamp_of;
-use super::{COMMAND, LIST, explained, page_size, parsed, wire};
+use super::{COMMAND, LIST, explained, page_size, wire};
 use crate::delivery::{Delivery, Error, Expiry};
 use crate::error::ErrorCode;
 use crate::http::describe::{
@@ -11,12 +11,11 @@ use crate::http::describe::{
 };
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
+use crate::http::filters::{self, parsed};
 use crate::http::proof::Seller;
-use crate::http::query;
 use crate::http::row::{Docs, Handler, Parameter, Row};
 use crate::http::{Call, Reply};
-use crate::key::{Key, KeyId, LimitChange, Status};
-use crate::product::ProductId;
+use crate::key::{Key, KeyId, LimitChange};
 use crate::store::{AuditQuery, KeyQuery, MessageQuery, Page, StoreError};
 use crate::terms::{UseLimit, Uses, Validity};
 use crate::text::Invalid;
@@ -48,10 +47,13 @@ pub(in crate::http) static KEYS: Row = Row {
         description: "Newest first. Filters combine. An address is found in any case of its letters.",
         parameters: &[
             Parameter::Email,
+            Parameter::EmailPrefix,
             Parameter::OrderId,
             Parameter::Source,
             Parameter::OfProduct,
             Parameter::Status,
+            Parameter::Since,
+            Parameter::Until,
             Parameter::Before,
             Parameter::PageSize,
         ],
@@ -175,23 +177,8 @@ pub(in crate::http) static ROTATE: Row = Row {
 
 async fn keys(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
     let before = parsed::<KeyId>(call, "before").map_err(|_| Fault::malformed("before", super::MADE_UP))?;
-    let query = KeyQuery { before, limit: page_size(call)?, ..filters(delivery, call)? };
+    let query = KeyQuery { before, limit: page_size(call)?, ..filters::keys(delivery, call)? };
     Ok(Reply::json(&wire::Keys::of(&delivery.keys(&query).await?, delivery.inner.clock.now())))
-}
-
-/// Returns the query for the keys that match the filters of a call.
-pub(super) fn filters(delivery: &Delivery, call: &Call) -> Result<KeyQuery, Fault> {
-    let product = query::parameter(call, "product_id")?;
-    let product = product.map(|text| crate::http::fields::integer("product_id", &text, ProductId::new)).transpose()?;
-    let status = parsed::<Status>(call, "status")?;
-    Ok(KeyQuery {
-        email: parsed(call, "email")?,
-        order: parsed(call, "order_id")?,
-        source: parsed(call, "source")?,
-        product,
-        status: status.map(|status| (status, delivery.inner.clock.now())),
-        ..KeyQuery::default()
-    })
 }
 
 async fn key(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
@@ -203,7 +190,7 @@ async fn key(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, 
     let uses = or_none(delivery.history(id, None, NEWEST).await)?;
     let messages = MessageQuery { key: Some(id), limit: NEWEST, ..MessageQuery::default() };
     let messages = or_none(desk.messages(&messages).await)?;
-    let events = or_none(desk.audit(&AuditQuery { key: Some(id), before: None, limit: NEWEST }).await)?;
+    let events = or_none(desk.audit(&AuditQuery { key: Some(id), limit: NEWEST, ..AuditQuery::default() }).await)?;
     let history = (&uses[..], &messages[..], &events[..]);
     let denied = delivery.denied(&key);
     Ok(Reply::json(&wire::KeyHistory::of((&key, subscribed.as_ref(), denied.as_ref()), now, history)))

@@ -58,12 +58,6 @@ fn done(is_found: bool) -> Result<Reply, ApiError> {
     if is_found { Ok(Reply::json(&wire::Done::new())) } else { Err(ApiError::NOT_FOUND) }
 }
 
-/// Returns a query parameter parsed as `T`. Returns `None` if the parameter is absent or empty.
-fn parsed<T: std::str::FromStr<Err = Invalid>>(call: &Call, name: &str) -> Result<Option<T>, Fault> {
-    let Some(text) = query::parameter(call, name)? else { return Ok(None) };
-    text.parse().map(Some).map_err(|expected| Fault::malformed(name, expected))
-}
-
 /// Returns the parameter `limit`: how many items the list returns at once. It must be at least 1. Values above 100
 /// count as 100, and without the parameter it is 50.
 fn page_size(call: &Call) -> Result<usize, Fault> {

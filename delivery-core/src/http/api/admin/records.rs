@@ -1,11 +1,12 @@
 //! The seller's endpoints for messages, for the audit log, for daily figures, and for erasing a customer.
 
-use super::{COMMAND, LIST, before, done, number, page_size, parsed, wire};
+use super::{COMMAND, LIST, before, done, number, page_size, wire};
 use crate::delivery::Delivery;
 use crate::http::api::lost::THE_CUSTOMER;
 use crate::http::describe::{Body, CUSTOMER_EMAIL, ROW_ID, shape};
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields, integer};
+use crate::http::filters;
 use crate::http::proof::Seller;
 use crate::http::query;
 use crate::http::row::{Docs, Handler, Parameter, Row};
@@ -24,7 +25,7 @@ pub(in crate::http) static MESSAGES: Row = Row {
         id: "listMessages",
         summary: "Messages",
         description: "E-mails and the host's webhooks, newest first.",
-        parameters: &[Parameter::State, Parameter::Before, Parameter::PageSize],
+        parameters: &[Parameter::State, Parameter::OfKey, Parameter::Before, Parameter::PageSize],
         success: shape!(wire::Messages<'_>),
         ..LIST.openapi
     },
@@ -57,7 +58,15 @@ pub(in crate::http) static EVENTS: Row = Row {
         id: "listEvents",
         summary: "The audit log",
         description: "Who changed what, newest first. What was sold is told by the keys themselves.",
-        parameters: &[Parameter::OfKey, Parameter::Before, Parameter::PageSize],
+        parameters: &[
+            Parameter::OfKey,
+            Parameter::Actor,
+            Parameter::Action,
+            Parameter::Since,
+            Parameter::Until,
+            Parameter::Before,
+            Parameter::PageSize,
+        ],
         success: shape!(wire::Events<'_>),
         ..LIST.openapi
     },
@@ -96,7 +105,7 @@ pub(in crate::http) static ERASE: Row = Row {
 
 async fn messages(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
     let before = before(call)?.map(MessageNumber::new);
-    let query = MessageQuery { state: parsed(call, "state")?, key: None, before, limit: page_size(call)? };
+    let query = MessageQuery { before, limit: page_size(call)?, ..filters::messages(call)? };
     Ok(Reply::json(&wire::Messages::of(&delivery.desk(seller.actor()).messages(&query).await?)))
 }
 
@@ -114,7 +123,7 @@ async fn retry(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Resul
 }
 
 async fn events(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
-    let query = AuditQuery { key: parsed(call, "key_id")?, before: before(call)?, limit: page_size(call)? };
+    let query = AuditQuery { before: before(call)?, limit: page_size(call)?, ..filters::events(call)? };
     Ok(Reply::json(&wire::Events::of(&delivery.desk(seller.actor()).audit(&query).await?)))
 }
 

@@ -12,7 +12,7 @@ use crate::delivery::Issued;
 use crate::email::Email;
 use crate::http::api::wire::Problem;
 use crate::key::{Denied, Key, KeyId, Reason};
-use crate::ledger::{Customer, InboxEvent};
+use crate::ledger::{Customer, InboxEvent, ReferenceKind};
 use crate::order::OrderRef;
 use crate::store::{AuditEntry, Page, StoredMessage, Subscribed, Use};
 
@@ -79,34 +79,44 @@ pub(in crate::http) struct KeyHistory<'a> {
     events: Vec<ShownEvent<'a>>,
 }
 
-/// What the shop knows of one person, newest first.
+/// What the shop knows of one person.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Person<'a> {
     customer_email: &'a str,
     keys: Vec<KnownKey<'a>>,
     messages: Vec<ShownMessage<'a>>,
-    /// The changes of these keys.
+    /// The changes of these keys, and those that corrected the address to another one.
     events: Vec<ShownEvent<'a>>,
     /// Events of platforms that concern these keys, or whose content names the address.
     inbox: Vec<KnownEntry<'a>>,
     customers: Vec<KnownCustomer<'a>>,
 }
 
-/// A key, and when it was used.
+/// A key, when it was used, and the platform's names of its sale.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 struct KnownKey<'a> {
     key: ShownKey<'a>,
     uses: Vec<ShownUse>,
+    references: Vec<KnownReference<'a>>,
 }
 
-/// An event of a platform, and what the platform sent.
+/// A platform's name of a part of a sale.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+struct KnownReference<'a> {
+    /// What it names: an order, a payment, an invoice, a subscription or a contract.
+    kind: &'static str,
+    reference: &'a str,
+}
+
+/// An event of a platform, and what was understood of it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 struct KnownEntry<'a> {
     event: ShownEntry<'a>,
-    /// Null once the event is done.
+    /// Null where nothing is kept that names the person: an event that is done keeps no content.
     content: Option<&'a str>,
 }
 
@@ -183,8 +193,13 @@ impl<'a> ShownKey<'a> {
 
 impl<'a> Person<'a> {
     pub(in crate::http) fn of(email: &'a Email, known: &'a crate::delivery::Person, now: DateTime<Utc>) -> Self {
-        let key =
-            |(key, uses): &'a (Key, Vec<Use>)| KnownKey { key: ShownKey::of(key, now), uses: ShownUse::all(uses) };
+        let reference =
+            |(kind, name): &'a (ReferenceKind, String)| KnownReference { kind: kind.as_str(), reference: name };
+        let key = |known: &'a crate::delivery::KnownKey| KnownKey {
+            key: ShownKey::of(&known.key, now),
+            uses: ShownUse::all(&known.uses),
+            references: known.references.iter().map(reference).collect(),
+        };
         let entry = |event: &'a InboxEvent| KnownEntry { event: ShownEntry::of(event), content: event.body.as_deref() };
         let customer = |customer: &'a Customer| KnownCustomer {
             platform: customer.source.as_str(),

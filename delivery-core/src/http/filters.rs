@@ -1,0 +1,97 @@
+//! The filters of the seller's lists, which the exports and the desk have too. Each returns a query without a page.
+
+use std::str::FromStr;
+
+use chrono::{DateTime, Days, NaiveDate, Utc};
+
+use super::fields::{Fault, integer};
+use super::{Call, query};
+use crate::delivery::Delivery;
+use crate::key::{Actor, Status};
+use crate::product::ProductId;
+use crate::store::{AuditQuery, InboxQuery, KeyQuery, MessageQuery, Period};
+use crate::text::Invalid;
+
+pub(super) fn keys(delivery: &Delivery, call: &Call) -> Result<KeyQuery, Fault> {
+    let product = query::parameter(call, "product_id")?;
+    let product = product.map(|text| integer("product_id", &text, ProductId::new)).transpose()?;
+    let status = parsed::<Status>(call, "status")?;
+    Ok(KeyQuery {
+        email: parsed(call, "email")?,
+        email_prefix: query::parameter(call, "email_prefix")?.map(Into::into),
+        order: parsed(call, "order_id")?,
+        source: parsed(call, "source")?,
+        product,
+        status: status.map(|status| (status, delivery.inner.clock.now())),
+        period: period(call)?,
+        ..KeyQuery::default()
+    })
+}
+
+pub(super) fn events(call: &Call) -> Result<AuditQuery, Fault> {
+    let actor = query::parameter(call, "actor")?;
+    let actor = actor.map(|name| Actor::from_stored(&name).map_err(|expected| Fault::malformed("actor", expected)));
+    Ok(AuditQuery {
+        key: parsed(call, "key_id")?,
+        actor: actor.transpose()?,
+        action: parsed(call, "action")?,
+        period: period(call)?,
+        ..AuditQuery::default()
+    })
+}
+
+pub(super) fn inbox(call: &Call) -> Result<InboxQuery, Fault> {
+    Ok(InboxQuery {
+        outcome: parsed(call, "outcome")?,
+        source: parsed(call, "platform")?,
+        period: period(call)?,
+        ..InboxQuery::default()
+    })
+}
+
+pub(super) fn messages(call: &Call) -> Result<MessageQuery, Fault> {
+    Ok(MessageQuery { state: parsed(call, "state")?, key: parsed(call, "key_id")?, ..MessageQuery::default() })
+}
+
+/// Returns a query parameter parsed as `T`. Returns `None` if the parameter is absent or empty.
+pub(super) fn parsed<T: FromStr<Err = Invalid>>(call: &Call, name: &str) -> Result<Option<T>, Fault> {
+    let Some(text) = query::parameter(call, name)? else { return Ok(None) };
+    text.parse().map(Some).map_err(|expected| Fault::malformed(name, expected))
+}
+
+/// Returns the period from `since` until `until`.
+fn period(call: &Call) -> Result<Period, Fault> {
+    let instant = |name, days| {
+        let Some(text) = query::parameter(call, name)? else { return Ok(None) };
+        instant(&text, days).map(Some).ok_or_else(|| Fault::malformed(name, INSTANT))
+    };
+    Ok(Period { since: instant("since", 0)?, until: instant("until", 1)? })
+}
+
+const INSTANT: Invalid = Invalid::expected("must be a date such as 2026-11-21, or a time such as 2026-11-21T10:00:00Z");
+
+/// Parses an instant in RFC 3339, or a date, which stands for the beginning, in UTC, of the day that is `days` later.
+fn instant(text: &str, days: u64) -> Option<DateTime<Utc>> {
+    let of_date = |date: NaiveDate| Some(date.checked_add_days(Days::new(days))?.and_hms_opt(0, 0, 0)?.and_utc());
+    text.parse().ok().and_then(of_date).or_else(|| DateTime::parse_from_rfc3339(text).ok().map(|at| at.to_utc()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_in_its_period_as_a_whole() {
+        for (text, first, end) in [
+            ("2026-11-21", "2026-11-21T00:00:00Z", "2026-11-22T00:00:00Z"),
+            ("2024-02-29", "2024-02-29T00:00:00Z", "2024-03-01T00:00:00Z"),
+            ("2026-11-21T10:00:00+02:00", "2026-11-21T08:00:00Z", "2026-11-21T08:00:00Z"),
+        ] {
+            assert_eq!(instant(text, 0).map(crate::clock::timestamp).as_deref(), Some(first));
+            assert_eq!(instant(text, 1).map(crate::clock::timestamp).as_deref(), Some(end));
+        }
+        for text in ["", "2026-02-30", "2026-11-21 10:00", "yesterday", "2026-11-21T10:00:00", "+262142-12-31"] {
+            assert_eq!(instant(text, 1), None, "{text}");
+        }
+    }
+}
