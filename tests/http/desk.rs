@@ -34,6 +34,8 @@ fn lists() -> Vec<Row> {
         keys("by_product", "?product_id=2"),
         keys("by_the_beginning_of_an_address", "?email_prefix=BUY&limit=1").like("a_page_of_one"),
         keys("by_the_beginning_of_no_address", "?email_prefix=uyer").like("by_product"),
+        keys("by_too_long_a_beginning", &format!("?email_prefix={}", "x".repeat(255)))
+            .invalid("email_prefix must be at most 254 characters."),
         keys("since_a_date", "?since=2026-11-22&limit=2"),
         keys("until_the_end_of_a_date", "?until=2026-11-21"),
         keys("until_a_time", "?until=2026-11-21T10:00:03Z").like("by_product"),

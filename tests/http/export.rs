@@ -37,6 +37,8 @@ pub fn rows() -> Vec<Row> {
         export("what_is_none", "?what=products").invalid(WHAT),
         export("a_filter_that_is_none", "?what=keys&status=lost")
             .invalid("status must be valid, expired, exhausted or revoked."),
+        export("a_filter_of_another_list_that_is_none", "?what=keys&state=lost")
+            .invalid("state must be queued, sent or failed."),
         row("export::head", "HEAD /api/admin/export?what=keys").with_token(),
         page("keys_at_the_desk", "?what=keys&status=revoked"),
         page("no_person_by_an_address_in_a_url", "?what=person&customer_email=ada@example.com"),

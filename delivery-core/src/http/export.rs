@@ -48,19 +48,24 @@ pub(super) async fn person(delivery: &Delivery, actor: &Actor, email: &Email) ->
     Ok(Reply::json(&person).with_header(&names::CONTENT_DISPOSITION, file))
 }
 
-/// Returns the table for which a call asks.
-pub(super) fn table(delivery: &Delivery, call: &Call) -> Result<Table, ApiError> {
+/// Returns the table for which a call asks; `None` if the call asks for a person.
+pub(super) fn table(delivery: &Delivery, call: &Call) -> Result<Option<Table>, ApiError> {
     const WHAT: Invalid = Invalid::expected("must be keys, uses, events, inbox, messages or person");
     let what = query::parameter(call, "what")?.ok_or_else(|| Fault::missing("what"))?;
-    let keys = || filters::keys(delivery, call).map(|filters| KeyQuery { limit: ROWS, ..filters });
-    Ok(match &*what {
-        "keys" => Table::Keys(keys()?),
-        "uses" => Table::Uses(Some(keys()?)),
-        "events" => Table::Events(AuditQuery { limit: ROWS, ..filters::events(call)? }),
-        "inbox" => Table::Inbox(InboxQuery { limit: ROWS, ..filters::inbox(call)? }),
-        "messages" => Table::Messages(MessageQuery { limit: ROWS, ..filters::messages(call)? }),
+    // A filter that is malformed is an error even if the table does not have it.
+    let keys = KeyQuery { limit: ROWS, ..filters::keys(delivery, call)? };
+    let events = AuditQuery { limit: ROWS, ..filters::events(call)? };
+    let inbox = InboxQuery { limit: ROWS, ..filters::inbox(call)? };
+    let messages = MessageQuery { limit: ROWS, ..filters::messages(call)? };
+    Ok(Some(match &*what {
+        "person" => return Ok(None),
+        "keys" => Table::Keys(keys),
+        "uses" => Table::Uses(Some(keys)),
+        "events" => Table::Events(events),
+        "inbox" => Table::Inbox(inbox),
+        "messages" => Table::Messages(messages),
         _ => return Err(Fault::malformed("what", WHAT).into()),
-    })
+    }))
 }
 
 /// A table, and the query for the rows that were not read yet.

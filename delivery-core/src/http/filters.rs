@@ -12,13 +12,21 @@ use crate::product::ProductId;
 use crate::store::{AuditQuery, InboxQuery, KeyQuery, MessageQuery, Period};
 use crate::text::Invalid;
 
+const PREFIX: Invalid = Invalid::expected("must be at most 254 characters");
+/// The maximum length of an address.
+const LONGEST: usize = 254;
+
 pub(super) fn keys(delivery: &Delivery, call: &Call) -> Result<KeyQuery, Fault> {
     let product = query::parameter(call, "product_id")?;
     let product = product.map(|text| integer("product_id", &text, ProductId::new)).transpose()?;
     let status = parsed::<Status>(call, "status")?;
+    let prefix = query::parameter(call, "email_prefix")?;
+    if prefix.as_ref().is_some_and(|prefix| prefix.chars().count() > LONGEST) {
+        return Err(Fault::malformed("email_prefix", PREFIX));
+    }
     Ok(KeyQuery {
         email: parsed(call, "email")?,
-        email_prefix: query::parameter(call, "email_prefix")?.map(Into::into),
+        email_prefix: prefix.map(Into::into),
         order: parsed(call, "order_id")?,
         source: parsed(call, "source")?,
         product,

@@ -3,9 +3,9 @@
 use serde_json::json;
 use utoipa::openapi::path::{self, OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
-use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::security::SecurityRequirement;
-use utoipa::openapi::{ContentBuilder, HttpMethod, Ref, Required};
+use utoipa::openapi::{ContentBuilder, HttpMethod, Ref, RefOr, Required, Schema};
 
 use super::bodies::{FILE_NAME, LINE, UUID};
 
@@ -163,17 +163,17 @@ fn described(parameter: Parameter) -> path::Parameter {
         }
         Parameter::Actor => {
             let about = "Made by this one: admin, the name of a token, platform:stripe, buyer or system.";
-            query("actor", Required::False, about, text())
+            query("actor", Required::False, about, text().max_length(Some(64)))
         }
         Parameter::Action => {
             let actions = Action::ALL.iter().map(|action| action.as_str());
             query("action", Required::False, "Of this kind.", text().enum_values(Some(actions)))
         }
         Parameter::Since => {
-            query("since", Required::False, "From this time on, in RFC 3339, or from the beginning of this date in UTC.", text())
+            query("since", Required::False, "From this time on, or from the beginning of this date in UTC.", instant())
         }
         Parameter::Until => {
-            query("until", Required::False, "Before this time, in RFC 3339, or until the end of this date in UTC.", text())
+            query("until", Required::False, "Before this time, or until the end of this date in UTC.", instant())
         }
         Parameter::What => {
             let what = text().enum_values(Some(["keys", "uses", "events", "inbox", "messages", "person"]));
@@ -213,7 +213,13 @@ fn in_path(name: &str, description: &str, schema: ObjectBuilder) -> path::Parame
         .build()
 }
 
-fn query(name: &str, required: Required, description: &str, schema: ObjectBuilder) -> path::Parameter {
+/// A date, or a time in RFC 3339.
+fn instant() -> AnyOfBuilder {
+    let text = |format| ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::KnownFormat(format)));
+    AnyOfBuilder::new().item(text(KnownFormat::Date)).item(text(KnownFormat::DateTime))
+}
+
+fn query(name: &str, required: Required, description: &str, schema: impl Into<RefOr<Schema>>) -> path::Parameter {
     ParameterBuilder::new()
         .name(name)
         .parameter_in(ParameterIn::Query)

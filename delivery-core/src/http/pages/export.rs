@@ -12,6 +12,8 @@ async fn download(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, A
     if visit.form.is_some() {
         return Err(ApiError::MALFORMED);
     }
-    let reply = table(visit.delivery, visit.call)?.reply(visit.delivery, &seller.actor).await?;
+    // The address of a person is in no URL of the desk: the page that forgets a person sends a form.
+    let table = table(visit.delivery, visit.call)?.ok_or(ApiError::MALFORMED)?;
+    let reply = table.reply(visit.delivery, &seller.actor).await?;
     Ok(reply.security_headers(""))
 }

@@ -10,7 +10,7 @@ use crate::http::fields::Fault;
 use crate::http::filters::parsed;
 use crate::http::proof::Seller;
 use crate::http::row::{Docs, Handler, Parameter, Row};
-use crate::http::{Call, Reply, query};
+use crate::http::{Call, Reply};
 
 pub(in crate::http) static EXPORT: Row = Row {
     path: "/api/admin/export",
@@ -58,9 +58,9 @@ pub(in crate::http) static EXPORT: Row = Row {
 };
 
 async fn export(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
-    if query::parameter(call, "what")?.as_deref() == Some("person") {
-        let email = parsed(call, CUSTOMER_EMAIL.name)?.ok_or_else(|| Fault::missing(CUSTOMER_EMAIL.name))?;
-        return person(delivery, seller.actor(), &email).await;
+    let (table, email) = (table(delivery, call)?, parsed(call, CUSTOMER_EMAIL.name)?);
+    if let Some(table) = table {
+        return table.reply(delivery, seller.actor()).await;
     }
-    table(delivery, call)?.reply(delivery, seller.actor()).await
+    person(delivery, seller.actor(), &email.ok_or_else(|| Fault::missing(CUSTOMER_EMAIL.name))?).await
 }
