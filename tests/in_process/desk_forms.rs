@@ -1,6 +1,7 @@
 //! Forms of the desk that carry values from the page that shows them, and what its pages tell beside the guides.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use delivery_core::http::{Call, Endpoint, Page, Reply};
@@ -93,6 +94,15 @@ async fn a_key_that_is_not_sent_is_shown_once() {
 }
 
 /// The guide for sellers names the same events as the desk.
+#[tokio::test(start_paused = true)]
+async fn setup_is_shown_at_once_however_often() {
+    let shop = shop().await;
+    for _ in 0..3 {
+        let shown = tokio::time::timeout(Duration::from_millis(1), get(&shop, Page::Setup)).await;
+        assert!(shown.unwrap().contains("Stripe"));
+    }
+}
+
 #[tokio::test]
 async fn setup_names_the_events_that_the_guide_names() {
     let guide = include_str!("../../examples/server/platforms.md");

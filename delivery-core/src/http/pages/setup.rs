@@ -80,7 +80,7 @@ async fn page(
     (email, platform): (&str, &str),
     fault: Option<&Fault>,
 ) -> Result<Reply, ApiError> {
-    match visit.delivery.read_secrets().await {
+    match visit.delivery.read_secrets_at_once().await {
         Ok(()) | Err(StoreError::Unsupported) => {}
         Err(error) => return Err(error.into()),
     }
