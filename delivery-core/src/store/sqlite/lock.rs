@@ -22,10 +22,12 @@ const PAUSE: Duration = Duration::from_millis(25);
 /// The lock on a database file, held until everybody in this process is done with the file.
 #[derive(Debug)]
 pub(super) struct Lock {
-    #[cfg_attr(not(unix), expect(dead_code, reason = "the lock ends with it"))]
-    file: File,
+    /// Declared, and so dropped, before the file is closed. Closing a deleted file frees its inode, and a new file with
+    /// the same inode must not find an old claim.
     #[cfg(unix)]
     _claim: claim::Claim,
+    #[cfg_attr(not(unix), expect(dead_code, reason = "the lock ends with it"))]
+    file: File,
 }
 
 impl Lock {
@@ -145,5 +147,26 @@ mod claim {
 
     fn open() -> MutexGuard<'static, BTreeSet<Identity>> {
         OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lock;
+
+    /// A file system gives the inode of a deleted file to the next new file.
+    #[test]
+    fn a_new_file_is_not_taken_for_a_deleted_one() {
+        let rounds = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            for round in 0..2_000 {
+                let path = folder.path().join(round.to_string());
+                let lock = runtime.block_on(Lock::take(&path)).unwrap();
+                std::fs::remove_file(&path).unwrap();
+                drop(lock);
+            }
+        };
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(rounds))));
     }
 }
