@@ -94,6 +94,13 @@ pub trait Mailer: fmt::Debug + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Returns how many messages [`send`](Self::send) takes at once, 1 or more. The outbox gives the mailer no more than
+    /// that. It never gives it more than 16, apart from those that it has had for over a minute. The default is no limit
+    /// of the mailer's own.
+    fn at_once(&self) -> usize {
+        usize::MAX
+    }
+
     /// Returns whether messages only become files, or lines of a log, so that buyers get none. The desk warns the seller then.
     /// The default is `false`.
     fn reaches_nobody(&self) -> bool {

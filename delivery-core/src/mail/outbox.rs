@@ -102,7 +102,7 @@ impl Outbox {
         let mut renewal = pin!(tokio::time::sleep(self.lease / RENEWALS));
         let mut failed = None;
         loop {
-            if failed.is_none() && under_way.room() >= GROUP {
+            if failed.is_none() && self.room(&under_way) >= GROUP.min(self.mailer.at_once()) {
                 failed = self.claim(&mut under_way).await.err();
             }
             let joined = tokio::select! {
@@ -149,7 +149,7 @@ impl Outbox {
             if complete {
                 self.settle_ended(&mut under_way);
             }
-            let room = under_way.room();
+            let room = self.room(&under_way);
             let claim = asked && if gathered { room > 0 } else { more && room >= GROUP };
             if claim {
                 more = self.claim(&mut under_way).await.unwrap_or_else(|error| {
@@ -202,7 +202,7 @@ impl Outbox {
 
     /// Leases as many e-mails as there is room for, starts to send them, and returns whether more may be due.
     async fn claim(self: &Arc<Self>, under_way: &mut UnderWay) -> Result<bool, StoreError> {
-        let room = under_way.room();
+        let room = self.room(under_way);
         let now = self.clock.now();
         let messages = self.ledger.claim_messages(now, self.leased_until(now), room).await?;
         let more = messages.len() == room;
@@ -220,6 +220,10 @@ impl Outbox {
             task::yield_now().await;
         }
         Ok(more)
+    }
+
+    fn room(&self, under_way: &UnderWay) -> usize {
+        under_way.room(self.mailer.at_once())
     }
 
     /// Decides the outcome of an e-mail that is still being sent when the outbox stops. Usually its lease is released,

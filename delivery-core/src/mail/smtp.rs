@@ -2,10 +2,12 @@
 
 mod connections;
 mod exchange;
+mod pace;
 mod wire;
 
 use std::error::Error;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -21,6 +23,7 @@ use url::{Host, Url};
 
 use self::connections::{Connections, Security, Server, Tls};
 use self::exchange::SendError;
+use self::pace::Pace;
 use super::{MailError, Mailer, Message, mime};
 use crate::email::host_name;
 use crate::text::{Invalid, UNESCAPED, is_cut_short};
@@ -38,7 +41,12 @@ use crate::text::{Invalid, UNESCAPED, is_cut_short};
 pub struct SmtpMailer {
     connections: Arc<Connections>,
     helo: Option<ClientId>,
+    pace: Option<Arc<Pace>>,
 }
+
+/// The maximum number of connections to the mail server, unless [`SmtpMailer::connections`] sets a lower one. The outbox
+/// sends no more e-mails at once.
+const CONNECTIONS: usize = 16;
 
 /// The URL does not name an SMTP server. The error repeats no part of the URL, which may contain a password.
 #[derive(Debug, thiserror::Error)]
@@ -111,7 +119,7 @@ impl FromStr for SmtpMailer {
             credentials = Some(Credentials::new(user.into_owned(), password.into_owned()));
         }
         let server = Server { host: host.to_owned(), port, security, credentials };
-        Ok(Self { connections: Connections::to(server), helo: None })
+        Ok(Self { connections: Connections::to(Arc::new(server), CONNECTIONS), helo: None, pace: None })
     }
 }
 
@@ -132,6 +140,21 @@ impl SmtpMailer {
         Ok(Self { helo: Some(ClientId::Domain(name)), ..self })
     }
 
+    /// Sets how many connections to the mail server may be open at once, 1 to 16. Other numbers are brought into this
+    /// range. The default is 16. Each process counts its own connections.
+    #[must_use]
+    pub fn connections(self, limit: usize) -> Self {
+        let limit = limit.clamp(1, CONNECTIONS);
+        Self { connections: Connections::to(self.connections.server().clone(), limit), ..self }
+    }
+
+    /// Sets how many e-mails are sent in a second. They are spaced evenly. By default there is no limit. Each process
+    /// counts its own e-mails.
+    #[must_use]
+    pub fn rate(self, per_second: NonZeroU32) -> Self {
+        Self { pace: Some(Arc::new(Pace::of(per_second))), ..self }
+    }
+
     /// Checks that the mail server can be used: connects, secures the connection and signs in as for an e-mail, but
     /// sends no e-mail.
     ///
@@ -147,9 +170,16 @@ impl SmtpMailer {
 impl Mailer for SmtpMailer {
     async fn send(&self, message: &Message) -> Result<(), MailError> {
         let mime = mime::compose(message)?;
+        if let Some(pace) = &self.pace {
+            pace.wait().await;
+        }
         let of_sender = || host_name(message.from.domain()).map_or_else(|_| ClientId::default(), ClientId::Domain);
         let helo = self.helo.clone().unwrap_or_else(of_sender);
         self.connections.send(&mime, &helo).await.map_err(SendError::meaning)
+    }
+
+    fn at_once(&self) -> usize {
+        self.connections.limit
     }
 }
 

@@ -88,8 +88,11 @@ impl UnderWay {
         }
     }
 
-    pub(super) fn room(&self) -> usize {
-        let brief = self.messages.values().filter(|sending| sending.is_email() && !sending.is_long()).count();
-        CONCURRENCY.saturating_sub(brief).min(MOST.saturating_sub(self.messages.len()))
+    /// Returns how many more messages may be sent at once by a mailer that takes `at_once`.
+    pub(super) fn room(&self, at_once: usize) -> usize {
+        let emails = || self.messages.values().filter(|sending| sending.is_email());
+        let brief = emails().filter(|sending| !sending.is_long()).count();
+        let ours = CONCURRENCY.saturating_sub(brief).min(MOST.saturating_sub(self.messages.len()));
+        ours.min(at_once.max(1).saturating_sub(emails().count()))
     }
 }

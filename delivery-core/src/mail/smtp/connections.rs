@@ -13,6 +13,7 @@ use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
 use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::commands::Starttls;
 use lettre::transport::smtp::extension::{ClientId, Extension};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -53,10 +54,16 @@ pub(super) struct Server {
     pub(super) credentials: Option<Credentials>,
 }
 
-/// The idle connections to a mail server.
+/// The connections to a mail server.
 pub(super) struct Connections {
-    server: Server,
+    server: Arc<Server>,
     kept: Mutex<Kept>,
+    /// The maximum number of open connections.
+    pub(super) limit: usize,
+    /// A permit for each connection, from before it is opened until it is closed.
+    permits: Arc<Semaphore>,
+    /// Notified when a connection becomes idle.
+    idle: Notify,
 }
 
 #[derive(Default)]
@@ -74,14 +81,26 @@ struct Open {
     messages: u32,
     /// Whether the connection has been idle since before the last cleanup.
     unused: bool,
+    permit: Permit,
+}
+
+/// A permit for one connection. It is `None` only if the semaphore is closed, which never happens.
+type Permit = Option<OwnedSemaphorePermit>;
+
+/// Where the next e-mail goes.
+enum Place {
+    Idle(Open),
+    New(Permit),
 }
 
 impl Connections {
-    pub(super) fn to(server: Server) -> Arc<Self> {
-        Arc::new(Self { server, kept: Mutex::default() })
+    /// Creates connections to `server`, of which at most `limit` are open at once.
+    pub(super) fn to(server: Arc<Server>, limit: usize) -> Arc<Self> {
+        let permits = Arc::new(Semaphore::new(limit));
+        Arc::new(Self { server, kept: Mutex::default(), limit, permits, idle: Notify::new() })
     }
 
-    pub(super) fn server(&self) -> &Server {
+    pub(super) fn server(&self) -> &Arc<Server> {
         &self.server
     }
 
@@ -89,7 +108,8 @@ impl Connections {
     /// EHLO.
     pub(super) async fn send(self: &Arc<Self>, message: &Message, hello: &ClientId) -> Result<(), SendError> {
         let text = message.formatted();
-        let mut open = within(BEFORE, self.ready_for(message, &text, hello)).await.ok_or(SendError::Slow)??;
+        let place = self.place().await;
+        let mut open = within(BEFORE, self.ready_for(place, message, &text, hello)).await.ok_or(SendError::Slow)??;
         exchange::message(&mut open.connection, &open.wire, &text).await?;
         open.messages += 1;
         if open.messages < MESSAGES {
@@ -102,21 +122,46 @@ impl Connections {
 
     /// Checks that a connection to the server can be established, by opening and closing one.
     pub(super) async fn check(&self, hello: &ClientId) -> Result<(), SendError> {
-        let open = within(BEFORE, self.server.connect(hello)).await.ok_or(SendError::Slow)?;
+        let connect = async {
+            let permit = self.permits.clone().acquire_owned().await.ok();
+            self.server.connect(permit, hello).await
+        };
+        let open = within(BEFORE, connect).await.ok_or(SendError::Slow)?;
         quit(open.map_err(SendError::Connect)?).await;
         Ok(())
     }
 
-    /// Returns a connection over which the server has accepted the sender and the recipient.
-    async fn ready_for(self: &Arc<Self>, message: &Message, text: &[u8], hello: &ClientId) -> Result<Open, SendError> {
-        if let Some(mut open) = self.idle().await {
-            match self.name(&mut open, message, text).await {
-                Ok(()) => return Ok(open),
-                Err(error) if error.is_of_the_connection() => {}
-                Err(error) => return Err(error),
+    /// Waits for an idle connection, or for a permit to open one.
+    async fn place(&self) -> Place {
+        loop {
+            if let Some(open) = self.idle().await {
+                return Place::Idle(open);
+            }
+            tokio::select! {
+                permit = self.permits.clone().acquire_owned() => return Place::New(permit.ok()),
+                () = self.idle.notified() => {}
             }
         }
-        let mut open = self.server.connect(hello).await.map_err(SendError::Connect)?;
+    }
+
+    /// Returns a connection over which the server has accepted the sender and the recipient.
+    async fn ready_for(
+        &self,
+        place: Place,
+        message: &Message,
+        text: &[u8],
+        hello: &ClientId,
+    ) -> Result<Open, SendError> {
+        let permit = match place {
+            Place::New(permit) => permit,
+            Place::Idle(mut open) => match self.name(&mut open, message, text).await {
+                Ok(()) => return Ok(open),
+                // The connection is closed, and its permit is used for a new one.
+                Err(error) if error.is_of_the_connection() => open.permit,
+                Err(error) => return Err(error),
+            },
+        };
+        let mut open = self.server.connect(permit, hello).await.map_err(SendError::Connect)?;
         // On a refusal, `open` is dropped, which closes the connection.
         self.name(&mut open, message, text).await?;
         Ok(open)
@@ -153,6 +198,7 @@ impl Connections {
     fn keep(self: &Arc<Self>, open: Open) {
         let mut kept = self.kept();
         kept.idle.push(open);
+        self.idle.notify_one();
         if !std::mem::replace(&mut kept.swept, true) {
             tokio::spawn(cleanup(Arc::downgrade(self)));
         }
@@ -173,7 +219,7 @@ impl Connections {
 }
 
 impl Server {
-    async fn connect(&self, hello: &ClientId) -> Result<Open, ConnectError> {
+    async fn connect(&self, permit: Permit, hello: &ClientId) -> Result<Open, ConnectError> {
         let stream = net::connect(&self.host, self.port).await?;
         // lettre writes an e-mail and its final dot separately. With Nagle's algorithm, the dot would wait until the
         // server acknowledges the e-mail, which the server may delay by 40 ms.
@@ -196,7 +242,7 @@ impl Server {
         if let Some(credentials) = &self.credentials {
             connection.auth(DEFAULT_MECHANISMS, credentials).await.map_err(ConnectError::Login)?;
         }
-        Ok(Open { connection, wire, messages: 0, unused: false })
+        Ok(Open { connection, wire, messages: 0, unused: false, permit })
     }
 }
 
