@@ -41,7 +41,7 @@ const LIMITS: [(&str, u32); 7] = [
 ];
 
 /// The seller's endpoints that take GET. The others take POST.
-const LISTS: [&str; 8] = ["product/files", "keys", "key", "messages", "inbox", "events", "stats", "export"];
+const LISTS: [&str; 9] = ["product/files", "keys", "key", "messages", "inbox", "events", "stats", "email", "export"];
 
 /// What there is before a row is played.
 const SHOP: &str = "6 keys, 2 uses, 0 e-mails";

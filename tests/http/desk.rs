@@ -21,7 +21,7 @@ fn list(what: &str) -> impl Fn(&str, &str) -> Row {
 
 fn lists() -> Vec<Row> {
     let [keys, messages, events] = ["keys", "messages", "events"].map(list);
-    let [stats, inbox] = ["stats", "inbox"].map(list);
+    let [stats, inbox, email] = ["stats", "inbox", "email"].map(list);
     vec![
         keys("all_newest_first", ""),
         keys("a_page_of_one", "?limit=1"),
@@ -57,6 +57,12 @@ fn lists() -> Vec<Row> {
         keys("product_twice", "?product_id=1&product_id=2").invalid("product_id must come once."),
         keys("source_malformed", "?source=%F0%9F%90%A6").like("by_product"),
         row("keys::head", "HEAD /api/admin/keys").with_token(),
+        email("to_buyers", ""),
+        email("to_buyers_in_german", "?kind=revoked&language=de-AT"),
+        email("in_a_language_without_templates", "?kind=purchase&language=ja").like("to_buyers"),
+        email("of_no_kind", "?kind=key.issued")
+            .invalid("kind must be purchase, resend, successor, expiring or revoked."),
+        email("in_no_language", "?language=de_AT").invalid("language must be a language such as en or pt-BR."),
         messages("all_newest_first", "").after_order(ORDER),
         messages("queued", "?state=queued&limit=1").after_order(ORDER).like("all_newest_first"),
         messages("failed", "?state=failed").after_order(ORDER),

@@ -28,7 +28,7 @@ const OPEN: [(&str, &str, &str, &str); 7] = [
 ];
 
 /// The seller's lists: the row's name, and a good request.
-const LISTS: [(&str, &str); 8] = [
+const LISTS: [(&str, &str); 9] = [
     ("files", "GET /api/admin/product/files?product_id=1"),
     ("keys", "GET /api/admin/keys"),
     ("key", "GET /api/admin/key?id={VALID_ID}"),
@@ -36,6 +36,7 @@ const LISTS: [(&str, &str); 8] = [
     ("inbox", "GET /api/admin/inbox"),
     ("events", "GET /api/admin/events"),
     ("stats", "GET /api/admin/stats"),
+    ("email", "GET /api/admin/email"),
     ("export", "GET /api/admin/export?what=events"),
 ];
 
@@ -116,8 +117,8 @@ fn list(name: &str, line: &str) -> Vec<Row> {
         named("store_away").with_token().store_away().refused("UNAVAILABLE"),
         named("store_corrupt").with_token().store_corrupt().refused("INTERNAL"),
     ];
-    // Every store keeps keys.
-    if !name.starts_with("key") {
+    // Every store keeps keys, and every shop has e-mails.
+    if !name.starts_with("key") && name != "email" {
         rows.push(named("not_kept_by_the_store").with_token().catalog_elsewhere().refused("NOT_FOUND"));
     }
     rows

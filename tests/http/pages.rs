@@ -245,6 +245,10 @@ fn setup() -> Vec<Row> {
             .sends("email=me%40example.com")
             .leads_to("/desk/setup?done=mailed")
             .leaves(6, 2, 1),
+        row("setup::an_e_mail_to_buyers", "GET /desk/email").at_desk(),
+        row("setup::an_e_mail_in_german", "GET /desk/email?kind=expiring&language=de").at_desk(),
+        row("setup::an_e_mail_as_a_document", "GET /desk/email?kind=expiring&part=html").at_desk(),
+        row("setup::an_e_mail_of_no_kind", "GET /desk/email?kind=x").at_desk().like("desk_keys::status_made_up"),
         row("setup::a_secret", "POST /desk/setup")
             .sends("do=set_secret&platform=paddle&secret=pdl_ntfset_1")
             .leads_to("/desk/setup?done=secret_set"),

@@ -11,6 +11,7 @@ mod guards;
 mod hosts_ports;
 mod hosts_rules;
 mod hosts_sign_in;
+mod mail_limits;
 mod observer;
 mod outbox;
 mod platform_secrets;

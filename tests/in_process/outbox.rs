@@ -1,7 +1,6 @@
 //! The way of an e-mail, over five days that pass in milliseconds.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -17,8 +16,8 @@ use tokio::sync::Semaphore;
 
 use super::calls::{paid, work};
 
-struct Post {
-    delivery: Delivery,
+pub struct Post {
+    pub delivery: Delivery,
     mailer: Arc<RecordingMailer>,
     clock: Arc<ManualClock>,
     store: Arc<Faulty<MemoryStore>>,
@@ -30,7 +29,7 @@ impl Post {
         Self { mailer: mailer.clone(), ..Self::open_with(mailer).await }
     }
 
-    async fn open_with(sends: Arc<dyn Mailer>) -> Self {
+    pub async fn open_with(sends: Arc<dyn Mailer>) -> Self {
         let (mailer, clock) = (Arc::new(RecordingMailer::default()), Arc::new(ManualClock::default()));
         let store = Arc::new(Faulty::new(Arc::new(MemoryStore::new())));
         let delivery = Delivery::builder(store.clone(), sends, "a secret for e-mails".parse().unwrap())
@@ -42,11 +41,11 @@ impl Post {
         Self { delivery, mailer, clock, store }
     }
 
-    async fn order(&self, id: &str) -> String {
+    pub async fn order(&self, id: &str) -> String {
         self.delivery.order(paid(id)).await.unwrap().text.expose().to_owned()
     }
 
-    async fn work(&self) -> (usize, usize, usize) {
+    pub async fn work(&self) -> (usize, usize, usize) {
         work(&self.delivery).await
     }
 }
@@ -204,47 +203,6 @@ impl Mailer for Waiting {
         self.begun.add_permits(1);
         self.told.acquire().await.unwrap().forget();
         Ok(())
-    }
-}
-
-/// Counts how many e-mails it is given at once.
-#[derive(Debug, Default)]
-struct OneByOne {
-    now: AtomicUsize,
-    most: AtomicUsize,
-}
-
-#[async_trait::async_trait]
-impl Mailer for OneByOne {
-    async fn send(&self, _: &Message) -> Result<(), MailError> {
-        self.most.fetch_max(self.now.fetch_add(1, Relaxed) + 1, Relaxed);
-        tokio::time::sleep(Duration::from_mins(2)).await;
-        self.now.fetch_sub(1, Relaxed);
-        Ok(())
-    }
-
-    fn at_once(&self) -> usize {
-        1
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_mailer_is_given_no_more_e_mails_than_it_takes_at_once() {
-    for is_started in [false, true] {
-        let mailer = Arc::new(OneByOne::default());
-        let post = Post::open_with(mailer.clone()).await;
-        for order in ["A", "B", "C"] {
-            post.order(order).await;
-        }
-        if is_started {
-            let running = post.delivery.start().await.unwrap();
-            tokio::time::sleep(Duration::from_mins(7)).await;
-            running.stop().await;
-        } else {
-            assert_eq!(post.work().await, (3, 0, 0));
-        }
-        assert_eq!(post.work().await, (0, 0, 0), "all were sent; is_started: {is_started}");
-        assert_eq!(mailer.most.load(Relaxed), 1, "is_started: {is_started}");
     }
 }
 

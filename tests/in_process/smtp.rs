@@ -2,19 +2,18 @@
 
 use delivery_core::ledger::MessageId;
 use delivery_core::mail::{Failure, FolderMailer, Mailer, Message, SmtpMailer};
-use futures_util::future::join_all;
 use mail_parser::MessageParser;
 use tokio::net::TcpListener;
 
 use support::smtp::{Script, SmtpServer};
 
 /// A server that does so, and a mailer that sends to it.
-async fn serve(script: Script) -> (SmtpMailer, SmtpServer) {
+pub async fn serve(script: Script) -> (SmtpMailer, SmtpServer) {
     let server = SmtpServer::start(script).await;
     (server.url.parse().unwrap(), server)
 }
 
-fn message() -> Message {
+pub fn message() -> Message {
     Message {
         reply_to: None,
         from: "Müller & Söhne <shop@example.com>".parse().unwrap(),
@@ -62,25 +61,6 @@ async fn messages_share_a_connection_up_to_a_hundred() {
     assert_eq!((server.received().len(), server.connections()), (100, 1));
     mailer.send(&message()).await.unwrap();
     assert_eq!((server.received().len(), server.connections()), (101, 2));
-}
-
-#[tokio::test]
-async fn no_more_connections_are_open_than_are_set() {
-    for (limit, rounds) in [(1, 3), (2, 3)] {
-        let (mailer, server) = serve(Script::Accept).await;
-        let mailer = mailer.connections(limit);
-        for _ in 0..rounds {
-            let sent = join_all((0..10).map(|_| async { mailer.send(&message()).await })).await;
-            assert!(sent.iter().all(Result::is_ok), "{sent:?}");
-        }
-        assert_eq!((server.received().len(), server.connections()), (30, limit));
-    }
-    // A connection that is closed after a hundred e-mails makes room for the next.
-    let (mailer, server) = serve(Script::Accept).await;
-    let mailer = mailer.connections(1);
-    let sent = join_all((0..150).map(|_| async { mailer.send(&message()).await })).await;
-    assert!(sent.iter().all(Result::is_ok), "{sent:?}");
-    assert_eq!((server.received().len(), server.connections()), (150, 2));
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ pub(crate) use self::platforms::{Said, TEST_PURCHASE};
 #[cfg(feature = "pages")]
 pub(crate) use self::recent::Recent;
 pub use self::running::Running;
-pub use self::seller::{Desk, Expiry, KnownKey, Person};
+pub use self::seller::{Desk, Expiry, KnownKey, Person, PreviewError};
 pub(crate) use self::settings::PLATFORMS;
 pub use self::settings::PlatformSettings;
 pub use self::settings::{Options, Setting, SettingError, Settings};

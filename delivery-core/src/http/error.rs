@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use super::Reply;
 use super::api::wire;
 use super::fields::Fault;
-use crate::delivery::Error;
+use crate::delivery::{Error, PreviewError};
 use crate::error::ErrorCode;
 use crate::store::StoreError;
 
@@ -60,6 +60,15 @@ impl From<Error> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         Self::Failed(error.into())
+    }
+}
+
+impl From<PreviewError> for ApiError {
+    fn from(error: PreviewError) -> Self {
+        match error {
+            PreviewError::Store(error) => error.into(),
+            PreviewError::Template(error) => Reply::internal().because(error).into(),
+        }
     }
 }
 

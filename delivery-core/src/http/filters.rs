@@ -8,6 +8,9 @@ use super::fields::{Fault, integer};
 use super::{Call, query};
 use crate::delivery::Delivery;
 use crate::key::{Actor, Status};
+use crate::language::Language;
+use crate::ledger::MessageKind;
+use crate::mail::NAMED;
 use crate::product::ProductId;
 use crate::store::{AuditQuery, InboxQuery, KeyQuery, MessageQuery, Period};
 use crate::text::Invalid;
@@ -59,6 +62,14 @@ pub(super) fn inbox(call: &Call) -> Result<InboxQuery, Fault> {
 
 pub(super) fn messages(call: &Call) -> Result<MessageQuery, Fault> {
     Ok(MessageQuery { state: parsed(call, "state")?, key: parsed(call, "key_id")?, ..MessageQuery::default() })
+}
+
+/// Returns the kind and the language of an e-mail to show: `purchase` if the call does not say which.
+pub(super) fn email(call: &Call) -> Result<(MessageKind, Option<Language>), Fault> {
+    const KIND: Invalid = Invalid::expected("must be purchase, resend, successor, expiring or revoked");
+    let kind = query::parameter(call, "kind")?.unwrap_or(MessageKind::Purchase.as_str().into());
+    let kind = NAMED.into_iter().find(|known| known.as_str() == kind);
+    Ok((kind.ok_or_else(|| Fault::malformed("kind", KIND))?, parsed(call, "language")?))
 }
 
 /// Returns a query parameter parsed as `T`. Returns `None` if the parameter is absent or empty.

@@ -129,6 +129,10 @@ pub(super) enum Parameter {
     Since,
     /// The end of a period.
     Until,
+    /// The kind of an e-mail.
+    EmailKind,
+    /// The language of an e-mail.
+    Language,
     /// What to export.
     What,
     /// The address of the person, for `what=person`.

@@ -121,6 +121,8 @@ endpoints! {
         EraseCustomer => admin::records::ERASE;
         /// Returns daily figures, and the number of keys by product and by status.
         Stats => admin::records::STATS;
+        /// Returns an e-mail as buyers get it, about an example key.
+        PreviewEmail => admin::email::PREVIEW_EMAIL;
         /// Returns a list as a CSV table, or all that is known of one person.
         Export => admin::export::EXPORT;
         /// Returns the OpenAPI document.

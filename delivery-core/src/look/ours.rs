@@ -4,12 +4,13 @@ macro_rules! all {
     ($($name:literal),+ $(,)?) => { [$(($name, include_str!(concat!("templates/", $name)))),+] };
 }
 
-pub(super) static ALL: [(&str, &str); 24] = all![
+pub(super) static ALL: [(&str, &str); 25] = all![
     "_layout.html",
     "_desk.html",
     "_parts.html",
     "audit.html",
     "confirm.html",
+    "email.html",
     "erase.html",
     "error.html",
     "event.html",

@@ -58,6 +58,7 @@ pub use self::outbox::{Outbox, Worked};
 pub use self::sender::Sender;
 #[cfg(feature = "smtp")]
 pub use self::smtp::{SmtpError, SmtpMailer};
+pub(crate) use self::templates::NAMED;
 pub use self::templates::{TemplateError, Templates};
 use crate::email::Email;
 use crate::error::explain;
@@ -151,6 +152,22 @@ impl About {
     pub fn new(kind: MessageKind, key: KeyId, language: Language) -> Self {
         Self { kind, key, language }
     }
+}
+
+/// An e-mail about an example key, as a buyer would get it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EmailPreview {
+    /// The kind of e-mail.
+    pub kind: MessageKind,
+    /// The language in which the e-mail is written.
+    pub language: Language,
+    /// The subject, one line.
+    pub subject: String,
+    /// The body as plain text.
+    pub text: String,
+    /// The body as HTML.
+    pub html: String,
 }
 
 /// The addresses that e-mails to buyers recommend. An e-mail without an address leaves the recommendation out.

@@ -5,6 +5,7 @@
 //! begins with an underscore belongs to a fragment that templates include, import or extend.
 
 mod ours;
+mod preview;
 mod values;
 
 use std::borrow::Cow;
@@ -16,6 +17,7 @@ use minijinja::{Environment, UndefinedBehavior, Value, context};
 use thiserror::Error;
 
 use self::ours::KINDS;
+pub(crate) use self::ours::NAMED;
 pub(super) use self::values::{Place, Shown};
 use crate::email::Email;
 use crate::language::Language;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 pub use self::keys::Expiry;
+pub use self::mail::PreviewError;
 pub use self::person::{KnownKey, Person};
 use super::{Delivery, Error};
 use crate::HostRef;

@@ -17,6 +17,8 @@ use crate::terms::{MAX_DAYS, MAX_USES};
 pub(super) const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 /// The pattern of the name of a file: without control characters, `/` and `\`, and neither `.` nor `..`.
 pub(super) const FILE_NAME: &str = r"^(\.{0,2}[^\u0000-\u001f\u007f-\u009f/\\.][^\u0000-\u001f\u007f-\u009f/\\]*|\.{3}[^\u0000-\u001f\u007f-\u009f/\\]*)$";
+/// The pattern of a language, or of nothing.
+pub(super) const LANGUAGE: &str = "^([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?$";
 /// The pattern of the id of a key.
 pub(super) const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
 /// The pattern of text without control characters, except line breaks and tabs.
@@ -82,7 +84,7 @@ fn of_kind(field: &Field) -> ObjectBuilder {
         // Do not state the four decimal places as `multipleOf: 0.0001`. Validators that compute with doubles would
         // reject 19.99.
         Kind::Price => of(Type::Number).minimum(Some(0)).exclusive_maximum(Some(1_000_000_000_000_000_i64)),
-        Kind::Language => of(Type::String).max_length(Some(35)).pattern(Some("^([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?$")),
+        Kind::Language => of(Type::String).max_length(Some(35)).pattern(Some(LANGUAGE)),
         Kind::Platform => {
             let names = PlatformPath::BUILT_IN.iter().map(|path| path.name()).collect::<Vec<_>>().join("|");
             of(Type::String).pattern(Some(format!("^({names})?$")))

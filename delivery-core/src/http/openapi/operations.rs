@@ -7,12 +7,12 @@ use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, ObjectBuilder, SchemaFo
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{ContentBuilder, HttpMethod, Ref, RefOr, Required, Schema};
 
-use super::bodies::{FILE_NAME, LINE, UUID};
-
+use super::bodies::{FILE_NAME, LANGUAGE, LINE, UUID};
 use crate::delivery::PLATFORMS;
 use crate::http::Endpoint;
 use crate::http::row::{Docs, Handler, Parameter};
-use crate::ledger::{Action, EventOutcome};
+use crate::ledger::{Action, EventOutcome, MessageKind};
+use crate::mail::NAMED;
 
 /// The names of the security schemes in the document. `ADMIN` is the seller's token. The other two are a buyer's key,
 /// as a bearer token or in `X-API-Key`.
@@ -174,6 +174,15 @@ fn described(parameter: Parameter) -> path::Parameter {
         }
         Parameter::Until => {
             query("until", Required::False, "Before this time, or until the end of this date in UTC.", instant())
+        }
+        Parameter::EmailKind => {
+            let kinds = text().enum_values(Some(NAMED.map(MessageKind::as_str))).default(Some(json!("purchase")));
+            query("kind", Required::False, "The kind of e-mail.", kinds)
+        }
+        Parameter::Language => {
+            let about = "In this language: that of e-mails about products without one, unless it says otherwise. English where there \
+                are no templates in it.";
+            query("language", Required::False, about, text().max_length(Some(35)).pattern(Some(LANGUAGE)))
         }
         Parameter::What => {
             let what = text().enum_values(Some(["keys", "uses", "events", "inbox", "messages", "person"]));

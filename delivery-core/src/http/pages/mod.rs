@@ -6,6 +6,7 @@
 mod audit;
 mod buyer;
 mod change;
+mod email;
 mod events;
 mod export;
 #[cfg(feature = "files")]
@@ -105,6 +106,8 @@ pub enum Page {
     Export,
     /// The webhook addresses to configure at the platforms, and a form that sends a test e-mail.
     Setup,
+    /// The e-mails to buyers, about an example key.
+    Email,
     /// The form that erases a customer.
     Erase,
     /// The stylesheet of all pages.
@@ -182,6 +185,7 @@ pages! {
     Audit, "/desk/audit", FIELDS, PageHandler::Seller(audit::show);
     Export, "/desk/export", FIELDS, PageHandler::Seller(export::show);
     Setup, "/desk/setup", FIELDS, PageHandler::Seller(setup::show);
+    Email, "/desk/email", FIELDS, PageHandler::Seller(email::show);
     Erase, "/desk/erase", FIELDS, PageHandler::Seller(setup::erase);
     Style, "/key/style.css", FIELDS, PageHandler::Public(style);
     Icon, "/key/icon.svg", FIELDS, PageHandler::Public(icon);

@@ -7,10 +7,12 @@ use super::Outbox;
 use crate::clock::{Clock, SystemClock};
 use crate::email::Email;
 use crate::key::Key;
+use crate::language::Language;
 use crate::ledger::{LeasedMessage, MessageKind, Recipient, WebhookName};
 use crate::mail::running_time::within;
-use crate::mail::templates::{Place, Shown};
-use crate::mail::{About, MailError, Message, SEND_TIMEOUT};
+use crate::mail::templates::{Place, Rendered, Shown};
+use crate::mail::{About, EmailPreview, MailError, Message, SEND_TIMEOUT, TemplateError};
+use crate::product::Product;
 use crate::store::{ExpiryScan, KeyQuery, StoreError, Subscribed};
 
 /// How long each read from the store or the catalog may take while an e-mail is rendered.
@@ -139,6 +141,18 @@ impl Outbox {
             date,
             about: Some(About { kind: message.kind, key: shown_first, language: rendered.language }),
         })
+    }
+
+    /// Renders an e-mail of this kind about an example key for the product `sold`, or for an example product.
+    pub(crate) fn preview(
+        &self,
+        kind: MessageKind,
+        sold: Option<&Product>,
+        language: &Language,
+    ) -> Result<EmailPreview, TemplateError> {
+        let Rendered { subject, text, html, language } =
+            self.templates.preview(kind, sold, (self.place(), language))?;
+        Ok(EmailPreview { kind, language, subject, text, html })
     }
 
     fn place(&self) -> Place<'_> {

@@ -36,6 +36,10 @@ pub(super) const KINDS: [(MessageKind, [(&str, &str); 6]); 5] = [
     kind!(Revoked, "revoked"),
 ];
 
+/// The kinds of e-mails that have templates of their own.
+pub(crate) const NAMED: [MessageKind; KINDS.len()] =
+    [MessageKind::Purchase, MessageKind::Resend, MessageKind::Successor, MessageKind::Expiring, MessageKind::Revoked];
+
 /// Returns the names and sources of all built-in templates, fragments first.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     FRAGMENTS.into_iter().chain(KINDS.into_iter().flat_map(|(_, templates)| templates))

@@ -7,6 +7,7 @@ use crate::clock::timestamp;
 use crate::email::Email;
 use crate::host_ref::HostRef;
 use crate::key::{Key, KeyText, Status};
+use crate::ledger::MessageKind;
 use crate::mail::{Brand, MailLinks};
 use crate::product::Product;
 use crate::terms::NEVER;
@@ -38,28 +39,17 @@ pub(super) fn values(keys: &[Shown<'_>], email: &str, place: Place<'_>, language
     all(keys.iter().map(|shown| value(*shown, place)).collect(), (email, place, language))
 }
 
+const EXAMPLE_BUYER: &str = "buyer@example.com";
+
 /// Returns examples with which every template must render: a key that expires and was used, a key without expiry and
 /// use limit, an expired key, a key that a subscription renews, and several keys. One example has no links.
 pub(super) fn examples() -> [Value; 6] {
-    let example = |ends: bool, status: Status, subscribed: bool| {
-        let at = "2027-11-21T10:00:00Z".parse().unwrap_or(DateTime::UNIX_EPOCH);
-        context! {
-            key => "dlv_example",
-            key_id => "0197a3f0-5c1e-7c7e-9d59-3f6f0c6f1a01",
-            order => context! { id => "1001", source => "shop", host_ref => Value::from(()) },
-            status => status.as_str(),
-            subscribed,
-            command => true,
-            product => context! { id => 1, name => "Example", description => "", type => "api", host_ref => Value::from(()) },
-            ..terms(if ends { at } else { NEVER }, if ends { (3, 1) } else { (-1, 0) })
-        }
-    };
     let all = |(keys, has_links): (Vec<Value>, bool)| {
         let base_url = "https://shop.example";
         let links = if has_links { MailLinks::of(base_url, true, true) } else { MailLinks::default() };
         let brand = if has_links { Brand::default().name("Example shop") } else { Brand::default() };
         let place = Place { base_url, links: &links, brand: &brand, shows_commands: false };
-        all(keys, ("buyer@example.com", place, "en"))
+        all(keys, (EXAMPLE_BUYER, place, "en"))
     };
     let [used, endless, over, renewed] = [
         (true, Status::Valid, false),
@@ -79,6 +69,33 @@ pub(super) fn examples() -> [Value; 6] {
     .map(all)
 }
 
+/// Returns the variables of an e-mail about an example key for the product `sold`, or for an example product.
+pub(super) fn example_values(kind: MessageKind, sold: Option<&Product>, (place, language): (Place<'_>, &str)) -> Value {
+    let one = |ends| {
+        let example = example(ends, Status::Valid, false);
+        let Some(sold) = sold else { return example };
+        context! { product => product(sold), command => is_command(sold, place), ..example }
+    };
+    // A buyer who lost a key gets all keys.
+    let keys =
+        if kind.template() == MessageKind::Lost.template() { vec![one(true), one(false)] } else { vec![one(true)] };
+    all(keys, (EXAMPLE_BUYER, place, language))
+}
+
+fn example(ends: bool, status: Status, subscribed: bool) -> Value {
+    let at = "2027-11-21T10:00:00Z".parse().unwrap_or(DateTime::UNIX_EPOCH);
+    context! {
+        key => "dlv_example",
+        key_id => "0197a3f0-5c1e-7c7e-9d59-3f6f0c6f1a01",
+        order => context! { id => "1001", source => "shop", host_ref => Value::from(()) },
+        status => status.as_str(),
+        subscribed,
+        command => true,
+        product => context! { id => 1, name => "Example", description => "", type => "api", host_ref => Value::from(()) },
+        ..terms(if ends { at } else { NEVER }, if ends { (3, 1) } else { (-1, 0) })
+    }
+}
+
 fn all(keys: Vec<Value>, (email, place, language): (&str, Place<'_>, &str)) -> Value {
     let first = keys.first().cloned().unwrap_or_default();
     let Place { base_url, links: MailLinks { page, fetch, lost }, brand, .. } = place;
@@ -90,7 +107,7 @@ fn all(keys: Vec<Value>, (email, place, language): (&str, Place<'_>, &str)) -> V
     context! { keys, email, base_url, page, fetch, lost, shop, language, ..first }
 }
 
-fn value(Shown { key, status, text, is_subscribed, product }: Shown<'_>, place: Place<'_>) -> Value {
+fn value(Shown { key, status, text, is_subscribed, product: sold }: Shown<'_>, place: Place<'_>) -> Value {
     let order = key.granted().order.as_ref();
     context! {
         status => status.as_str(),
@@ -102,12 +119,21 @@ fn value(Shown { key, status, text, is_subscribed, product }: Shown<'_>, place: 
             host_ref => key.granted().host_ref.as_ref().map(HostRef::as_str),
         },
         subscribed => is_subscribed,
-        command => place.shows_commands || place.links.page.is_none() || product.kind().eq_ignore_ascii_case("api"),
-        product => context! {
-            id => product.id().get(), name => product.name(), description => product.description(), type => product.kind(),
-            host_ref => product.host_ref().map(HostRef::as_str),
-        },
+        command => is_command(sold, place),
+        product => product(sold),
         ..terms(key.expires_at(), (key.limit().as_count(), key.used()))
+    }
+}
+
+/// Returns whether to show the command that fetches the product.
+fn is_command(product: &Product, place: Place<'_>) -> bool {
+    place.shows_commands || place.links.page.is_none() || product.kind().eq_ignore_ascii_case("api")
+}
+
+fn product(product: &Product) -> Value {
+    context! {
+        id => product.id().get(), name => product.name(), description => product.description(), type => product.kind(),
+        host_ref => product.host_ref().map(HostRef::as_str),
     }
 }
 

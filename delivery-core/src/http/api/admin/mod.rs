@@ -2,6 +2,7 @@
 
 pub(in crate::http) mod add;
 pub(in crate::http) mod catalog;
+pub(in crate::http) mod email;
 pub(in crate::http) mod export;
 #[cfg(feature = "files")]
 pub(in crate::http) mod files;

@@ -1,0 +1,65 @@
+//! The seller's endpoint for previews of e-mails.
+
+use serde::Serialize;
+
+use super::LIST;
+use crate::delivery::Delivery;
+use crate::error::ErrorCode;
+use crate::http::describe::shape;
+use crate::http::error::ApiError;
+use crate::http::filters;
+use crate::http::proof::Seller;
+use crate::http::row::{Docs, Handler, Parameter, Row};
+use crate::http::{Call, Reply};
+use crate::language::Language;
+
+pub(in crate::http) static PREVIEW_EMAIL: Row = Row {
+    path: "/api/admin/email",
+    codes: &[
+        ErrorCode::InvalidParams,
+        ErrorCode::Unauthorized,
+        ErrorCode::MethodNotAllowed,
+        ErrorCode::RateLimited,
+        ErrorCode::Internal,
+        ErrorCode::Unavailable,
+    ],
+    openapi: Docs {
+        id: "previewEmail",
+        summary: "An e-mail as buyers get it",
+        description: "The e-mail is about an example key for the first product. It is rendered with the templates, the name and the addresses of this shop. \
+            `resend` is also the e-mail to a buyer who lost a key.",
+        parameters: &[Parameter::EmailKind, Parameter::Language],
+        success: shape!(Preview<'_>),
+        ..LIST.openapi
+    },
+    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(preview(delivery, seller, call))),
+    ..LIST
+};
+
+async fn preview(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
+    let (kind, language) = filters::email(call)?;
+    let preview = delivery.desk(seller.actor()).preview_email(kind, language.as_ref()).await?;
+    let languages = delivery.email_languages();
+    Ok(Reply::json(&Preview {
+        kind: preview.kind.as_str(),
+        language: preview.language.as_str(),
+        languages: languages.iter().map(Language::as_str).collect(),
+        subject: &preview.subject,
+        text: &preview.text,
+        html: &preview.html,
+    }))
+}
+
+/// An e-mail about an example key.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(in crate::http) struct Preview<'a> {
+    kind: &'static str,
+    /// The language in which it is written.
+    language: &'a str,
+    /// The languages that e-mails have.
+    languages: Vec<&'a str>,
+    subject: &'a str,
+    text: &'a str,
+    html: &'a str,
+}

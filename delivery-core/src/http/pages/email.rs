@@ -1,0 +1,46 @@
+//! The e-mails that buyers get, about an example key.
+
+use ::http::HeaderValue;
+use minijinja::context;
+
+use super::shown::{desk, options};
+use super::{Answering, ApiError, PageRequest, SignedIn};
+use crate::http::{Reply, filters, names, query};
+use crate::ledger::MessageKind;
+use crate::mail::{EmailPreview, NAMED};
+
+pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
+    Box::pin(async move {
+        if visit.form.is_some() {
+            return Err(ApiError::MALFORMED);
+        }
+        let (kind, language) = filters::email(visit.call)?;
+        let preview = visit.delivery.desk(&seller.actor).preview_email(kind, language.as_ref()).await?;
+        if query::parameter(visit.call, "part")?.is_some() {
+            return Ok(framed(preview));
+        }
+        let languages = visit.delivery.email_languages().into_iter().map(|tag| tag.to_string());
+        let values = context! {
+            kinds => options(NAMED.map(MessageKind::as_str)),
+            languages => languages.collect::<Vec<_>>(),
+            kind => kind.as_str(),
+            language => preview.language.as_str(),
+            subject => preview.subject,
+            text => preview.text,
+            sender => visit.delivery.inner.outbox.sender.to_string(),
+            ..desk(&visit, &seller, "/desk/setup")
+        };
+        visit.page_with("email.html", values, "; frame-src 'self'")
+    })
+}
+
+/// Returns the HTML of an e-mail as a document of its own. It has no rights: it runs no script, sends no form and loads
+/// nothing from other hosts.
+fn framed(preview: EmailPreview) -> Reply {
+    const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; \
+        form-action 'none'; frame-ancestors 'self'; sandbox";
+    Reply::text("text/html; charset=utf-8", preview.html.into())
+        .security_headers("")
+        .text_header(&names::CONTENT_SECURITY_POLICY, POLICY)
+        .with_header(&names::FRAME_OPTIONS, HeaderValue::from_static("SAMEORIGIN"))
+}

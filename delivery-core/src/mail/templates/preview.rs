@@ -1,0 +1,28 @@
+//! E-mails about an example key, so that a seller sees what buyers get.
+
+use std::collections::BTreeSet;
+
+use super::values::{Place, example_values};
+use super::{ENGLISH, Rendered, TemplateError, Templates, stem};
+use crate::language::Language;
+use crate::ledger::MessageKind;
+use crate::product::Product;
+
+impl Templates {
+    /// Returns the languages in which there are templates of at least one kind.
+    pub(crate) fn languages(&self) -> BTreeSet<Language> {
+        let tags = self.stems.iter().map(|stem| stem.split_once('.').map_or(ENGLISH, |(_, tag)| tag));
+        tags.filter_map(|tag| tag.parse().ok()).collect()
+    }
+
+    /// Renders an e-mail about an example key for the product `sold`, or for an example product. The language is chosen as in [`render`](Self::render).
+    pub(in crate::mail) fn preview(
+        &self,
+        kind: MessageKind,
+        sold: Option<&Product>,
+        (place, language): (Place<'_>, &Language),
+    ) -> Result<Rendered, TemplateError> {
+        let tag = language.lookup().find(|tag| self.stems.contains(&stem(kind, tag))).unwrap_or(ENGLISH);
+        self.render_all((&stem(kind, tag), tag), &example_values(kind, sold, (place, tag)))
+    }
+}

@@ -1,0 +1,72 @@
+//! What providers of e-mail limit: e-mails and connections at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use delivery_core::mail::{MailError, Mailer, Message};
+use futures_util::future::join_all;
+use support::smtp::Script;
+
+use super::outbox::Post;
+use super::smtp::{message, serve};
+
+#[tokio::test]
+async fn no_more_connections_are_open_than_are_set() {
+    for (limit, rounds) in [(1, 3), (2, 3)] {
+        let (mailer, server) = serve(Script::Accept).await;
+        let mailer = mailer.connections(limit);
+        for _ in 0..rounds {
+            let sent = join_all((0..10).map(|_| async { mailer.send(&message()).await })).await;
+            assert!(sent.iter().all(Result::is_ok), "{sent:?}");
+        }
+        assert_eq!((server.received().len(), server.connections()), (30, limit));
+    }
+    // A connection that is closed after a hundred e-mails makes room for the next.
+    let (mailer, server) = serve(Script::Accept).await;
+    let mailer = mailer.connections(1);
+    let sent = join_all((0..150).map(|_| async { mailer.send(&message()).await })).await;
+    assert!(sent.iter().all(Result::is_ok), "{sent:?}");
+    assert_eq!((server.received().len(), server.connections()), (150, 2));
+}
+
+/// Counts how many e-mails it is given at once.
+#[derive(Debug, Default)]
+struct OneByOne {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl Mailer for OneByOne {
+    async fn send(&self, _: &Message) -> Result<(), MailError> {
+        self.most.fetch_max(self.now.fetch_add(1, Relaxed) + 1, Relaxed);
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        self.now.fetch_sub(1, Relaxed);
+        Ok(())
+    }
+
+    fn at_once(&self) -> usize {
+        1
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mailer_is_given_no_more_e_mails_than_it_takes_at_once() {
+    for is_started in [false, true] {
+        let mailer = Arc::new(OneByOne::default());
+        let post = Post::open_with(mailer.clone()).await;
+        for order in ["A", "B", "C"] {
+            post.order(order).await;
+        }
+        if is_started {
+            let running = post.delivery.start().await.unwrap();
+            tokio::time::sleep(Duration::from_mins(7)).await;
+            running.stop().await;
+        } else {
+            assert_eq!(post.work().await, (3, 0, 0));
+        }
+        assert_eq!(post.work().await, (0, 0, 0), "all were sent; is_started: {is_started}");
+        assert_eq!(mailer.most.load(Relaxed), 1, "is_started: {is_started}");
+    }
+}
