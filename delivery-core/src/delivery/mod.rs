@@ -48,9 +48,9 @@ pub(crate) use self::files::{NewFile, PutError};
 pub use self::host::Uncommitted;
 pub use self::maintenance::Maintenance;
 pub use self::orders::Issued;
-pub use self::platforms::SecretError;
 #[cfg(feature = "pages")]
-pub(crate) use self::platforms::{Said, TEST_PURCHASE};
+pub(crate) use self::platforms::Said;
+pub use self::platforms::SecretError;
 #[cfg(feature = "pages")]
 pub(crate) use self::recent::Recent;
 pub use self::running::Running;

@@ -36,8 +36,8 @@ pub struct InboxEvent {
     pub kind: String,
     /// The order or payment that the event names.
     pub order: Option<OrderId>,
-    /// The event's content as JSON. It is `None` if the content cannot be read, and once the event is done. A dismissed
-    /// event keeps its content.
+    /// The event's content as JSON. It is `None` if the content cannot be read, and once the event is done. An event
+    /// that was dismissed, or that is about a test purchase, keeps its content.
     pub body: Option<String>,
     /// When the event was received, to the millisecond.
     pub received_at: DateTime<Utc>,
@@ -58,11 +58,27 @@ pub struct InboxEvent {
 /// The [`reason`](InboxEvent::reason) of a dismissed event, by which it is recognised.
 pub(crate) const DISMISSED: &str = "dismissed";
 
+/// The [`reason`](InboxEvent::reason) of an event that is ignored because it is about a test purchase.
+pub(crate) const TEST_PURCHASE: &str = "it is about a test purchase";
+
 impl InboxEvent {
-    /// Returns whether the event was [dismissed](super::Handling::Dismiss). The seller can still apply such an event.
+    /// Returns whether the event was [dismissed](super::Handling::Dismiss).
     #[must_use]
     pub fn is_dismissed(&self) -> bool {
         self.outcome == Some(EventOutcome::Ignored) && self.reason.as_deref() == Some(DISMISSED)
+    }
+
+    /// Returns whether the event is ignored because it is about a [test purchase](super::Handling::Test).
+    #[must_use]
+    pub fn is_test(&self) -> bool {
+        self.outcome == Some(EventOutcome::Ignored) && self.reason.as_deref() == Some(TEST_PURCHASE)
+    }
+
+    /// Returns whether the seller can still apply the event: it waits for the seller, was dismissed, or is about a test
+    /// purchase and has its content.
+    #[must_use]
+    pub fn can_be_applied(&self) -> bool {
+        self.due_at.is_some() || self.is_dismissed() || self.is_test() && self.body.is_some()
     }
 }
 

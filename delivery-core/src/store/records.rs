@@ -96,7 +96,7 @@ pub trait Records: Send + Sync {
     ///
     /// * messages to the address that were not sent yet
     /// * the customer's requests for lost keys
-    /// * the content of platform events that name the customer, if they wait to be applied or were dismissed
+    /// * the content of platform events that name the customer, if they can be applied
     /// * the platforms' references to customers with this address
     ///
     /// # Errors

@@ -35,3 +35,32 @@ async fn a_product_that_is_dismissed_needs_nobody_until_one_of_its_events_is_app
     assert_eq!(newest().await.outcome, Some(NeedsAttention));
     assert!(!desk.dismiss_event(1).await.unwrap(), "there is no such event");
 }
+
+#[tokio::test]
+async fn a_test_purchase_is_applied_once_and_only_by_hand() {
+    let shop = Shop::with_guide().await;
+    let alice: Actor = "alice".parse().unwrap();
+    let desk = shop.delivery.desk(&alice);
+    let newest = async || shop.delivery.events(&InboxQuery::default()).await.unwrap().items.remove(0);
+    for name in ["guide", "mug"] {
+        assert_eq!(shop.tell_test(Event::Paid(sale(name, name))).await, Some(Ignored));
+        assert!(newest().await.is_test());
+        shop.delivery.maintenance().apply_events().await.unwrap();
+        assert_eq!(shop.keys().await.len(), 0, "{name}");
+    }
+    // One that names no product waits for the seller from then on, as another event does.
+    let (mug, guide) =
+        (newest().await.number, InboxQuery { before: Some(newest().await.number), ..InboxQuery::default() });
+    let guide = shop.delivery.events(&guide).await.unwrap().items.remove(0).number;
+    assert!(desk.apply_event(mug, None, None).await.unwrap());
+    assert_eq!(newest().await.outcome, Some(NeedsAttention));
+    shop.product("mug").await;
+    shop.clock.advance(std::time::Duration::from_hours(1));
+    shop.delivery.maintenance().apply_events().await.unwrap();
+    assert_eq!((newest().await.outcome, shop.keys().await.len()), (Some(Issued), 1));
+    for _ in 0..2 {
+        assert!(desk.apply_event(guide, None, None).await.unwrap());
+        assert_eq!(shop.keys().await.len(), 2, "what was applied is done");
+    }
+    assert_eq!(shop.sent().await, 2, "the buyer of a test gets the e-mail");
+}

@@ -90,6 +90,14 @@ impl Shop {
         self.told(&format!("evt_{}", self.next.get()), Ok(vec![event])).await
     }
 
+    /// Tells of a test purchase.
+    pub async fn tell_test(&self, event: Event) -> Option<EventOutcome> {
+        self.next.set(self.next.get() + 1);
+        let id = format!("evt_{}", self.next.get());
+        let notification = Notification { id, kind: "sale".to_owned(), is_test: true, events: Ok(vec![event]) };
+        self.delivery.receive(&Own.name(), notification).await.unwrap().entry.outcome
+    }
+
     pub async fn told(&self, id: &str, events: Result<Vec<Event>, Unreadable>) -> Option<EventOutcome> {
         self.receive(id, events).await.unwrap().entry.outcome
     }

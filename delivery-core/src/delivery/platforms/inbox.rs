@@ -71,7 +71,7 @@ impl Delivery {
         }
     }
 
-    /// Applies the event `number` if it waits for the seller or was dismissed. An event that is done is left as it is.
+    /// Applies the event `number` if it waits for the seller, was dismissed, or is about a test purchase. An event that is done is left as it is.
     /// If the event has no usable address or no product that is sold, `email` and `product` are used instead. Returns
     /// whether there is an event with this number.
     pub(in crate::delivery) async fn apply_event(
@@ -99,9 +99,7 @@ impl Delivery {
             let found = self.events(&query).await?.items.pop().filter(|entry| entry.number == number);
             let Some(entry) = found else { return Ok(false) };
             let is_outdated = match &added {
-                Some(added) if entry.due_at.is_some() || entry.is_dismissed() => {
-                    self.apply_with(entry, Some((by, added.clone()))).await?
-                }
+                Some(added) if entry.can_be_applied() => self.apply_with(entry, Some((by, added.clone()))).await?,
                 None if entry.due_at.is_some() => {
                     let receipt = self.receipt(entry, Some(Handling::Dismiss), self.inner.clock.now());
                     self.apply(InboundEvent { is_retry: true, by: Some(by.clone()), ..receipt }).await?.is_outdated
@@ -166,7 +164,7 @@ impl Delivery {
         self.apply_with(entry, None).await.map(drop)
     }
 
-    /// Applies an event that waits or was dismissed. If the seller wants the event applied, `seller` contains this
+    /// Applies an event that [can be applied](InboxEvent::can_be_applied). If the seller wants the event applied, `seller` contains this
     /// person and what the person adds to the event. Returns whether the event was changed meanwhile and must be read
     /// again.
     async fn apply_with(&self, mut entry: InboxEvent, seller: Option<(&Actor, Added)>) -> Result<bool, Error> {
@@ -177,6 +175,8 @@ impl Delivery {
             Some(Ok(mut told)) => {
                 if let Some((_, added)) = seller {
                     told.add(added);
+                    // A person wants the event applied although it is about a test purchase.
+                    told.is_test = false;
                     let body = serde_json::to_string(&told);
                     entry.body =
                         Some(body.map_err(|error| StoreError::corrupt_because("an event that is no JSON", error))?);

@@ -22,7 +22,6 @@ use tokio::time::timeout;
 
 use self::kept::kept;
 #[cfg(feature = "pages")]
-pub(crate) use self::reports::TEST_PURCHASE;
 pub use self::secrets::SecretError;
 use self::secrets::{Reads, Slot};
 #[cfg(feature = "pages")]

@@ -11,16 +11,13 @@ use crate::order::{OrderId, OrderRef, Source};
 use crate::platform::{self, Buyer, Event, Unreadable};
 use crate::store::KeyQuery;
 
-/// Why an event about a test purchase is ignored.
-pub(crate) const TEST_PURCHASE: &str = "it is about a test purchase";
-
 impl Delivery {
     /// Returns what to do with an event of the inbox.
     pub(super) async fn handling(&self, entry: &InboxEvent, told: Told) -> Result<Handling, Error> {
         let source = &entry.id.source;
         let Some(events) = &told.events else { return Ok(Handling::Wait(Unreadable.to_string())) };
         if told.is_test && !self.inner.platforms.accept_test_events {
-            return Ok(Handling::Ignore(TEST_PURCHASE.to_owned()));
+            return Ok(Handling::Test);
         }
         if let [Event::Unshown { advice }] = events.as_slice() {
             return Ok(Handling::Wait(advice.clone()));

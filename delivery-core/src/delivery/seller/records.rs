@@ -97,7 +97,7 @@ impl Desk<'_> {
 }
 
 impl Desk<'_> {
-    /// Applies an event of a platform that waits for the seller or was dismissed. `email` and `product` add what the
+    /// Applies an event of a platform that waits for the seller, was dismissed, or is about a test purchase. `email` and `product` add what the
     /// event does not say: the buyer's address, and the product that was bought. If the seller has dismissed everything
     /// that the event is about, this undoes that dismissal. An event that is done is left as it is. Returns whether
     /// there is an event with this [number](crate::ledger::InboxEvent::number).

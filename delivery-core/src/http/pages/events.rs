@@ -47,7 +47,8 @@ fn event(entry: &InboxEvent) -> Value {
         reason => entry.reason.clone(),
         keys => entry.keys.iter().map(ToString::to_string).collect::<Vec<_>>(),
         waits => entry.due_at.is_some(),
-        is_dismissed => entry.is_dismissed(),
+        can_be_applied => entry.can_be_applied(),
+        is_test => entry.is_test(),
     }
 }
 
@@ -117,7 +118,7 @@ async fn decided(
         link(visit, seller, product, (entry.id.source.clone(), name()?)).await?;
     }
     seller_desk.apply_event(number, email, product.filter(|_| !is_link)).await?;
-    if entry.due_at.is_none() && !entry.is_dismissed() {
+    if !entry.can_be_applied() {
         return Ok("done_before");
     }
     let after = found(visit, number).await?;
@@ -175,7 +176,6 @@ async fn page(
         context! {
             event => event(&entry), products => choices(&names), buyer,
             asked_for,
-            is_test => entry.reason.as_deref() == Some(crate::delivery::TEST_PURCHASE),
             email => text("customer_email"), product_id => text("product_id"),
             ..said_of(sent.map(|(_, fault)| fault), desk(visit, seller, "/desk/events"))
         },

@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::{Answer, Operate};
 use crate::key::{Actor, Key};
 use crate::ledger::deal::{MOST_PRODUCTS, Offer, ReferenceKind, Report};
-use crate::ledger::inbox::{Customer, DISMISSED, EventOutcome, InboxEvent};
+use crate::ledger::inbox::{Customer, DISMISSED, EventOutcome, InboxEvent, TEST_PURCHASE};
 use crate::ledger::plan::{Basis, Needs, Planner, ReferenceId};
 use crate::ledger::{Action, Edit, MOST_WEBHOOKS, MessageKind, Notice, StoreError};
 use crate::order::{OrderId, Source};
@@ -63,6 +63,8 @@ pub enum Handling {
     Wait(String),
     /// Do nothing, for this reason.
     Ignore(String),
+    /// Do nothing, because the event is about a test purchase. The event's content is kept until the event is pruned.
+    Test,
     /// Do nothing, because the seller has dismissed the event or everything that it sells. The event's content is kept
     /// until the event is pruned.
     Dismiss,
@@ -126,9 +128,10 @@ impl InboundEvent {
         self.reports().iter().flat_map(|report| report.offers().0)
     }
 
-    /// Returns whether a person applies an event that was dismissed before.
+    /// Returns whether a person applies an event that was dismissed before, or that is about a test purchase.
     fn takes_back(&self, entry: &InboxEvent) -> bool {
-        self.by.is_some() && entry.is_dismissed() && !matches!(self.step, Some(Handling::Dismiss))
+        let is_done = entry.due_at.is_none() && entry.can_be_applied();
+        self.by.is_some() && is_done && !matches!(self.step, Some(Handling::Dismiss))
     }
 
     pub(super) fn source(&self) -> &Source {
@@ -205,6 +208,7 @@ impl Planner<'_> {
             }
             Handling::Wait(reason) => (EventOutcome::NeedsAttention, Some(reason.clone())),
             Handling::Ignore(reason) => (EventOutcome::Ignored, Some(reason.clone())),
+            Handling::Test => (EventOutcome::Ignored, Some(TEST_PURCHASE.to_owned())),
             Handling::Dismiss => (EventOutcome::Ignored, Some(DISMISSED.to_owned())),
         };
         let entry = &mut received.entry;
@@ -216,7 +220,7 @@ impl Planner<'_> {
             receipt.at + pause.min(if is_old { RARE_RETRY } else { LONGEST_RETRY })
         });
         (entry.outcome, entry.reason) = (Some(outcome), reason);
-        if entry.due_at.is_none() && !entry.is_dismissed() {
+        if !entry.can_be_applied() {
             // The body names a buyer. It is deleted, because nothing needs it any more.
             entry.body = None;
         }

@@ -73,6 +73,7 @@ pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
         event(&store, name, body, Handling::Wait("no product is called so".to_owned())).await;
     }
     event(&store, "evt_8", r#"{"buyer":{"email":"ada@example.com"}}"#, Handling::Dismiss).await;
+    event(&store, "evt_9", r#"{"buyer":{"email":"ada@example.com"}}"#, Handling::Test).await;
 
     let mut erased = records(&store).erase(&shouted, &pseudonym, Edit::new(alice(), at(9))).await.expect("erased");
     erased.sort_unstable();

@@ -79,7 +79,7 @@ impl Mailbox {
             || writes.references.iter().any(|(reference, _)| self.references.contains_key(reference))
     }
 
-    /// Erases an address: deletes its customers, and the bodies of their events that wait or were dismissed.
+    /// Erases an address: deletes its customers, and the bodies of their events that can be applied.
     pub(super) fn erase(&mut self, email: &Email) {
         let (same, others) =
             std::mem::take(&mut self.customers).into_iter().partition(|(_, (of, _))| of.is_same(email));
