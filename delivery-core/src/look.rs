@@ -23,6 +23,7 @@ use self::markdown::rendered;
 pub(crate) use self::plot::plot;
 pub(crate) use self::shelf::{Shelf, Shown};
 use crate::email::Email;
+use crate::language::Language;
 use crate::mail::{Brand, TemplateError};
 use crate::text::{Invalid, line};
 
@@ -31,6 +32,8 @@ const SCRIPT: &str = include_str!("look/key.js");
 /// The script of the desk's form for files. It shows how much was sent.
 const UPLOAD: &str = include_str!("look/upload.js");
 const STYLE: &str = include_str!("look/style.css");
+/// The language of `_words.html`.
+const ENGLISH: &str = "en";
 
 /// What the pages look like. The default is a shop called "Digital Delivery" in blue.
 #[derive(Clone)]
@@ -128,10 +131,6 @@ impl Look {
         self.sign_in.as_deref()
     }
 
-    pub(crate) fn support_address(&self) -> Option<&str> {
-        self.support.as_ref().map(Email::as_str)
-    }
-
     /// Adds or replaces templates, like [`replacing`](Self::replacing), from the `.html` files in a folder. Other
     /// files are ignored.
     ///
@@ -156,7 +155,9 @@ impl Look {
 
     /// Adds templates in the language of [minijinja](https://docs.rs/minijinja). A template with the name of a built-in
     /// one replaces the built-in one. The built-in templates are in the folder `src/look/templates` of this crate. All
-    /// pages extend `_layout.html`.
+    /// pages extend `_layout.html`. What the pages for buyers say is in `_words.html` and `_words.de.html`; a template
+    /// such as `_words.fr.html` adds a language. A page is in the language of its product, else in that of the browser,
+    /// else in that of [e-mails](crate::delivery::Builder::language), else in English.
     ///
     /// This method parses the templates, but does not render them. So it does not notice a template that uses an
     /// undefined variable: the page then answers 500.
@@ -181,8 +182,22 @@ impl Look {
         Ok(Self { environment: Arc::new(environment), ..self })
     }
 
-    /// Renders a page. `base` is the path under which the pages are mounted, without a slash at its end.
-    pub(crate) fn render(&self, template: &str, base: &str, values: Value) -> Result<String, minijinja::Error> {
+    /// Returns the first of these languages in which pages for buyers can be shown, or a more general one of it. If there
+    /// is none, returns English.
+    pub(crate) fn spoken(&self, wanted: impl IntoIterator<Item = Language>) -> Language {
+        let is_spoken = |tag: &str| tag == ENGLISH || self.environment.get_template(&words(tag)).is_ok();
+        let spoken = |language: Language| language.lookup().find(|tag| is_spoken(tag)).and_then(|tag| tag.parse().ok());
+        wanted.into_iter().find_map(spoken).unwrap_or_default()
+    }
+
+    /// Renders a page. `base` is the path under which the pages are mounted, without a slash at its end. There must be a
+    /// template with the words of `language`.
+    pub(crate) fn render(
+        &self,
+        template: &str,
+        (base, language): (&str, &Language),
+        values: Value,
+    ) -> Result<String, minijinja::Error> {
         let shop = context! {
             name => self.name.clone(), support => self.support.as_ref().map(Email::as_str), logo => self.logo.clone(),
         };
@@ -190,7 +205,10 @@ impl Look {
         let icon = format!("{base}/key/icon.svg?v={}", version(&self.icon()));
         let script = Value::from_safe_string(SCRIPT.to_owned());
         let upload = Value::from_safe_string(UPLOAD.to_owned());
-        self.environment.get_template(template)?.render(context! { shop, base, style, icon, script, upload, ..values })
+        self.environment.get_template(template)?.render(context! {
+            shop, base, style, icon, script, upload,
+            language => language.as_str(), words_file => words(language.as_str()), ..values
+        })
     }
 
     /// Returns the stylesheet, which begins with the shop's colour.
@@ -209,6 +227,12 @@ impl Look {
             minijinja::HtmlEscape(&letter)
         ))
     }
+}
+
+/// Returns the name of the template with the words of a language. The host application adds languages by adding such
+/// templates.
+fn words(language: &str) -> String {
+    if language == ENGLISH { "_words.html".to_owned() } else { format!("_words.{language}.html") }
 }
 
 /// Returns the first digits of a hash. Content that has changed has another address, so browsers can cache it for ever.

@@ -18,6 +18,12 @@ fn buyer() -> Vec<Row> {
     let open = |name: &str| sent(name, "key={LIMITED}&do=open&request=one");
     vec![
         row("buyer::the_form", "GET /key"),
+        row("buyer::the_form_in_german", "GET /key").header("accept-language", "ja, de-AT;q=0.9, en;q=0.8"),
+        row("buyer::lost_in_german", "GET /key/lost").header("accept-language", "de"),
+        row("buyer::the_form_in_another_language", "GET /key").header("accept-language", "ja").like("the_form"),
+        row("buyer::no_page_in_german", "GET /key/x").header("accept-language", "de"),
+        sent("a_key_with_a_limit_in_german", "key={VALID}&do=show").header("accept-language", "de"),
+        sent("an_expired_key_in_german", "key={EXPIRED}&do=show").header("accept-language", "de"),
         row("buyer::a_key_in_the_query_is_not_taken", "GET /key?key={VALID}").like("the_form"),
         sent("a_key_without_limit", "key={VALID}&do=show"),
         sent("a_key_with_a_limit", "key=+{LIMITED}+&do=show"),

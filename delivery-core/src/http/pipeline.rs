@@ -79,7 +79,7 @@ impl Endpoint {
         let reply = if row.cross_origin { cross_origin::apply(origins, allowed.as_ref(), reply) } else { reply };
         #[cfg(feature = "pages")]
         let reply = match self {
-            Self::Page(page) => pages::error_page(delivery, page, reply),
+            Self::Page(page) => pages::error_page(delivery, call, page, reply),
             _ => reply,
         };
         telemetry::answered(self.path(), reply.status(), started);

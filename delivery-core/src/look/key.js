@@ -24,9 +24,9 @@
       const said = document.getElementById(button.dataset.said);
       try {
         await navigator.clipboard.writeText(from.value ?? from.textContent);
-        said.textContent = "Copied.";
+        said.textContent = button.dataset.done ?? "Copied.";
       } catch {
-        said.textContent = "The browser does not allow it: select the text.";
+        said.textContent = button.dataset.failed ?? "The browser does not allow it: select the text.";
       }
     });
   }

@@ -4,10 +4,12 @@ macro_rules! all {
     ($($name:literal),+ $(,)?) => { [$(($name, include_str!(concat!("templates/", $name)))),+] };
 }
 
-pub(super) static ALL: [(&str, &str); 25] = all![
+pub(super) static ALL: [(&str, &str); 27] = all![
     "_layout.html",
     "_desk.html",
     "_parts.html",
+    "_words.html",
+    "_words.de.html",
     "audit.html",
     "confirm.html",
     "email.html",

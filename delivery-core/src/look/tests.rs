@@ -13,9 +13,9 @@ fn every_template_of_ours_is_there() {
 fn the_shop_is_named_and_escaped() {
     let email: Email = "help@example.com".parse().unwrap();
     let look = Look::default().name("<b>Ada's</b>").unwrap().support(email);
-    let values = context! { title => "x", message => "<i>", back => "", back_name => "" };
-    let html = look.render("error.html", "/shop", values).unwrap();
-    for part in ["&lt;b&gt;Ada", "mailto:help@example.com", "&lt;i&gt;", "style.css?v="] {
+    let values = context! { status => 404, back => "/<i>", to => "key" };
+    let html = look.render("error.html", ("/shop", &Language::default()), values).unwrap();
+    for part in ["&lt;b&gt;Ada", "mailto:help@example.com", "&lt;i&gt;", "style.css?v=", "There is no such page"] {
         assert!(html.contains(part), "{part} in {html}");
     }
     assert!(!html.contains("<b>") && !html.contains("<i>") && !html.contains("<script"), "{html}");
@@ -27,7 +27,7 @@ fn the_shop_is_named_and_escaped() {
 #[test]
 fn templates_are_replaced_and_checked() {
     let look = Look::default().replacing([("error.html", "{{ message }}!")]).unwrap();
-    let html = look.render("error.html", "", context! { message => "<>" }).unwrap();
+    let html = look.render("error.html", ("", &Language::default()), context! { message => "<>" }).unwrap();
     assert_eq!(html, "&lt;&gt;!");
     for (name, source, fault) in [
         ("error.html", "{{", "the template error.html of pages is unusable"),
@@ -40,9 +40,43 @@ fn templates_are_replaced_and_checked() {
 #[test]
 fn the_stylesheet_has_another_address_in_another_colour() {
     let (blue, red) = (Look::default(), Look::default().colour("#aa0000".parse().unwrap()));
-    let address =
-        |look: &Look| look.render("error.html", "", context! { title => "", message => "", back => "" }).unwrap();
+    let address = |look: &Look| {
+        look.render("error.html", ("", &Language::default()), context! { status => 404, back => "" }).unwrap()
+    };
     let version = |look: &Look| address(look).split("style.css?v=").nth(1).unwrap()[..12].to_owned();
     assert_ne!(version(&blue), version(&red));
     assert!(red.style().starts_with(b":root{--accent:#aa0000;"));
+}
+
+#[test]
+fn buyers_are_shown_their_language_or_one_that_is_spoken() {
+    let french = [("_words.fr.html", "{% macro error_title(status) %}Page introuvable{% endmacro %}")];
+    let look = Look::default().replacing(french).unwrap();
+    for (wanted, spoken) in [
+        (&["de-AT"][..], "de"),
+        (&["ja", "de"], "de"),
+        (&["fr-CA", "de"], "fr"),
+        (&["ja"], "en"),
+        (&["en-GB", "de"], "en"),
+        (&[], "en"),
+    ] {
+        let wanted = wanted.iter().map(|tag| tag.parse().unwrap());
+        assert_eq!(look.spoken(wanted).as_str(), spoken);
+    }
+}
+
+/// The macros of a template and the numbers of their parameters.
+fn macros(source: &str) -> Vec<String> {
+    source
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("{% macro ")?.split('%').next().map(|it| it.trim_end_matches('-').trim().to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn every_language_says_the_same() {
+    let source = |name| ours::ALL.iter().find(|(template, _)| *template == name).unwrap().1;
+    assert_eq!(macros(source("_words.de.html")), macros(source("_words.html")));
 }

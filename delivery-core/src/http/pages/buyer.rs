@@ -16,7 +16,7 @@ use crate::limit::{Identity, Policy};
 
 pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
     Box::pin(async move {
-        let Some(form) = &visit.form else { return asked(&visit, "", None) };
+        let Some(form) = &visit.form else { return asked(&visit, "", Value::from(())) };
         match form.text("do") {
             "open" => open(&visit, form).await,
             _ => shown(&visit, form).await,
@@ -29,7 +29,7 @@ pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
 async fn shown(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     let delivery = visit.delivery;
     admit(delivery, Policy::Validate, client(delivery, visit.call)).await?;
-    let Some(typed) = form.given("key") else { return asked(visit, "", Some("Paste your key into the field.")) };
+    let Some(typed) = form.given("key") else { return asked(visit, "", context! { what => "missing" }) };
     let text = &visit.key_in(typed);
     let checked = match delivery.verify(text) {
         Some(id) => delivery.check(id).await,
@@ -44,32 +44,16 @@ async fn shown(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> 
 async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Reply, ApiError> {
     let product = visit.delivery.product(key.product()).await?;
     let Some(product) = product else { return refused(visit, text, &Error::UnknownProduct) };
-    let uses = match key.remaining() {
-        None => "no limit".to_owned(),
-        Some(left) => left.to_string(),
-    };
-    let counts = match key.remaining() {
-        None => "You can open it as often as you like.",
-        Some(1) => {
-            "This is the last use of the key. What opens stays open in this browser for a day, or until the key expires."
-        }
-        Some(_) => {
-            "Opening it counts as one use. What opens stays open in this browser for a day, or until the key expires."
-        }
-    };
     // The form contains a random request id, so that submitting the form twice counts only one use.
     let mut random = [0; 18];
     visit.delivery.inner.entropy.fill(&mut random);
     let request = data_encoding::BASE64URL_NOPAD.encode(&random);
-    visit.page_with_script(
-        "key.html",
-        context! {
-            key => text, uses, counts, request,
-            product => context! { name => product.name(), description => product.description() },
-            expires_at => end(key.expires_at()), opened => opened(visit, key.id()),
-            fault => Value::from(()),
-        },
-    )
+    let values = context! {
+        key => text, left => key.remaining(), request,
+        product => context! { name => product.name(), description => product.description() },
+        expires_at => end(key.expires_at()), opened => opened(visit, key.id()),
+    };
+    visit.page_about(&product, "key.html", values)
 }
 
 /// Counts a use of the key, and leads to the page that [shows the product](super::opened). If the same form is submitted
@@ -77,7 +61,7 @@ async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Repl
 /// repetition.
 async fn open(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     let delivery = visit.delivery;
-    let Some(typed) = form.given("key") else { return asked(visit, "", Some("Paste your key into the field.")) };
+    let Some(typed) = form.given("key") else { return asked(visit, "", context! { what => "missing" }) };
     let (text, request) = (visit.key_in(typed), form.text("request"));
     let Some(id) = delivery.verify(&text) else {
         forged(delivery, visit.call).await?;
@@ -102,20 +86,20 @@ async fn fetch(visit: &PageRequest<'_>, id: KeyId, request: &str) -> Result<Open
 pub(super) fn lost(mut visit: PageRequest<'_>) -> Answering<'_> {
     Box::pin(async move {
         let form = visit.form.take();
-        let page = |typed: &str, fault: Option<&str>, said: Option<&str>| {
-            visit.page("lost.html", context! { typed, fault, said })
+        let page = |typed: &str, fault: Option<Value>, is_sent: bool| {
+            visit.page("lost.html", context! { typed, fault, is_sent })
         };
-        let Some(form) = form else { return page("", None, None) };
+        let Some(form) = form else { return page("", None, false) };
         let delivery = visit.delivery;
         visit.check_origin_if_any()?;
         admit(delivery, Policy::Resend, client(delivery, visit.call)).await?;
         let typed = form.text("customer_email").trim();
         let Ok(email) = typed.parse() else {
-            return page(typed, Some("This is not an e-mail address."), None);
+            return page(typed, Some(context! { what => "address" }), false);
         };
         // Free the memory of the form before the store is queried, which may be slow.
         drop(form);
         delivery.ask_for_keys(&email).await?;
-        page("", None, Some(crate::http::api::lost::SAME_ANSWER))
+        page("", None, true)
     })
 }

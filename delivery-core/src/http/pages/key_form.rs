@@ -3,14 +3,14 @@
 use minijinja::{Value, context};
 
 use super::opening::open_until;
-use super::shown::{day, time};
+use super::shown::time;
 use super::{ApiError, PageRequest};
 use crate::delivery::Error;
 use crate::http::Reply;
 use crate::key::{KeyId, Refusal};
 
-/// Renders the form where the buyer enters a key.
-pub(super) fn asked(visit: &PageRequest<'_>, key: &str, fault: Option<&str>) -> Result<Reply, ApiError> {
+/// Renders the form where the buyer enters a key. `fault` says what is wrong, or is none.
+pub(super) fn asked(visit: &PageRequest<'_>, key: &str, fault: Value) -> Result<Reply, ApiError> {
     let opened = visit.delivery.verify(key).and_then(|id| opened(visit, id));
     let prefix = visit.delivery.inner.keyring.prefix();
     let can_ask = visit.delivery.inner.ledger.office().is_some();
@@ -25,31 +25,22 @@ pub(super) fn opened(visit: &PageRequest<'_>, key: KeyId) -> Option<Value> {
 
 /// Renders the form for a key with a message that tells the buyer why the key cannot be used.
 pub(super) fn refused(visit: &PageRequest<'_>, text: &str, error: &Error) -> Result<Reply, ApiError> {
-    let write = match visit.look.support_address() {
-        Some(address) => format!("write to {address}"),
-        None => "write to the shop".to_owned(),
-    };
-    let fault = match error {
-        Error::RevokedKey => withdrawn(&write),
+    let what = match error {
+        Error::RevokedKey => "withdrawn",
         // It is safe to reveal that the key exists. Its text is authentic, so the sender did not guess it.
-        Error::UnknownKey if visit.delivery.verify(text).is_some() => withdrawn(&write),
-        Error::UnknownKey => "This key is not valid. Compare it with your e-mail, letter by letter.".to_owned(),
-        Error::Refused { refusal: Refusal::Expired { since }, .. } => {
-            format!("This key expired on {}. To go on, buy the product again, or {write}.", day(*since))
-        }
-        Error::Refused { refusal: Refusal::Exhausted { .. }, .. } => {
-            format!("This key is used up. To open the product again, buy it again, or {write}.")
-        }
-        Error::Refused { refusal: Refusal::Denied(denied), .. } => denied.sentence().to_owned(),
-        Error::UnknownProduct => format!("What this key opens is not there any more: {write}."),
+        Error::UnknownKey if visit.delivery.verify(text).is_some() => "withdrawn",
+        Error::UnknownKey => "unknown",
+        Error::Refused { refusal: Refusal::Expired { .. }, .. } => "expired",
+        Error::Refused { refusal: Refusal::Exhausted { .. }, .. } => "exhausted",
+        Error::Refused { refusal: Refusal::Denied(_), .. } => "denied",
+        Error::UnknownProduct => "gone",
         error => return Err(error.clone().into()),
     };
+    let (at, sentence) = match error {
+        Error::Refused { refusal: Refusal::Expired { since }, .. } => (Some(time(*since)), ""),
+        Error::Refused { refusal: Refusal::Denied(denied), .. } => (None, denied.sentence()),
+        _ => (None, ""),
+    };
     let status = ::http::StatusCode::from_u16(error.code().status()).unwrap_or_default();
-    Ok(asked(visit, text, Some(&fault))?.with_code(status))
-}
-
-fn withdrawn(write: &str) -> String {
-    format!(
-        "This key was withdrawn: it was refunded, or a newer key took its place. Look for a newer e-mail, or {write}."
-    )
+    Ok(asked(visit, text, context! { what, at, sentence })?.with_code(status))
 }

@@ -19,6 +19,7 @@ mod issue;
 mod key;
 mod key_form;
 mod keys;
+mod languages;
 mod messages;
 mod opened;
 mod opening;
@@ -26,6 +27,7 @@ mod overview;
 mod post;
 mod product;
 mod references;
+mod rendering;
 mod session;
 mod setup;
 mod shown;
@@ -42,10 +44,10 @@ use bytes::Bytes;
 use futures_util::Stream;
 #[cfg(feature = "files")]
 use futures_util::StreamExt;
-use minijinja::Value;
 
 use self::form::Form;
 use self::handler::PageHandler;
+pub(super) use self::rendering::error_page;
 use self::session::{PageRequest, SignedIn, base, check_csrf};
 pub(super) use self::unknown::unknown;
 use super::body::{BodyRule, Keep, read};
@@ -54,9 +56,6 @@ use super::query::check_text;
 use super::row::{Docs, Handler, Row, Verb};
 use super::{Call, Reply, names};
 use crate::delivery::Delivery;
-#[cfg(feature = "files")]
-use crate::look::upload_hash;
-use crate::look::{Shown, script_hash};
 
 /// A page of the seller's desk, or a page for buyers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -269,47 +268,6 @@ pub(super) async fn answer<E>(
     show(visit, seller).await
 }
 
-/// Replaces the JSON body of an error with an HTML page that tells the reader what to do. Any other reply is returned
-/// unchanged.
-pub(super) fn error_page(delivery: &Delivery, page: Page, reply: Reply) -> Reply {
-    let Some(look) = delivery.inner.look.as_deref().filter(|_| reply.is_json_error()) else { return reply };
-    let is_desk = page.row().path.starts_with("/desk");
-    let (title, message) = match reply.status().as_u16() {
-        401 => ("Sign in first", "This page is for the seller. Sign in, and open it again."),
-        403 => (
-            "This form cannot be sent",
-            "It was not sent from this site, or it is too old. Go back, load the page again, and send it once more.",
-        ),
-        404 => ("There is no such page", "It may have been moved or deleted."),
-        405 => ("This page does not do that", "Go back and follow the links of the page."),
-        413 => ("That is too much", "The form is larger than this page takes."),
-        415 => ("This form cannot be read", "Send it with the button of the page."),
-        429 => ("Too many requests", "Wait a minute, and load the page again."),
-        503 => {
-            ("Not available now", "What you sent may not have been done. Wait a moment, load the page again, and look.")
-        }
-        500 => {
-            ("Something went wrong", "The server's log says what. Load the page again, and look whether it was done.")
-        }
-        _ => (
-            "This page cannot be shown",
-            "Its address, or the form that was sent, is not complete. Go back and try again.",
-        ),
-    };
-    let here = base(delivery);
-    let (back, name) = match (is_desk, reply.status().as_u16(), look.sign_in_address()) {
-        (true, 401, Some(address)) => (address.to_owned(), "Sign in"),
-        (true, 401, None) => (String::new(), ""),
-        (true, ..) => (format!("{here}/desk"), "To the overview"),
-        (false, ..) => (format!("{here}/key"), "To your key"),
-    };
-    let values = minijinja::context! { title, message, back, back_name => name };
-    match look.render("error.html", base(delivery), values) {
-        Ok(html) => reply.with_html(html).security_headers(""),
-        Err(_) => reply,
-    }
-}
-
 /// Returns the stylesheet. Its URL contains a hash of the content, so browsers may cache it for a year.
 fn style(visit: PageRequest<'_>) -> Answering<'_> {
     let style = visit.look.style();
@@ -333,78 +291,4 @@ fn asset<'c>(visit: PageRequest<'c>, content_type: &'static str, content: Bytes)
             .with_header(&names::CACHE_CONTROL, forever)
             .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
     })
-}
-
-impl PageRequest<'_> {
-    /// Returns the key in what a person has pasted.
-    fn key_in(&self, pasted: &str) -> String {
-        self.delivery.inner.keyring.in_pasted(pasted)
-    }
-
-    /// Renders a page without a script.
-    fn page(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
-        self.page_with(template, values, "")
-    }
-
-    /// Renders a page with the script of the buyer's page.
-    fn page_with_script(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
-        self.page_with(template, values, &format!("; script-src {}", script_hash()))
-    }
-
-    /// Renders a page with the script that shows the progress of an upload.
-    #[cfg(feature = "files")]
-    fn page_with_upload(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
-        self.page_with(template, values, &format!("; script-src {}; connect-src 'self'", upload_hash()))
-    }
-
-    fn page_with(&self, template: &str, values: Value, policy: &str) -> Result<Reply, ApiError> {
-        let html = self.html(template, values)?;
-        Ok(Reply::text("text/html; charset=utf-8", html.into()).security_headers(policy))
-    }
-
-    /// Renders a page that shows the content of a product, with the script of the buyer's page. The template has the
-    /// placeholders [`CONTENT`](shown::CONTENT) and [`SOURCE`](shown::SOURCE). They are replaced with the HTML and the
-    /// source of the content, without copying either.
-    fn page_of_product(&self, template: &str, values: Value, product: &Shown) -> Result<Reply, ApiError> {
-        let html = Bytes::from(self.html(template, values)?);
-        let place = |text: &str, mark: &str| text.split_once(mark).map(|(before, _)| before.len());
-        let text = std::str::from_utf8(&html).unwrap_or_default();
-        let (Some(content), Some(source)) = (place(text, shown::CONTENT), place(text, shown::SOURCE)) else {
-            return Err(Reply::internal().because("the template shows no product").into());
-        };
-        let rest = vec![
-            product.html.clone(),
-            html.slice(content + shown::CONTENT.len()..source),
-            product.source.clone(),
-            html.slice(source + shown::SOURCE.len()..),
-        ];
-        let reply = Reply::text("text/html; charset=utf-8", html.slice(..content)).followed_by(rest);
-        Ok(reply.security_headers(&format!("; script-src {}", script_hash())))
-    }
-
-    fn html(&self, template: &str, values: Value) -> Result<String, ApiError> {
-        let rendered = self.look.render(template, base(self.delivery), values);
-        rendered.map_err(|error| Reply::internal().because(error).into())
-    }
-
-    /// Returns the reply after a form was handled: a redirect to `path`, relative to the base path of the pages.
-    fn go_to(&self, path: &str) -> Reply {
-        Reply::see_other(&format!("{}{path}", base(self.delivery)))
-    }
-}
-
-impl Reply {
-    /// Adds the security headers that every page has. `more` is appended to the content security policy.
-    fn security_headers(self, more: &str) -> Self {
-        let policy = format!(
-            "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'{more}"
-        );
-        self.text_header(&names::CONTENT_SECURITY_POLICY, &policy)
-            .with_header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"))
-            // Not `no-referrer`: with it, browsers send our own forms with `Origin: null`, and the origin check would
-            // refuse them.
-            .with_header(&names::REFERRER_POLICY, HeaderValue::from_static("same-origin"))
-            .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
-            .with_header(&names::FRAME_OPTIONS, HeaderValue::from_static("DENY"))
-    }
 }

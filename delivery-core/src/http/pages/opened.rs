@@ -50,9 +50,7 @@ pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
 
 /// Asks for the key, because the product was opened more than a day ago, or the browser has kept no cookie.
 fn again(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
-    let sentence = "This browser shows what was opened for a day, and keeps a cookie for it. Open again? This counts a use. If you \
-        have just opened it, allow cookies, go back and choose Open once more: that counts no further use.";
-    Ok(asked(visit, "", Some(sentence))?.with_code(StatusCode::GONE))
+    Ok(asked(visit, "", context! { what => "again" })?.with_code(StatusCode::GONE))
 }
 
 async fn shown(visit: &PageRequest<'_>, key: &Key, name: &str, ticket: &Ticket) -> Result<Reply, ApiError> {
@@ -75,7 +73,7 @@ async fn shown(visit: &PageRequest<'_>, key: &Key, name: &str, ticket: &Ticket) 
         markdown => Value::from_safe_string(SOURCE.to_owned()),
         product => context! { name => product.name() },
     };
-    visit.page_of_product("opened.html", values, &shown)
+    visit.page_of_product("opened.html", &product, values, &shown)
 }
 
 /// Returns the content of the product as a file to download.

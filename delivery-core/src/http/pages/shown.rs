@@ -132,7 +132,8 @@ pub(super) fn day(at: DateTime<Utc>) -> String {
 pub(super) fn time(at: DateTime<Utc>) -> Value {
     let text = format!("{}, {} UTC", day(at), at.format("%H:%M"));
     let (day, clock) = (at.format("%-d %b").to_string(), at.format("%H:%M").to_string());
-    context! { iso => timestamp(crate::clock::whole_seconds(at)), text, day, clock, year => at.year() }
+    let iso = timestamp(crate::clock::whole_seconds(at));
+    context! { iso, text, day, clock, year => at.year(), month => at.month(), day_of_month => at.day(), date => self::day(at) }
 }
 
 /// Returns an identifier that fits into a column: the beginning and the end of a long one. The whole stands beside it.

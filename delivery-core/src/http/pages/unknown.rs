@@ -29,5 +29,5 @@ pub(in crate::http) fn unknown(delivery: &Delivery, call: &Call) -> Option<Reply
         || path.starts_with("/key/")
         || !path.starts_with("/api/") && call.headers.get_all(header::ACCEPT).iter().any(accepts);
     let page = if is_desk && is_served(Page::Overview) { Page::Overview } else { first };
-    is_for_people.then(|| error_page(delivery, page, Reply::not_found()))
+    is_for_people.then(|| error_page(delivery, call, page, Reply::not_found()))
 }

@@ -1,0 +1,124 @@
+//! Rendering of pages, and the security headers that all of them have.
+
+use ::http::HeaderValue;
+use bytes::Bytes;
+use minijinja::Value;
+
+use super::session::base;
+use super::shown::{CONTENT, SOURCE};
+use super::{ApiError, Page, PageRequest};
+use crate::delivery::Delivery;
+use crate::http::{Call, Reply, names};
+#[cfg(feature = "files")]
+use crate::look::upload_hash;
+use crate::look::{Shown, script_hash};
+use crate::product::Product;
+
+/// Replaces the JSON body of an error with an HTML page that tells the reader what to do. Any other reply is returned
+/// unchanged.
+pub(in crate::http) fn error_page(delivery: &Delivery, call: &Call, page: Page, reply: Reply) -> Reply {
+    let Some(look) = delivery.inner.look.as_deref().filter(|_| reply.is_json_error()) else { return reply };
+    let (path, status, here) = (page.row().path, reply.status().as_u16(), base(delivery));
+    let visit = PageRequest { delivery, look, call, path, form: None };
+    let (back, to) = match (visit.is_desk(), status, look.sign_in_address()) {
+        (true, 401, Some(address)) => (address.to_owned(), "sign-in"),
+        (true, 401, None) => (String::new(), ""),
+        (true, ..) => (format!("{here}/desk"), "overview"),
+        (false, ..) => (format!("{here}/key"), "key"),
+    };
+    match look.render("error.html", (here, &visit.language(None)), minijinja::context! { status, back, to }) {
+        Ok(html) => reply.with_html(html).security_headers(""),
+        Err(_) => reply,
+    }
+}
+
+impl PageRequest<'_> {
+    /// Returns the key in what a person has pasted.
+    pub(super) fn key_in(&self, pasted: &str) -> String {
+        self.delivery.inner.keyring.in_pasted(pasted)
+    }
+
+    /// Renders a page without a script.
+    pub(super) fn page(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
+        self.page_with(template, values, "")
+    }
+
+    /// Renders a page with the script of the buyer's page.
+    pub(super) fn page_with_script(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
+        Ok(scripted(self.html(None, template, values)?))
+    }
+
+    /// Renders a page about a product, in its language, with the script of the buyer's page.
+    pub(super) fn page_about(&self, product: &Product, template: &str, values: Value) -> Result<Reply, ApiError> {
+        Ok(scripted(self.html(Some(product), template, values)?))
+    }
+
+    /// Renders a page with the script that shows the progress of an upload.
+    #[cfg(feature = "files")]
+    pub(super) fn page_with_upload(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
+        self.page_with(template, values, &format!("; script-src {}; connect-src 'self'", upload_hash()))
+    }
+
+    pub(super) fn page_with(&self, template: &str, values: Value, policy: &str) -> Result<Reply, ApiError> {
+        let html = self.html(None, template, values)?;
+        Ok(Reply::text("text/html; charset=utf-8", html.into()).security_headers(policy))
+    }
+
+    /// Renders a page that shows the content of a product, with the script of the buyer's page. The template has the
+    /// placeholders [`CONTENT`](CONTENT) and [`SOURCE`](SOURCE). They are replaced with the HTML and the
+    /// source of the content, without copying either.
+    pub(super) fn page_of_product(
+        &self,
+        template: &str,
+        product: &Product,
+        values: Value,
+        shown: &Shown,
+    ) -> Result<Reply, ApiError> {
+        let html = Bytes::from(self.html(Some(product), template, values)?);
+        let place = |text: &str, mark: &str| text.split_once(mark).map(|(before, _)| before.len());
+        let text = std::str::from_utf8(&html).unwrap_or_default();
+        let (Some(content), Some(source)) = (place(text, CONTENT), place(text, SOURCE)) else {
+            return Err(Reply::internal().because("the template shows no product").into());
+        };
+        let rest = vec![
+            shown.html.clone(),
+            html.slice(content + CONTENT.len()..source),
+            shown.source.clone(),
+            html.slice(source + SOURCE.len()..),
+        ];
+        let reply = Reply::text("text/html; charset=utf-8", html.slice(..content)).followed_by(rest);
+        Ok(reply.security_headers(&format!("; script-src {}", script_hash())))
+    }
+
+    /// Renders a page in the language of `product`, if it is given.
+    pub(super) fn html(&self, product: Option<&Product>, template: &str, values: Value) -> Result<String, ApiError> {
+        let rendered = self.look.render(template, (base(self.delivery), &self.language(product)), values);
+        rendered.map_err(|error| Reply::internal().because(error).into())
+    }
+
+    /// Returns the reply after a form was handled: a redirect to `path`, relative to the base path of the pages.
+    pub(super) fn go_to(&self, path: &str) -> Reply {
+        Reply::see_other(&format!("{}{path}", base(self.delivery)))
+    }
+}
+
+impl Reply {
+    /// Adds the security headers that every page has. `more` is appended to the content security policy.
+    pub(super) fn security_headers(self, more: &str) -> Self {
+        let policy = format!(
+            "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'{more}"
+        );
+        self.text_header(&names::CONTENT_SECURITY_POLICY, &policy)
+            .with_header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"))
+            // Not `no-referrer`: with it, browsers send our own forms with `Origin: null`, and the origin check would
+            // refuse them.
+            .with_header(&names::REFERRER_POLICY, HeaderValue::from_static("same-origin"))
+            .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
+            .with_header(&names::FRAME_OPTIONS, HeaderValue::from_static("DENY"))
+    }
+}
+
+/// Returns a page that has the script of the buyer's page.
+fn scripted(html: String) -> Reply {
+    Reply::text("text/html; charset=utf-8", html.into()).security_headers(&format!("; script-src {}", script_hash()))
+}
