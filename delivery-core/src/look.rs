@@ -6,6 +6,7 @@ mod bounds;
 mod colour;
 mod markdown;
 mod ours;
+mod pictures;
 mod plot;
 mod shelf;
 

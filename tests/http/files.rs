@@ -62,6 +62,11 @@ fn pages() -> Vec<Row> {
             .form("key={VALID}&request=a&do=open")
             .after_file("guide.pdf", "application/pdf", PDF)
             .followed(""),
+        row("buyer_files::opened_with_a_picture", "POST /key")
+            .form("key={VALID}&request=a&do=open")
+            .after_command("product/update", r#"{"id":1,"content":"![A bird](Bird.png) ![None](none.png)"}"#)
+            .after_file("bird.png", "image/png", "png")
+            .followed(""),
     ]
 }
 

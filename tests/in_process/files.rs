@@ -14,7 +14,7 @@ use delivery_core::store::StoreError;
 use delivery_core::terms::OwnTerms;
 use delivery_testing::{ManualClock, MemoryStore, RecordingMailer};
 use futures_util::TryStreamExt;
-use http::{HeaderValue, Method, header};
+use http::{HeaderName, HeaderValue, Method, header};
 
 const TOKEN: &str = "the-seller's-token";
 
@@ -59,7 +59,10 @@ impl Shop {
     async fn put(&self, name: &str, content: &'static str) {
         let token = HeaderValue::from_str(&format!("Bearer {TOKEN}")).unwrap();
         let call = Call::new(Method::PUT).query(format!("product_id={}&name={name}", self.product));
-        let call = Call { body: content.into(), ..call }.header(header::AUTHORIZATION, token);
+        let kind = if name.ends_with(".png") { "image/png" } else { "application/pdf" };
+        let call = Call { body: content.into(), ..call }
+            .header(header::AUTHORIZATION, token)
+            .header(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         let reply = Endpoint::PutFile.call(&self.delivery, call).await;
         assert_eq!(reply.status(), 200, "{}", String::from_utf8_lossy(&reply.body()));
     }
@@ -142,14 +145,34 @@ async fn a_bucket_sends_the_file_itself() {
     assert_eq!(header(header::CACHE_CONTROL), "no-store");
 }
 
+/// A page may load pictures from its own host alone.
+#[tokio::test]
+async fn a_bucket_does_not_send_what_a_page_shows() {
+    let shop = Shop::open("a signing secret", Arc::default(), Some(Arc::new(Bucket))).await;
+    for (name, to, status) in [("a.pdf", "image", 302), ("a.png", "image", 200), ("a.png", "document", 302)] {
+        shop.put(name, "one").await;
+        let reply = shop.download_as(name, Some(to)).await;
+        assert_eq!(reply.status(), status, "{name} {to}");
+    }
+}
+
 impl Shop {
     async fn download(&self) -> delivery_core::http::Reply {
+        self.download_as("a.pdf", None).await
+    }
+
+    async fn download_as(&self, name: &str, to: Option<&'static str>) -> delivery_core::http::Reply {
         let email = "buyer@example.com".parse().unwrap();
         let issued = self.delivery.issue_by_hand(self.product, email, OwnTerms::default(), false).await.unwrap();
         let product = self.delivery.fetch(issued.key.id(), self.product).await.unwrap();
         let links = self.delivery.file_links(&issued.key, &product);
-        let path = links[0].url.strip_prefix("https://shop.example/shop").expect("below the base URL").to_owned();
+        let link = links.iter().find(|link| link.file.name.as_str() == name).unwrap();
+        let path = link.url.strip_prefix("https://shop.example/shop").expect("below the base URL").to_owned();
         assert!(Endpoint::File.is_at(&path), "{path}");
-        Endpoint::File.call(&self.delivery, Call { path: Some(path), ..Call::new(Method::GET) }).await
+        let mut call = Call { path: Some(path), ..Call::new(Method::GET) };
+        if let Some(to) = to {
+            call = call.header(HeaderName::from_static("sec-fetch-dest"), HeaderValue::from_static(to));
+        }
+        Endpoint::File.call(&self.delivery, call).await
     }
 }

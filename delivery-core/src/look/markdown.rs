@@ -8,6 +8,7 @@ use pulldown_cmark::{
 };
 
 use super::bounds::{Bounds, RUN, Runs};
+use super::pictures::{FILE, Picture, is_allowed};
 
 /// The characters with which the id of each heading of a content begins, and that of each footnote. So the content cannot
 /// take an id of the page.
@@ -37,16 +38,18 @@ const PLAIN: [&str; 15] = [
 /// Renders the content of a product or a post as HTML that is safe to show.
 ///
 /// - Raw HTML in the content, such as a script, is shown as text.
-/// - Images become links, because pages load nothing from other sites.
+/// - Images of the product's files and `data:` URLs are [pictures](super::pictures). Other images become links, because
+///   pages load nothing from other sites.
 /// - Headings start at the second level, below the page's own heading, and skip no level. Links such as `#first-steps` lead to
 ///   them.
 /// - A block of metadata at the beginning (front matter) is left out.
 pub(crate) fn rendered(markdown: &str) -> String {
-    let tags: HashSet<&str> = DIRECTED.into_iter().chain(PLAIN).chain(["tr", "ul"]).collect();
+    let tags: HashSet<&str> = DIRECTED.into_iter().chain(PLAIN).chain(["img", "tr", "ul"]).collect();
     let mut attributes: HashMap<&str, HashSet<&str>> = HashMap::from([
         ("a", HashSet::from(["href", "title"])),
         ("ol", HashSet::from(["start"])),
         ("div", HashSet::from(["id"])),
+        ("img", HashSet::from(["src", "alt"])),
     ]);
     for heading in ["h2", "h3", "h4", "h5", "h6"] {
         attributes.insert(heading, HashSet::from(["id"]));
@@ -62,7 +65,8 @@ pub(crate) fn rendered(markdown: &str) -> String {
         .tags(tags)
         .tag_attributes(attributes)
         .generic_attributes(HashSet::new())
-        .url_schemes(HashSet::from(["http", "https", "mailto"]))
+        .url_schemes(HashSet::from(["data", "http", "https", "mailto"]))
+        .attribute_filter(|element, attribute, value| is_allowed(element, attribute, value).then_some(value.into()))
         .url_relative(ammonia::UrlRelative::Custom(Box::new(within)))
         .link_rel(Some("noopener noreferrer nofollow"))
         .clean(&written(markdown))
@@ -72,9 +76,10 @@ pub(crate) fn rendered(markdown: &str) -> String {
     cleaned.replace("<table>", table).replace("</table>", "</table></div>")
 }
 
-/// Lets a link lead to an element of the same content, and to nothing else of this site.
+/// Lets a link lead to an element of the same content, and to nothing else of this site. Keeps the addresses of pictures.
 fn within(url: &str) -> Option<Cow<'_, str>> {
-    url.strip_prefix('#').filter(|id| id.starts_with(ID) || id.starts_with(NOTE)).map(|_| Cow::Borrowed(url))
+    let is_within = |id: &str| id.starts_with(ID) || id.starts_with(NOTE);
+    (url.starts_with(FILE) || url.strip_prefix('#').is_some_and(is_within)).then_some(Cow::Borrowed(url))
 }
 
 /// Renders Markdown as HTML that still has to be cleaned. The HTML is quick to clean, because it has limits: on the
@@ -157,6 +162,8 @@ struct Tamer<'m> {
     open: Vec<CowStr<'m>>,
     /// Whether the outermost link has any text so far.
     has_text: bool,
+    /// The picture that has started and not ended yet.
+    picture: Option<Picture>,
     /// The numbers of the footnotes, by their names.
     footnotes: HashMap<CowStr<'m>, usize>,
     /// The alignments of the columns of the table, the next column of the row, and the element of its cells.
@@ -172,6 +179,7 @@ impl<'m> Tamer<'m> {
             names,
             open: Vec::new(),
             has_text: false,
+            picture: None,
             footnotes: HashMap::new(),
             alignments: Vec::new(),
             column: 0,
@@ -182,6 +190,14 @@ impl<'m> Tamer<'m> {
     /// Converts the event that starts at this place.
     fn tame(&mut self, event: Event<'m>, at: usize) -> impl Iterator<Item = Event<'m>> + use<'m> {
         let (mut before, mut after) = (None, None);
+        self.picture = self.picture.take().or_else(|| Picture::begun_by(&event));
+        if let Some(picture) = &mut self.picture {
+            if picture.read(&event) {
+                after = Some(Event::InlineHtml(picture.element().into()));
+                (self.picture, self.has_text) = (None, true);
+            }
+            return before.into_iter().chain(after);
+        }
         match event {
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => after = Some(self.text(text)),
             Event::TaskListMarker(is_done) => after = Some(Event::Text(if is_done { "☑ " } else { "☐ " }.into())),

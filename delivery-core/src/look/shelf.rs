@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tokio::sync;
 
+use super::pictures::Illustrated;
 use super::rendered;
 use crate::product::Product;
 
@@ -17,7 +18,7 @@ const KEPT: usize = 16 << 20;
 pub(crate) struct Shown {
     product: Arc<Product>,
     /// The content as HTML.
-    pub html: Bytes,
+    pub html: Illustrated,
     /// The Markdown source, escaped as the text of an HTML element.
     pub source: Bytes,
 }
@@ -51,7 +52,7 @@ impl Shelf {
         let (product, kept) = (product.clone(), self.kept.clone());
         let made = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            let html = rendered(product.content()).into();
+            let html = Illustrated::new(rendered(product.content()));
             let source = minijinja::HtmlEscape(product.content()).to_string().into();
             let shown = Arc::new(Shown { product, html, source });
             kept.keep(shown.clone());
@@ -65,7 +66,9 @@ impl Shelf {
         let turn = self.rendering.clone().lock_owned().await;
         let made = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            rendered(&markdown)
+            // A preview shows the descriptions of pictures, not the pictures of files.
+            let html = Illustrated::new(rendered(&markdown)).filled(|_| None).concat();
+            String::from_utf8(html).unwrap_or_default()
         });
         made.await.ok()
     }
@@ -99,7 +102,7 @@ impl Kept {
 
 impl Shown {
     fn memory(&self) -> usize {
-        self.html.len() + self.source.len() + self.product.content().len()
+        self.html.memory() + self.source.len() + self.product.content().len()
     }
 }
 
@@ -132,6 +135,6 @@ mod tests {
         runtime.block_on(leaves(&shelf, shelf.preview("# Maps".to_owned())));
         runtime.block_on(leaves(&shelf, shelf.shown(&product)));
         let shown = shelf.shown(&product).now_or_never().flatten().expect("it is kept");
-        assert_eq!(&shown.html[..], b"<h2 id=\"in-maps\" dir=\"auto\">Maps</h2>\n");
+        assert_eq!(shown.html.filled(|_| None).concat(), b"<h2 id=\"in-maps\" dir=\"auto\">Maps</h2>\n");
     }
 }

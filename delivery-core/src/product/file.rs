@@ -51,7 +51,12 @@ impl FileName {
     /// this form.
     #[must_use]
     pub fn folded(&self) -> String {
-        Nfc::new_nfc().normalize(&self.as_str().to_lowercase()).into_owned()
+        Self::fold(self.as_str())
+    }
+
+    /// Returns a name in the form of [`folded`](Self::folded).
+    pub(crate) fn fold(name: &str) -> String {
+        Nfc::new_nfc().normalize(&name.to_lowercase()).into_owned()
     }
 
     /// Returns the value of `Content-Disposition`, as RFC 6266 says: the name in ASCII for old clients, and the whole

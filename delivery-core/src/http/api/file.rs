@@ -78,7 +78,10 @@ async fn serve(delivery: &Delivery, call: &Call, ticket: &Ticket) -> Result<Repl
     if call.method == Method::HEAD {
         return Ok(reply.of_length(length));
     }
-    if let Some(link) = delivery.file_link(&file, &file.name.disposition()).await? {
+    // A page shows pictures from its own host only.
+    let is_shown = call.headers.get("sec-fetch-dest").is_some_and(|to| to == "image")
+        && file.media_type.as_str().starts_with("image/");
+    if !is_shown && let Some(link) = delivery.file_link(&file, &file.name.disposition()).await? {
         return Ok(Reply::empty(StatusCode::FOUND).text_header(&names::LOCATION, &link));
     }
     let contents = delivery.open_file(&file, range).await?;

@@ -1,5 +1,7 @@
 //! Conversion of files into values for the templates.
 
+use std::collections::HashMap;
+
 use minijinja::{Value, context};
 
 use super::shown::time;
@@ -17,19 +19,19 @@ pub(super) fn listed(files: &[File]) -> Vec<Value> {
     files.iter().map(file).collect()
 }
 
-/// Returns the template values of the files that a buyer may download. The addresses have no host, because the pages and
-/// the API have the same.
-pub(super) fn downloads(visit: &PageRequest<'_>, links: &[FileLink]) -> Vec<Value> {
+/// Returns the template values of the files that a buyer may download, and the address of each by its
+/// [folded](crate::product::FileName::folded) name. The addresses have no host, because the pages and the API have the
+/// same.
+pub(super) fn downloads(visit: &PageRequest<'_>, links: &[FileLink]) -> (Vec<Value>, HashMap<String, String>) {
     let url = &visit.delivery.inner.outbox.base_url;
-    let link = |link: &FileLink| {
+    let (mut files, mut addresses) = (Vec::new(), HashMap::new());
+    for link in links {
         let path = link.url.strip_prefix(url.as_str()).unwrap_or(&link.url);
-        context! {
-            name => link.file.name.as_str(),
-            size => size(link.file.size),
-            href => format!("{}{path}", base(visit.delivery)),
-        }
-    };
-    links.iter().map(link).collect()
+        let href = format!("{}{path}", base(visit.delivery));
+        addresses.insert(link.file.name.folded(), href.clone());
+        files.push(context! { name => link.file.name.as_str(), size => size(link.file.size), href });
+    }
+    (files, addresses)
 }
 
 /// Formats a size for people, such as `1.4 MB`.

@@ -4,6 +4,8 @@
 //! 24 hours. So the page can be reloaded, or left and opened again from the history, as often as the buyer likes: it belongs to
 //! the same use.
 
+#[cfg(not(feature = "files"))]
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use ::http::{HeaderValue, StatusCode};
@@ -22,7 +24,7 @@ use crate::http::limits::admit;
 use crate::http::{Reply, names, query};
 use crate::key::{Key, Ticket, TicketFor};
 use crate::limit::{Identity, Policy};
-use crate::product::Product;
+use crate::product::{FileName, Product};
 
 pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
     Box::pin(async move {
@@ -63,9 +65,10 @@ async fn shown(visit: &PageRequest<'_>, key: &Key, name: &str, ticket: &Ticket) 
     }
     let shown = delivery.inner.shelf.shown(&product).await.ok_or_else(|| ApiError::from(Reply::panicked()))?;
     #[cfg(feature = "files")]
-    let files = super::file_list::downloads(visit, &delivery.links(key, &product, ticket.ends_at - DAY));
+    let (files, addresses) = super::file_list::downloads(visit, &delivery.links(key, &product, ticket.ends_at - DAY));
     #[cfg(not(feature = "files"))]
-    let files = Vec::<Value>::new();
+    let (files, addresses) = (Vec::<Value>::new(), HashMap::<String, String>::new());
+    let picture = |name: &str| addresses.get(&FileName::fold(name)).cloned();
     let values = context! {
         name, files,
         until => super::shown::time(ticket.ends_at),
@@ -73,7 +76,7 @@ async fn shown(visit: &PageRequest<'_>, key: &Key, name: &str, ticket: &Ticket) 
         markdown => Value::from_safe_string(SOURCE.to_owned()),
         product => context! { name => product.name() },
     };
-    visit.page_of_product("opened.html", &product, values, &shown)
+    visit.page_of_product("opened.html", &product, values, (&shown, picture))
 }
 
 /// Returns the content of the product as a file to download.

@@ -66,13 +66,13 @@ impl PageRequest<'_> {
 
     /// Renders a page that shows the content of a product, with the script of the buyer's page. The template has the
     /// placeholders [`CONTENT`](CONTENT) and [`SOURCE`](SOURCE). They are replaced with the HTML and the
-    /// source of the content, without copying either.
+    /// source of the content, without copying either. `picture` returns the address of a file that the content shows.
     pub(super) fn page_of_product(
         &self,
         template: &str,
         product: &Product,
         values: Value,
-        shown: &Shown,
+        (shown, picture): (&Shown, impl Fn(&str) -> Option<String>),
     ) -> Result<Reply, ApiError> {
         let html = Bytes::from(self.html(Some(product), template, values)?);
         let place = |text: &str, mark: &str| text.split_once(mark).map(|(before, _)| before.len());
@@ -80,12 +80,9 @@ impl PageRequest<'_> {
         let (Some(content), Some(source)) = (place(text, CONTENT), place(text, SOURCE)) else {
             return Err(Reply::internal().because("the template shows no product").into());
         };
-        let rest = vec![
-            shown.html.clone(),
-            html.slice(content + CONTENT.len()..source),
-            shown.source.clone(),
-            html.slice(source + SOURCE.len()..),
-        ];
+        let between = html.slice(content + CONTENT.len()..source);
+        let end = html.slice(source + SOURCE.len()..);
+        let rest = shown.html.filled(picture).into_iter().chain([between, shown.source.clone(), end]).collect();
         let reply = Reply::text("text/html; charset=utf-8", html.slice(..content)).followed_by(rest);
         Ok(reply.security_headers(&format!("; script-src {}", script_hash())))
     }
@@ -106,7 +103,7 @@ impl Reply {
     /// Adds the security headers that every page has. `more` is appended to the content security policy.
     pub(super) fn security_headers(self, more: &str) -> Self {
         let policy = format!(
-            "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'{more}"
+            "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'{more}"
         );
         self.text_header(&names::CONTENT_SECURITY_POLICY, &policy)
             .with_header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"))

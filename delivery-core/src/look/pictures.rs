@@ -1,0 +1,182 @@
+//! Pictures in a content: files of the product, and pictures that the content itself has as `data:` URLs. All others are
+//! links, because pages load nothing from other sites.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use minijinja::HtmlEscape;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use pulldown_cmark::{Event, Tag, TagEnd};
+use url::Url;
+
+/// What the address of a file's picture begins with in HTML that is cached. After it stands the name, percent-encoded.
+pub(super) const FILE: &str = "#picture-";
+/// How an element for a file's picture begins in HTML that was cleaned. A `<` in a text is escaped, so no text has this.
+const ELEMENT: &str = "<img src=\"#picture-";
+/// An address of no picture. A browser shows the description instead.
+const NONE: &str = "data:,";
+/// The maximum length of the description of a picture, in characters. That of one text may be added to it.
+const DESCRIBED: usize = 1000;
+/// The types of pictures that a `data:` URL may have. A browser runs no script in any of them.
+const TYPES: [&str; 6] = ["png", "jpeg", "gif", "webp", "avif", "svg+xml"];
+
+/// A picture of which the description is being read.
+pub(super) struct Picture {
+    address: String,
+    description: String,
+    /// The number of links and images that have started and not ended yet: the picture, and those in its description.
+    inside: usize,
+}
+
+impl Picture {
+    /// Returns the picture that begins with an event. Returns `None` for an image that becomes a link.
+    pub(super) fn begun_by(event: &Event<'_>) -> Option<Self> {
+        let Event::Start(Tag::Image { dest_url, .. }) = event else { return None };
+        let address = address(dest_url)?.into_owned();
+        Some(Self { address, description: String::new(), inside: 0 })
+    }
+
+    /// Reads an event of the picture, from that with which it begins. Returns whether the picture ends with this event.
+    pub(super) fn read(&mut self, event: &Event<'_>) -> bool {
+        match event {
+            Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text) => {
+                self.description.extend(text.chars().take(DESCRIBED.saturating_sub(self.description.len())));
+            }
+            Event::SoftBreak | Event::HardBreak => self.description.push(' '),
+            Event::Start(Tag::Link { .. } | Tag::Image { .. }) => self.inside += 1,
+            Event::End(TagEnd::Link | TagEnd::Image) => self.inside = self.inside.saturating_sub(1),
+            _ => {}
+        }
+        self.inside == 0
+    }
+
+    /// Returns the HTML element of the picture.
+    pub(super) fn element(&self) -> String {
+        format!("<img src=\"{}\" alt=\"{}\">", HtmlEscape(&self.address), HtmlEscape(&self.description))
+    }
+}
+
+/// Returns the address with which a picture of Markdown stands in the HTML. Returns `None` for one that becomes a link.
+fn address(url: &str) -> Option<Cow<'_, str>> {
+    if is_data(url) {
+        return Some(Cow::Borrowed(url));
+    }
+    let name = percent_decode_str(url.strip_prefix("./").unwrap_or(url)).decode_utf8().ok()?;
+    let is_name = !name.is_empty() && !name.contains(['/', '\\', '#', '?', ':']);
+    is_name.then(|| Cow::Owned(format!("{FILE}{}", utf8_percent_encode(&name, NON_ALPHANUMERIC))))
+}
+
+/// Returns whether a URL contains a picture.
+fn is_data(url: &str) -> bool {
+    let Some((kind, data)) = url.strip_prefix("data:image/").and_then(|rest| rest.split_once(";base64,")) else {
+        return false;
+    };
+    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
+    TYPES.contains(&kind) && data.bytes().all(is_base64)
+}
+
+/// Returns whether an attribute may have this address. A link must not lead to a `data:` URL.
+pub(super) fn is_allowed(element: &str, attribute: &str, value: &str) -> bool {
+    match (element, attribute) {
+        ("img", "src") => value.starts_with(FILE) || is_data(value),
+        (_, "href") => Url::parse(value).map_or(true, |url| url.scheme() != "data"),
+        _ => true,
+    }
+}
+
+/// HTML in which the addresses of files are still to be filled in.
+pub(crate) struct Illustrated {
+    /// Pieces of HTML, each followed by the address of the file with this name. The last one is followed by nothing.
+    pieces: Vec<(Bytes, Option<String>)>,
+}
+
+impl Illustrated {
+    pub(super) fn new(html: String) -> Self {
+        let html = Bytes::from(html);
+        let text = std::str::from_utf8(&html).unwrap_or_default();
+        let (mut pieces, mut from) = (Vec::new(), 0);
+        for (at, found) in text.match_indices(ELEMENT) {
+            let name = text.get(at + found.len()..).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+            let decoded = percent_decode_str(name).decode_utf8_lossy().into_owned();
+            pieces.push((html.slice(from..at + found.len() - FILE.len()), Some(decoded)));
+            from = at + found.len() + name.len();
+        }
+        pieces.push((html.slice(from..), None));
+        Self { pieces }
+    }
+
+    /// Returns the HTML with the address that `address` returns for the name of each file.
+    pub(crate) fn filled(&self, address: impl Fn(&str) -> Option<String>) -> Vec<Bytes> {
+        let of_file = |name: &String| {
+            let address = address(name).unwrap_or_else(|| NONE.to_owned());
+            HtmlEscape(&address).to_string().into()
+        };
+        let both = |(html, name): &(Bytes, Option<String>)| [Some(html.clone()), name.as_ref().map(of_file)];
+        self.pieces.iter().flat_map(both).flatten().collect()
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.pieces.iter().map(|(html, name)| html.len() + name.as_ref().map_or(0, String::len)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rendered;
+    use super::*;
+
+    /// The HTML of a product that has the file `bird.png`.
+    fn shown(markdown: &str) -> String {
+        let address = |name: &str| (name == "bird.png").then(|| "/api/file/a&b/bird.png".to_owned());
+        let pieces = Illustrated::new(rendered(markdown)).filled(address);
+        String::from_utf8(pieces.concat()).unwrap()
+    }
+
+    #[test]
+    fn files_and_data_are_pictures_and_the_rest_are_links() {
+        const PNG: &str = "data:image/png;base64,iVBORw0KGgo=";
+        let file = "<img src=\"&#x2f;api&#x2f;file&#x2f;a&amp;b&#x2f;bird.png\" alt=\"a &quot;b&quot; c\">";
+        for (markdown, html) in [
+            ("![a \"b\" *c*](bird.png)", file.to_owned()),
+            ("![a \"b\" `c`](./bird%2Epng \"title\")", file.to_owned()),
+            ("![x](missing.png)", "<img src=\"data:,\" alt=\"x\">".to_owned()),
+            (&format!("![x]({PNG})"), format!("<img src=\"{PNG}\" alt=\"x\">")),
+            ("[![a \"b\" c](bird.png)](https://e.com)", format!("{LINK}{file}</a>")),
+            ("![x ![y](bird.png) z](https://e.com)", format!("{LINK}x ")),
+            ("![](https://e.com)", format!("{LINK}https://e.com</a>")),
+            ("![x](https://e.com)", format!("{LINK}x</a>")),
+            ("`<img src=\"#picture-bird.png\">`", "&lt;img src=\"#picture-bird.png\"&gt;".to_owned()),
+        ] {
+            assert!(shown(markdown).contains(&html), "{markdown}: {}", shown(markdown));
+        }
+    }
+    const LINK: &str = "<a href=\"https://e.com\" rel=\"noopener noreferrer nofollow\">";
+
+    #[test]
+    fn no_picture_does_anything() {
+        for markdown in [
+            "![x](data:text/html;base64,PHNjcmlwdD4=)",
+            "![x](data:image/png;base64,\" onerror=alert(1) x=\")",
+            "![x](data:image/svg+xml,<svg onload=alert(1)>)",
+            "![x](javascript:alert(1))",
+            "![x](../desk/sign-out)",
+            "![x](/desk/sign-out)",
+            "![x](//e.com/x.png)",
+            "![x](x.png?do=1)",
+            "[x](data:image/png;base64,iVBORw0KGgo=)",
+            "[x](DA&Tab;TA:text/html,x)",
+        ] {
+            let html = shown(markdown);
+            let does_nothing = ["<img", "=\"data:", "href=\"/"].iter().all(|part| !html.contains(part));
+            assert!(does_nothing, "{html}");
+        }
+        let described = shown("![\" onerror=alert(1) <b>](bird.png)");
+        assert!(described.contains("alt=\"&quot; onerror=alert(1) &lt;b&gt;\""), "{described}");
+    }
+
+    #[test]
+    fn a_large_picture_is_shown() {
+        let data = format!("data:image/webp;base64,{}", "A".repeat(900 << 10));
+        assert!(shown(&format!("![x]({data})")).contains(&data));
+    }
+}
