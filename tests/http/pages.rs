@@ -11,6 +11,8 @@ const SALE: &str = "sale_id=S-1&resource_name=sale&short_product_id=atlas&email=
 pub const PRODUCT: &str =
     "id=&name=Atlas&content=%23+Maps&type=digital&price=12.50&days=&uses=&language=&refs=gumroad+atlas";
 
+const ATLAS: &str = "id=&name=Atlas&content=x&type=digital&price=&days=&uses=&language=de";
+
 pub fn rows() -> Vec<Row> {
     [keys(), one_key(), issue(), catalog(), records(), setup(), everywhere()].concat()
 }
@@ -143,6 +145,12 @@ fn catalog() -> Vec<Row> {
         get("desk_products::listed", "GET /desk/products"),
         get("desk_product::as_it_is", "GET /desk/product?id=2"),
         get("desk_product::a_new_one", "GET /desk/product"),
+        product("sold_on_a_platform", format!("{ATLAS}&platform=stripe&ref=plink_1")).then("GET /desk/product?id=3"),
+        product(
+            "sold_on_a_platform_by_an_address",
+            format!("{ATLAS}&platform=stripe&ref=https%3A%2F%2Fbuy.stripe.com%2Fx"),
+        ),
+        product("sold_on_no_platform", format!("{ATLAS}&platform=&ref=plink_1")),
         get("desk_product::unknown", "GET /desk/product?id=99").like("desk_key::unknown"),
         get("desk_product::malformed", "GET /desk/product?id=0").like("desk_keys::status_made_up"),
         product("added", PRODUCT.to_owned()).leads_to("/desk/product?id=3&done=saved"),

@@ -3,9 +3,9 @@
 use minijinja::{Value, context};
 
 use super::form::Form;
-use super::shown::{Chosen, PAGE, all_names, choices, chosen, desk, key, links, parameter, sources};
+use super::shown::{Chosen, PAGE, PERIODS, all_names, choices, chosen, desk, key, links, parameter, sources};
 use super::{Answering, ApiError, PageRequest, SignedIn};
-use crate::delivery::Error;
+use crate::delivery::{Error, Recent};
 use crate::http::Reply;
 use crate::http::filters;
 use crate::key::KeyId;
@@ -25,6 +25,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
+/// The number of days of the figures in which keys are counted. The overview shows the same figures first.
+const COUNTED_DAYS: u32 = 2 * PERIODS[0].0;
 const FILTERS: &[&str] = &["status", "product_id", "source", "since", "until"];
 
 /// Sends or revokes the keys that the seller has chosen, after a confirmation.
@@ -109,7 +111,7 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Resul
     let more = page.next.map(|next| next.to_string());
     let what = What {
         q: typed,
-        label: "What was found, newest first",
+        label: "What was found, newest first".to_owned(),
         more,
         links: Value::from(()),
         chosen: chosen(visit, FILTERS)?,
@@ -127,16 +129,41 @@ fn address(typed: &str) -> &str {
 async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, ApiError> {
     let chosen = chosen(visit, FILTERS)?;
     let filters = filters::keys(visit.delivery, visit.call)?;
-    let page = visit.delivery.keys(&KeyQuery { before: parameter(visit, "before")?, limit: PAGE, ..filters }).await?;
+    let query = KeyQuery { before: parameter(visit, "before")?, limit: PAGE, ..filters };
+    let page = visit.delivery.keys(&query).await?;
+    let count = match (&page.next, query.before) {
+        (None, None) => Some(page.items.len() as u64),
+        _ => counted(visit, &chosen, &query).await,
+    };
+    let label = match count {
+        Some(1) => "1 key".to_owned(),
+        Some(count) => format!("{count} keys, newest first"),
+        None => "Keys, newest first".to_owned(),
+    };
     let next = page.next.map(|next| next.to_string());
     let tables = [("keys", "Download the keys as CSV"), ("uses", "Download their uses as CSV")];
     let links = links(visit, "/desk/keys", &chosen, next, &tables);
-    list(visit, seller, &page, What { q: "", label: "Keys, newest first", more: None, links, chosen }).await
+    list(visit, seller, &page, What { q: "", label, more: None, links, chosen }).await
+}
+
+/// Returns how many keys a list has, as they were counted at most a minute ago. Returns `None` if that is not known, or if
+/// a filter is used by which keys are not counted. Keys that were replaced are not counted.
+async fn counted(visit: &PageRequest<'_>, chosen: &Chosen, query: &KeyQuery) -> Option<u64> {
+    const COUNTED: [&str; 2] = ["status", "product_id"];
+    if chosen.iter().any(|(name, value)| !value.is_empty() && !COUNTED.contains(name)) {
+        return None;
+    }
+    let Recent::Known(_, figures) = visit.delivery.recent_figures(COUNTED_DAYS).await else { return None };
+    let is_listed = |product, status| {
+        query.product.is_none_or(|of| of == product) && query.status.is_none_or(|(with, _)| with == status)
+    };
+    let listed = figures.keys.iter().filter(|(product, status, _)| is_listed(*product, *status));
+    Some(listed.map(|(.., keys)| keys).sum())
 }
 
 struct What<'t> {
     q: &'t str,
-    label: &'static str,
+    label: String,
     /// The value of `before` for the next page of a search. The button for that page submits it in a form.
     more: Option<String>,
     /// The links below the list, if it is not the result of a search.

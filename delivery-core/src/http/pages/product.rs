@@ -1,10 +1,12 @@
 //! Listing, adding, editing and archiving products.
 
+use std::collections::BTreeSet;
+
 use minijinja::{Value, context};
 
 use super::form::{Fault, Form, digest, said};
 use super::shown::{Chosen, PAGE, archived, desk, links, preview, price, product_id};
-use super::{Answering, ApiError, PageRequest, SignedIn, references};
+use super::{Answering, ApiError, PageRequest, SignedIn, references, setup};
 use crate::http::Reply;
 use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::StoreError;
@@ -102,7 +104,7 @@ impl Typed {
             days: text("days"),
             uses: text("uses"),
             language: text("language"),
-            refs: text("refs"),
+            refs: with_added(form),
             is_archived: false,
             preview: form.text("do") == "preview",
             seen: text("seen"),
@@ -160,6 +162,15 @@ impl Typed {
             facts = facts.host_ref(host_ref.clone());
         }
         Ok(facts)
+    }
+}
+
+/// Returns the lines of references, and the one that the seller adds by its platform and its ID.
+fn with_added(form: &Form) -> String {
+    let lines = form.text("refs").trim_end();
+    match form.given("ref") {
+        Some(added) => format!("{lines}\n{} {added}\n", form.text("platform")).trim_start_matches('\n').to_owned(),
+        None => form.text("refs").to_owned(),
     }
 }
 
@@ -235,8 +246,11 @@ async fn page(
     fault: Option<&Fault>,
 ) -> Result<Reply, ApiError> {
     let preview = if typed.preview { Some(preview(visit.delivery, &typed.content).await?) } else { None };
+    let mut languages: BTreeSet<String> = visit.delivery.email_languages().iter().map(ToString::to_string).collect();
+    languages.extend(Some(typed.language.clone()).filter(|language| !language.is_empty()));
     let values = context! {
-        product => typed.value(), preview, files => Value::from(()), ..said(fault, desk(visit, seller, "/desk/products"))
+        product => typed.value(), preview, languages => languages.into_iter().collect::<Vec<_>>(), platforms => setup::names(visit.delivery),
+        files => Value::from(()), ..said(fault, desk(visit, seller, "/desk/products"))
     };
     #[cfg(feature = "files")]
     if let Ok(id) = typed.id.parse().map_err(drop).and_then(|id| ProductId::new(id).map_err(drop))

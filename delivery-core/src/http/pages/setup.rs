@@ -5,7 +5,7 @@ use minijinja::{Value, context};
 use super::form::{Fault, Form, said};
 use super::shown::{desk, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
-use crate::delivery::SecretError;
+use crate::delivery::{Delivery, SecretError};
 use crate::email::Email;
 use crate::http::export::person;
 use crate::http::{PlatformPath, Reply};
@@ -151,6 +151,13 @@ async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), 
     let (ready, others): (Vec<_>, Vec<_>) = all
         .partition(|path| inner.platforms.named(path.name()).is_some() || inner.platforms.is_unreadable(path.name()));
     Ok((ready.into_iter().map(platform).collect(), others.into_iter().map(platform).collect()))
+}
+
+/// Returns the names of all platforms, each with how people call it.
+pub(super) fn names(delivery: &Delivery) -> Vec<(&'static str, &'static str)> {
+    let shown = |name| EVENTS.iter().find(|(known, ..)| *known == name).map_or(name, |(_, shown, _)| *shown);
+    let all = PlatformPath::BUILT_IN.into_iter().chain(PlatformPath::of_host(delivery));
+    all.map(|path| (path.name(), shown(path.name()))).collect()
 }
 
 /// How people call each platform, and the events that the seller has to choose there. Those for subscriptions are after the words "and for
