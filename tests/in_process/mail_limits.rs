@@ -1,5 +1,6 @@
 //! What providers of e-mail limit: e-mails and connections at once.
 
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use super::smtp::{message, serve};
 async fn no_more_connections_are_open_than_are_set() {
     for (limit, rounds) in [(1, 3), (2, 3)] {
         let (mailer, server) = serve(Script::Accept).await;
-        let mailer = mailer.connections(limit);
+        let mailer = mailer.connections(NonZeroUsize::new(limit).unwrap());
         for _ in 0..rounds {
             let sent = join_all((0..10).map(|_| async { mailer.send(&message()).await })).await;
             assert!(sent.iter().all(Result::is_ok), "{sent:?}");
@@ -24,10 +25,30 @@ async fn no_more_connections_are_open_than_are_set() {
     }
     // A connection that is closed after a hundred e-mails makes room for the next.
     let (mailer, server) = serve(Script::Accept).await;
-    let mailer = mailer.connections(1);
+    let mailer = mailer.connections(NonZeroUsize::MIN);
     let sent = join_all((0..150).map(|_| async { mailer.send(&message()).await })).await;
     assert!(sent.iter().all(Result::is_ok), "{sent:?}");
     assert_eq!((server.received().len(), server.connections()), (150, 2));
+}
+
+/// Without a limit, e-mails that the server confirms slowly do not hold back others.
+#[tokio::test]
+async fn connections_have_no_limit_unless_one_is_set() {
+    let (mailer, _) = serve(Script::Accept).await;
+    assert_eq!(mailer.at_once(), usize::MAX);
+    assert_eq!(mailer.connections(NonZeroUsize::new(3).unwrap()).at_once(), 3);
+}
+
+#[tokio::test]
+async fn e_mails_are_spaced_by_the_rate() {
+    let (mailer, server) = serve(Script::Accept).await;
+    let mailer = mailer.rate(NonZeroU32::new(20).unwrap());
+    #[expect(clippy::disallowed_methods, reason = "what the mail server sees is real time")]
+    let began = std::time::Instant::now();
+    let sent = join_all((0..4).map(|_| async { mailer.send(&message()).await })).await;
+    assert!(sent.iter().all(Result::is_ok), "{sent:?}");
+    assert!(began.elapsed() >= Duration::from_millis(150), "{:?}", began.elapsed());
+    assert_eq!(server.received().len(), 4);
 }
 
 /// Counts how many e-mails it is given at once.

@@ -83,7 +83,7 @@ pub fn what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_se
         ("STOP_DELAY", "21", "0 to 20 seconds"),
         ("MAX_CONNECTIONS", "0", "1 or more connections"),
         ("MAIL_LEASE", "5", "6 to 300 seconds"),
-        ("MAIL_CONNECTIONS", "0", "1 to 16"),
+        ("MAIL_CONNECTIONS", "0", "1 to 256"),
         ("MAIL_RATE", "0", "1 to 1000"),
         ("HEAD_TIMEOUT", "0", "1 to 300 seconds"),
         ("ANSWER_TIMEOUT", "301", "1 to 300 seconds"),

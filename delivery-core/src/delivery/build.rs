@@ -51,6 +51,7 @@ impl Builder {
         let outbox = Outbox {
             ledger: ledger.clone(),
             catalog: catalog.clone(),
+            places: Semaphore::new(self.mailer.at_once().clamp(1, Semaphore::MAX_PERMITS)),
             mailer: self.mailer,
             lease: self.mail_lease,
             keyring: keyring.clone(),

@@ -58,7 +58,7 @@ pub use self::outbox::{Outbox, Worked};
 pub use self::sender::Sender;
 #[cfg(feature = "smtp")]
 pub use self::smtp::{SmtpError, SmtpMailer};
-pub(crate) use self::templates::NAMED;
+pub(crate) use self::templates::named;
 pub use self::templates::{TemplateError, Templates};
 use crate::email::Email;
 use crate::error::explain;
@@ -95,9 +95,9 @@ pub trait Mailer: fmt::Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Returns how many messages [`send`](Self::send) takes at once, 1 or more. The outbox gives the mailer no more than
-    /// that. It never gives it more than 16, apart from those that it has had for over a minute. The default is no limit
-    /// of the mailer's own.
+    /// Returns how many messages [`send`](Self::send) takes at once, 1 or more. The outbox reads this when the service is
+    /// built, and gives the mailer no more than that. It never gives it more than 16, apart from those that it has had
+    /// for over a minute and a half. The default is no limit of the mailer's own.
     fn at_once(&self) -> usize {
         usize::MAX
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::{self, JoinError};
 
 use self::outcome::{COMPLETE_ATTEMPTS, End};
@@ -56,6 +56,8 @@ pub struct Outbox {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) catalog: Arc<dyn Catalog>,
     pub(crate) mailer: Arc<dyn Mailer>,
+    /// A permit for each e-mail that the mailer [takes at once](Mailer::at_once).
+    pub(crate) places: Semaphore,
     /// How long a lease lasts after it was taken or renewed.
     pub(crate) lease: Duration,
     pub(crate) keyring: Arc<Keyring>,
@@ -102,7 +104,7 @@ impl Outbox {
         let mut renewal = pin!(tokio::time::sleep(self.lease / RENEWALS));
         let mut failed = None;
         loop {
-            if failed.is_none() && self.room(&under_way) >= GROUP.min(self.mailer.at_once()) {
+            if failed.is_none() && under_way.room() >= GROUP {
                 failed = self.claim(&mut under_way).await.err();
             }
             let joined = tokio::select! {
@@ -149,7 +151,7 @@ impl Outbox {
             if complete {
                 self.settle_ended(&mut under_way);
             }
-            let room = self.room(&under_way);
+            let room = under_way.room();
             let claim = asked && if gathered { room > 0 } else { more && room >= GROUP };
             if claim {
                 more = self.claim(&mut under_way).await.unwrap_or_else(|error| {
@@ -202,7 +204,7 @@ impl Outbox {
 
     /// Leases as many e-mails as there is room for, starts to send them, and returns whether more may be due.
     async fn claim(self: &Arc<Self>, under_way: &mut UnderWay) -> Result<bool, StoreError> {
-        let room = self.room(under_way);
+        let room = under_way.room();
         let now = self.clock.now();
         let messages = self.ledger.claim_messages(now, self.leased_until(now), room).await?;
         let more = messages.len() == room;
@@ -220,10 +222,6 @@ impl Outbox {
             task::yield_now().await;
         }
         Ok(more)
-    }
-
-    fn room(&self, under_way: &UnderWay) -> usize {
-        under_way.room(self.mailer.at_once())
     }
 
     /// Decides the outcome of an e-mail that is still being sent when the outbox stops. Usually its lease is released,

@@ -7,7 +7,7 @@ mod wire;
 
 use std::error::Error;
 use std::fmt;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -43,10 +43,6 @@ pub struct SmtpMailer {
     helo: Option<ClientId>,
     pace: Option<Arc<Pace>>,
 }
-
-/// The maximum number of connections to the mail server, unless [`SmtpMailer::connections`] sets a lower one. The outbox
-/// sends no more e-mails at once.
-const CONNECTIONS: usize = 16;
 
 /// The URL does not name an SMTP server. The error repeats no part of the URL, which may contain a password.
 #[derive(Debug, thiserror::Error)]
@@ -119,7 +115,7 @@ impl FromStr for SmtpMailer {
             credentials = Some(Credentials::new(user.into_owned(), password.into_owned()));
         }
         let server = Server { host: host.to_owned(), port, security, credentials };
-        Ok(Self { connections: Connections::to(Arc::new(server), CONNECTIONS), helo: None, pace: None })
+        Ok(Self { connections: Connections::to(Arc::new(server), None), helo: None, pace: None })
     }
 }
 
@@ -140,12 +136,12 @@ impl SmtpMailer {
         Ok(Self { helo: Some(ClientId::Domain(name)), ..self })
     }
 
-    /// Sets how many connections to the mail server may be open at once, 1 to 16. Other numbers are brought into this
-    /// range. The default is 16. Each process counts its own connections.
+    /// Sets how many connections to the mail server may be open at once, 1 or more. By default there is no limit: the
+    /// outbox sends 16 e-mails at once, and more if the server takes minutes to confirm some of them. With a limit, such
+    /// an e-mail keeps its connection from the others. Each process counts its own connections.
     #[must_use]
-    pub fn connections(self, limit: usize) -> Self {
-        let limit = limit.clamp(1, CONNECTIONS);
-        Self { connections: Connections::to(self.connections.server().clone(), limit), ..self }
+    pub fn connections(self, limit: NonZeroUsize) -> Self {
+        Self { connections: Connections::to(self.connections.server().clone(), Some(limit)), ..self }
     }
 
     /// Sets how many e-mails are sent in a second. They are spaced evenly. By default there is no limit. Each process
@@ -179,7 +175,7 @@ impl Mailer for SmtpMailer {
     }
 
     fn at_once(&self) -> usize {
-        self.connections.limit
+        self.connections.limit.map_or(usize::MAX, NonZeroUsize::get)
     }
 }
 

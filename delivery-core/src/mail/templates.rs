@@ -17,7 +17,7 @@ use minijinja::{Environment, UndefinedBehavior, Value, context};
 use thiserror::Error;
 
 use self::ours::KINDS;
-pub(crate) use self::ours::NAMED;
+pub(crate) use self::ours::named;
 pub(super) use self::values::{Place, Shown};
 use crate::email::Email;
 use crate::language::Language;

@@ -12,7 +12,7 @@ mod table;
 pub(crate) mod watch;
 mod webhooks;
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -99,16 +99,17 @@ impl Settings {
         };
         let options = delivery::Settings::read(text).map_err(|error| refusal(error.name(), error.expected()))?.options;
         let helo = given.text("MAIL_HELO");
-        let connections = given.value("MAIL_CONNECTIONS", |text| {
-            text.parse().ok().filter(|number| (1..=16).contains(number)).ok_or("must be 1 to 16")
+        let connections = given.read_as("MAIL_CONNECTIONS", |text| {
+            let number = text.parse().ok().filter(|number: &NonZeroUsize| number.get() <= 256);
+            number.ok_or("must be 1 to 256")
         })?;
         let rate = given.read_as("MAIL_RATE", |text| {
             let rate = text.parse().ok().filter(|rate: &NonZeroU32| rate.get() <= 1000);
             rate.ok_or("must be 1 to 1000 e-mails a second")
         })?;
-        let smtp =
-            smtp.map(|mailer| greeting(mailer.connections(connections), helo.as_deref(), &options)).transpose()?;
-        let smtp = smtp.map(|mailer| if let Some(rate) = rate { mailer.rate(rate) } else { mailer });
+        let smtp = smtp.map(|mailer| greeting(mailer, helo.as_deref(), &options)).transpose()?;
+        let smtp = smtp.map(|mailer| connections.into_iter().fold(mailer, SmtpMailer::connections));
+        let smtp = smtp.map(|mailer| rate.into_iter().fold(mailer, SmtpMailer::rate));
         let body_budget = given.value("BODY_BUDGET", |text| {
             let mib = text.parse().ok().filter(|mib: &usize| (4..=4096).contains(mib));
             mib.map(|mib| mib << 20).ok_or("must be 4 to 4096 MiB")

@@ -38,7 +38,11 @@ pub(super) const FIRST: &[Setting] = &[
         None,
         "DNS name that mail servers are greeted with, in HELO [default: the host of BASE_URL, else the domain of MAIL_FROM]",
     ),
-    Setting::new("MAIL_CONNECTIONS", Some("16"), "Connections to the mail server at once, 1 to 16, by each server"),
+    Setting::new(
+        "MAIL_CONNECTIONS",
+        None,
+        "Connections to the mail server at once, 1 to 256, by each server [default: 16, and more while it confirms slowly]",
+    ),
     Setting::new("MAIL_RATE", None, "E-mails a second, 1 to 1000, that each server sends at most [default: no limit]"),
     Setting::new("MAIL_TEMPLATES", None, "Folder of e-mail templates that take the places of the built-in ones"),
     Setting::new(

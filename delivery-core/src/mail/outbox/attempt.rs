@@ -34,6 +34,8 @@ impl Outbox {
                 // Use the key's address: it may have been corrected since the message was queued, and the wrong address
                 // may be that of another person.
                 let rendered = self.render(message, message.key.email()).await?;
+                // The semaphore is never closed.
+                let _place = self.places.acquire().await;
                 handed_over.get_or_init(|| SystemClock.monotonic());
                 within(SEND_TIMEOUT, self.mailer.send(&rendered)).await
             }

@@ -19,7 +19,7 @@ pub(super) const MOST: usize = 256;
 /// The time after which the mail server is assumed to have an e-mail that was handed to the mailer. The server may then
 /// take up to ten minutes to reply. Meanwhile the e-mail does not count towards [`CONCURRENCY`], so that other e-mails
 /// can be sent.
-pub(super) const LONG: Duration = Duration::from_secs(75);
+pub(super) const LONG: Duration = Duration::from_secs(95);
 
 /// A message that is being sent.
 pub(super) struct Sending {
@@ -88,11 +88,8 @@ impl UnderWay {
         }
     }
 
-    /// Returns how many more messages may be sent at once by a mailer that takes `at_once`.
-    pub(super) fn room(&self, at_once: usize) -> usize {
-        let emails = || self.messages.values().filter(|sending| sending.is_email());
-        let brief = emails().filter(|sending| !sending.is_long()).count();
-        let ours = CONCURRENCY.saturating_sub(brief).min(MOST.saturating_sub(self.messages.len()));
-        ours.min(at_once.max(1).saturating_sub(emails().count()))
+    pub(super) fn room(&self) -> usize {
+        let brief = self.messages.values().filter(|sending| sending.is_email() && !sending.is_long()).count();
+        CONCURRENCY.saturating_sub(brief).min(MOST.saturating_sub(self.messages.len()))
     }
 }

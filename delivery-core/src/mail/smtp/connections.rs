@@ -5,6 +5,8 @@
 //! sent without being sent. lettre's own pool is not used here, because it does reuse such connections.
 
 use std::fmt;
+use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -58,8 +60,8 @@ pub(super) struct Server {
 pub(super) struct Connections {
     server: Arc<Server>,
     kept: Mutex<Kept>,
-    /// The maximum number of open connections.
-    pub(super) limit: usize,
+    /// The maximum number of open connections, if there is one.
+    pub(super) limit: Option<NonZeroUsize>,
     /// A permit for each connection, from before it is opened until it is closed.
     permits: Arc<Semaphore>,
     /// Notified when a connection becomes idle.
@@ -95,8 +97,9 @@ enum Place {
 
 impl Connections {
     /// Creates connections to `server`, of which at most `limit` are open at once.
-    pub(super) fn to(server: Arc<Server>, limit: usize) -> Arc<Self> {
-        let permits = Arc::new(Semaphore::new(limit));
+    pub(super) fn to(server: Arc<Server>, limit: Option<NonZeroUsize>) -> Arc<Self> {
+        let permits = limit.map_or(Semaphore::MAX_PERMITS, |limit| limit.get().min(Semaphore::MAX_PERMITS));
+        let permits = Arc::new(Semaphore::new(permits));
         Arc::new(Self { server, kept: Mutex::default(), limit, permits, idle: Notify::new() })
     }
 
@@ -108,8 +111,8 @@ impl Connections {
     /// EHLO.
     pub(super) async fn send(self: &Arc<Self>, message: &Message, hello: &ClientId) -> Result<(), SendError> {
         let text = message.formatted();
-        let place = self.place().await;
-        let mut open = within(BEFORE, self.ready_for(place, message, &text, hello)).await.ok_or(SendError::Slow)??;
+        let ready = self.ready_for(message, &text, hello);
+        let mut open = within(BEFORE, ready).await.ok_or(SendError::Slow)??;
         exchange::message(&mut open.connection, &open.wire, &text).await?;
         open.messages += 1;
         if open.messages < MESSAGES {
@@ -134,25 +137,22 @@ impl Connections {
     /// Waits for an idle connection, or for a permit to open one.
     async fn place(&self) -> Place {
         loop {
+            // Created before looking, so that a connection that becomes idle meanwhile is noticed.
+            let mut notified = pin!(self.idle.notified());
+            notified.as_mut().enable();
             if let Some(open) = self.idle().await {
                 return Place::Idle(open);
             }
             tokio::select! {
                 permit = self.permits.clone().acquire_owned() => return Place::New(permit.ok()),
-                () = self.idle.notified() => {}
+                () = notified => {}
             }
         }
     }
 
     /// Returns a connection over which the server has accepted the sender and the recipient.
-    async fn ready_for(
-        &self,
-        place: Place,
-        message: &Message,
-        text: &[u8],
-        hello: &ClientId,
-    ) -> Result<Open, SendError> {
-        let permit = match place {
+    async fn ready_for(&self, message: &Message, text: &[u8], hello: &ClientId) -> Result<Open, SendError> {
+        let permit = match self.place().await {
             Place::New(permit) => permit,
             Place::Idle(mut open) => match self.name(&mut open, message, text).await {
                 Ok(()) => return Ok(open),
@@ -198,7 +198,7 @@ impl Connections {
     fn keep(self: &Arc<Self>, open: Open) {
         let mut kept = self.kept();
         kept.idle.push(open);
-        self.idle.notify_one();
+        self.idle.notify_waiters();
         if !std::mem::replace(&mut kept.swept, true) {
             tokio::spawn(cleanup(Arc::downgrade(self)));
         }

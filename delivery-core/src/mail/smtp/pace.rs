@@ -15,7 +15,8 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn of(per_second: NonZeroU32) -> Self {
-        Self { between: Duration::from_secs(1) / per_second.get(), ticks: Mutex::new(None) }
+        let between = (Duration::from_secs(1) / per_second.get()).max(Duration::from_nanos(1));
+        Self { between, ticks: Mutex::new(None) }
     }
 
     /// Waits until the next e-mail may be sent.

@@ -37,8 +37,9 @@ pub(super) const KINDS: [(MessageKind, [(&str, &str); 6]); 5] = [
 ];
 
 /// The kinds of e-mails that have templates of their own.
-pub(crate) const NAMED: [MessageKind; KINDS.len()] =
-    [MessageKind::Purchase, MessageKind::Resend, MessageKind::Successor, MessageKind::Expiring, MessageKind::Revoked];
+pub(crate) fn named() -> [MessageKind; KINDS.len()] {
+    KINDS.map(|(kind, _)| kind)
+}
 
 /// Returns the names and sources of all built-in templates, fragments first.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {

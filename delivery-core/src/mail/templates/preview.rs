@@ -15,7 +15,8 @@ impl Templates {
         tags.filter_map(|tag| tag.parse().ok()).collect()
     }
 
-    /// Renders an e-mail about an example key for the product `sold`, or for an example product. The language is chosen as in [`render`](Self::render).
+    /// Renders an e-mail about an example key for the product `sold`, or for an example product. A language without templates falls
+    /// back to a more general one, then to English.
     pub(in crate::mail) fn preview(
         &self,
         kind: MessageKind,
