@@ -11,6 +11,7 @@ mod plot;
 mod shelf;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -165,12 +166,14 @@ impl Look {
     ///
     /// # Errors
     ///
-    /// [`TemplateError`] if a name does not end with `.html`, or a template has a syntax error.
+    /// [`TemplateError`] if a name does not end with `.html`, if a template has a syntax error, or if one with words has a
+    /// name without a language in lower case, or lacks a macro that `_words.html` has.
     pub fn replacing<N: Into<String>, S: Into<String>>(
         self,
         templates: impl IntoIterator<Item = (N, S)>,
     ) -> Result<Self, TemplateError> {
         let mut environment = self.environment.as_ref().clone();
+        let said = exports(&environment, "_words.html");
         for (name, source) in templates {
             let name: String = name.into();
             // minijinja escapes values only in templates whose names end with .html.
@@ -179,6 +182,13 @@ impl Look {
             }
             let added = environment.add_template_owned(Cow::Owned(name.clone()), Cow::Owned(source.into()));
             added.map_err(|error| TemplateError::of_pages(&name, "is unusable", Some(Box::new(error))))?;
+            let language = name.strip_prefix("_words.").and_then(|rest| rest.strip_suffix(".html"));
+            if language.is_some_and(|tag| tag.parse::<Language>().map_or(true, |known| known.as_str() != tag)) {
+                return Err(TemplateError::of_pages(&name, "has a name without a language in lower case", None));
+            }
+            if name.starts_with("_words.") && !said.is_subset(&exports(&environment, &name)) {
+                return Err(TemplateError::of_pages(&name, "lacks a macro of _words.html", None));
+            }
         }
         Ok(Self { environment: Arc::new(environment), ..self })
     }
@@ -208,7 +218,7 @@ impl Look {
         let upload = Value::from_safe_string(UPLOAD.to_owned());
         self.environment.get_template(template)?.render(context! {
             shop, base, style, icon, script, upload,
-            language => language.as_str(), words_file => words(language.as_str()), ..values
+            page_language => language.as_str(), words_file => words(language.as_str()), ..values
         })
     }
 
@@ -228,6 +238,13 @@ impl Look {
             minijinja::HtmlEscape(&letter)
         ))
     }
+}
+
+/// Returns the names of the macros of a template. There are none if it cannot be evaluated.
+fn exports(environment: &Environment<'_>, template: &str) -> BTreeSet<String> {
+    let Ok(template) = environment.get_template(template) else { return BTreeSet::new() };
+    let rendered = template.render_captured(());
+    rendered.map(|it| it.state().exports().into_iter().map(str::to_owned).collect()).unwrap_or_default()
 }
 
 /// Returns the name of the template with the words of a language. The host application adds languages by adding such

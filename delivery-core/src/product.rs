@@ -198,14 +198,15 @@ impl NewProduct {
         self
     }
 
-    /// Sets the language of e-mails about the product. The default is the shop's language.
+    /// Sets the language of e-mails about the product, and of the page that opens it. By default it has none: e-mails are
+    /// in the shop's language, and the page is in that of the browser.
     #[must_use]
     pub fn language(mut self, language: Language) -> Self {
         self.language = Some(language);
         self
     }
 
-    /// Takes the language away: e-mails about the product are in the shop's language.
+    /// Takes the language away.
     #[must_use]
     pub fn without_language(mut self) -> Self {
         self.language = None;
@@ -313,7 +314,7 @@ impl Product {
         self.facts.terms
     }
 
-    /// Returns the language of e-mails about the product; `None` for the shop's language.
+    /// Returns the language of e-mails about the product and of its page, if it has one of its own.
     #[must_use]
     pub fn language(&self) -> Option<&Language> {
         self.facts.language.as_ref()

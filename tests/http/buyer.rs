@@ -7,6 +7,7 @@ use crate::row::{Row, row};
 use crate::validate::ONCE_ONLY;
 use crate::webhook::EMAIL;
 
+const GERMAN: &str = r#"{"id":1,"language":"de"}"#;
 const RESEND: &str = "POST /api/resend";
 
 pub fn rows() -> Vec<Row> {
@@ -21,6 +22,13 @@ fn buyer() -> Vec<Row> {
         row("buyer::the_form_in_german", "GET /key").header("accept-language", "ja, de-AT;q=0.9, en;q=0.8"),
         row("buyer::lost_in_german", "GET /key/lost").header("accept-language", "de"),
         row("buyer::the_form_in_another_language", "GET /key").header("accept-language", "ja").like("the_form"),
+        sent("a_key_of_a_german_product", "key={LIMITED}&do=show")
+            .after_command("product/update", GERMAN)
+            .header("accept-language", "en"),
+        sent("a_refused_key_of_a_german_product", "key={SPENT}&do=show")
+            .after_command("product/update", GERMAN)
+            .header("accept-language", "en"),
+        open("opened_in_german").after_command("product/update", GERMAN).header("accept-language", "en").followed(""),
         row("buyer::no_page_in_german", "GET /key/x").header("accept-language", "de"),
         sent("a_key_with_a_limit_in_german", "key={VALID}&do=show").header("accept-language", "de"),
         sent("an_expired_key_in_german", "key={EXPIRED}&do=show").header("accept-language", "de"),

@@ -125,3 +125,29 @@ async fn setup_names_the_events_that_the_guide_names() {
     }
     assert!(named >= 25, "{named} events were compared");
 }
+
+#[tokio::test]
+async fn a_page_for_buyers_is_in_the_language_of_the_shop_if_the_browser_names_none() {
+    let shop = Shop::with(|builder| builder.pages(Look::default()).language("de".parse().unwrap())).await;
+    for (header, lang) in [(None, "de"), (Some("ja"), "de"), (Some("en"), "en")] {
+        let call = Call::new(Method::GET);
+        let call = match header {
+            Some(header) => call.header(header::ACCEPT_LANGUAGE, HeaderValue::from_static(header)),
+            None => call,
+        };
+        let page = text(&Endpoint::Page(Page::Buyer).call(&shop.delivery, call).await);
+        assert!(page.contains(&format!("<html lang=\"{lang}\">")), "{header:?}: {page}");
+    }
+}
+
+#[tokio::test]
+async fn a_preview_shows_the_e_mail_in_the_chosen_language() {
+    let shop = shop().await;
+    let query = |query: &str| Call::new(Method::GET).query(query.to_owned());
+    let page = text(&Endpoint::Page(Page::Email).call(&shop.delivery, query("kind=revoked&language=de")).await);
+    assert!(page.contains("kind=revoked&amp;language=de&amp;part=html"), "{page}");
+    let frame = Endpoint::Page(Page::Email).call(&shop.delivery, query("kind=revoked&language=de&part=html")).await;
+    assert!(text(&frame).contains("<html lang=\"de\""), "{}", text(&frame));
+    let policy = frame.headers().iter().find(|(name, _)| **name == header::CONTENT_SECURITY_POLICY).unwrap();
+    assert!(policy.1.to_str().unwrap().ends_with("frame-ancestors 'self'; sandbox"), "{policy:?}");
+}

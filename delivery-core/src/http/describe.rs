@@ -149,7 +149,7 @@ pub(super) const DAYS_CLEARED: &str =
 pub(super) const USES_CLEARED: &str =
     "How often, or -1: unlimited. Left out: as it is. Null: as the seller has set it for all.";
 pub(super) const LANGUAGE_KEPT: &str =
-    "Of e-mails about it, such as en or pt-BR. Left out: as it is. Null: the shop's.";
+    "Of e-mails about it and of its page, such as en or pt-BR. Left out: as it is. Null: none of its own.";
 pub(super) const DAYS_OF_PRODUCT: &str = "Days from issue, or -1: never. Left out: as the product says.";
 pub(super) const DAYS_FOR_ALL: &str = "Days from issue, or -1: never. Left out: as the seller has set it for all.";
 pub(super) const USES_KEPT: &str = "How often, or -1: unlimited. Left out: as it is.";
@@ -171,8 +171,11 @@ pub(super) const EXPIRES_DAYS: Field = Field::new("expires_days", Kind::Days, ""
 #[cfg(feature = "files")]
 pub(super) const FILE_NAME: Field = Field::new("name", Kind::FileName, "The name of the file.").required();
 pub(super) const KEY_ID: Field = Field::new("id", Kind::KeyId, "").required();
-pub(super) const LANGUAGE: Field =
-    Field::new("language", Kind::Language, "Of e-mails about it, such as en or pt-BR. Left out: the shop's.");
+pub(super) const LANGUAGE: Field = Field::new(
+    "language",
+    Kind::Language,
+    "Of e-mails about it and of its page, such as en or pt-BR. Left out: none of its own.",
+);
 pub(super) const MAX_USES: Field = Field::new("max_uses", Kind::Uses, "");
 pub(super) const NAME: Field = Field::new("name", Kind::Line(200), "What the buyer reads.");
 pub(super) const NUMBER: Field = Field::new("id", Kind::Number, "").required();

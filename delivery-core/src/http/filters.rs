@@ -10,7 +10,7 @@ use crate::delivery::Delivery;
 use crate::key::{Actor, Status};
 use crate::language::Language;
 use crate::ledger::MessageKind;
-use crate::mail::NAMED;
+use crate::mail::named;
 use crate::product::ProductId;
 use crate::store::{AuditQuery, InboxQuery, KeyQuery, MessageQuery, Period};
 use crate::text::Invalid;
@@ -67,8 +67,9 @@ pub(super) fn messages(call: &Call) -> Result<MessageQuery, Fault> {
 /// Returns the kind and the language of an e-mail to show: `purchase` if the call does not say which.
 pub(super) fn email(call: &Call) -> Result<(MessageKind, Option<Language>), Fault> {
     const KIND: Invalid = Invalid::expected("must be purchase, resend, successor, expiring or revoked");
-    let kind = query::parameter(call, "kind")?.unwrap_or(MessageKind::Purchase.as_str().into());
-    let kind = NAMED.into_iter().find(|known| known.as_str() == kind);
+    let kind = query::parameter(call, "kind")?;
+    let kind = kind.as_deref().unwrap_or(MessageKind::Purchase.as_str());
+    let kind = named().into_iter().find(|known| known.as_str() == kind);
     Ok((kind.ok_or_else(|| Fault::malformed("kind", KIND))?, parsed(call, "language")?))
 }
 

@@ -55,10 +55,12 @@ pub struct InboxEvent {
     pub version: i64,
 }
 
-/// The [`reason`](InboxEvent::reason) of a dismissed event, by which it is recognised.
+/// The [`reason`](InboxEvent::reason) of a dismissed event. Stored events are recognised by it, and SQL repeats it, so it
+/// must not change.
 pub(crate) const DISMISSED: &str = "dismissed";
 
-/// The [`reason`](InboxEvent::reason) of an event that is ignored because it is about a test purchase.
+/// The [`reason`](InboxEvent::reason) of an event that is ignored because it is about a test purchase. Stored events are
+/// recognised by it, and SQL repeats it, so it must not change.
 pub(crate) const TEST_PURCHASE: &str = "it is about a test purchase";
 
 impl InboxEvent {

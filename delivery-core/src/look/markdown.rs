@@ -194,7 +194,8 @@ impl<'m> Tamer<'m> {
         if let Some(picture) = &mut self.picture {
             if picture.read(&event) {
                 after = Some(Event::InlineHtml(picture.element().into()));
-                (self.picture, self.has_text) = (None, true);
+                self.has_text |= picture.is_described();
+                self.picture = None;
             }
             return before.into_iter().chain(after);
         }

@@ -15,7 +15,7 @@ pub(super) const FILE: &str = "#picture-";
 const ELEMENT: &str = "<img src=\"#picture-";
 /// An address of no picture. A browser shows the description instead.
 const NONE: &str = "data:,";
-/// The maximum length of the description of a picture, in characters. That of one text may be added to it.
+/// The length of a description, in bytes, from which the rest is left out.
 const DESCRIBED: usize = 1000;
 /// The types of pictures that a `data:` URL may have. A browser runs no script in any of them.
 const TYPES: [&str; 6] = ["png", "jpeg", "gif", "webp", "avif", "svg+xml"];
@@ -39,10 +39,12 @@ impl Picture {
     /// Reads an event of the picture, from that with which it begins. Returns whether the picture ends with this event.
     pub(super) fn read(&mut self, event: &Event<'_>) -> bool {
         match event {
-            Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text) => {
-                self.description.extend(text.chars().take(DESCRIBED.saturating_sub(self.description.len())));
+            Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text)
+                if self.description.len() < DESCRIBED =>
+            {
+                self.description.extend(text.chars().take(DESCRIBED));
             }
-            Event::SoftBreak | Event::HardBreak => self.description.push(' '),
+            Event::SoftBreak | Event::HardBreak if self.description.len() < DESCRIBED => self.description.push(' '),
             Event::Start(Tag::Link { .. } | Tag::Image { .. }) => self.inside += 1,
             Event::End(TagEnd::Link | TagEnd::Image) => self.inside = self.inside.saturating_sub(1),
             _ => {}
@@ -50,9 +52,15 @@ impl Picture {
         self.inside == 0
     }
 
-    /// Returns the HTML element of the picture.
+    /// Returns the HTML element of the picture. A file without a description is described by its name.
     pub(super) fn element(&self) -> String {
-        format!("<img src=\"{}\" alt=\"{}\">", HtmlEscape(&self.address), HtmlEscape(&self.description))
+        let name = percent_decode_str(self.address.strip_prefix(FILE).unwrap_or_default()).decode_utf8_lossy();
+        let description = if self.is_described() { &*self.description } else { &*name };
+        format!("<img src=\"{}\" alt=\"{}\">", HtmlEscape(&self.address), HtmlEscape(description))
+    }
+
+    pub(super) fn is_described(&self) -> bool {
+        !self.description.trim().is_empty()
     }
 }
 
@@ -61,8 +69,9 @@ fn address(url: &str) -> Option<Cow<'_, str>> {
     if is_data(url) {
         return Some(Cow::Borrowed(url));
     }
-    let name = percent_decode_str(url.strip_prefix("./").unwrap_or(url)).decode_utf8().ok()?;
-    let is_name = !name.is_empty() && !name.contains(['/', '\\', '#', '?', ':']);
+    let url = url.strip_prefix("./").unwrap_or(url);
+    let name = percent_decode_str(url).decode_utf8().ok()?;
+    let is_name = !name.is_empty() && !url.contains(['#', '?', ':']) && !name.contains(['/', '\\']);
     is_name.then(|| Cow::Owned(format!("{FILE}{}", utf8_percent_encode(&name, NON_ALPHANUMERIC))))
 }
 
@@ -143,6 +152,9 @@ mod tests {
             (&format!("![x]({PNG})"), format!("<img src=\"{PNG}\" alt=\"x\">")),
             ("[![a \"b\" c](bird.png)](https://e.com)", format!("{LINK}{file}</a>")),
             ("![x ![y](bird.png) z](https://e.com)", format!("{LINK}x ")),
+            ("![](bird.png)", file.replace("a &quot;b&quot; c", "bird.png")),
+            ("![x](Step%20%231%3F.png)", "<img src=\"data:,\" alt=\"x\">".to_owned()),
+            (&format!("[![]({PNG})](https://e.com)"), format!("{LINK}<img src=\"{PNG}\" alt=\"\">https://e.com</a>")),
             ("![](https://e.com)", format!("{LINK}https://e.com</a>")),
             ("![x](https://e.com)", format!("{LINK}x</a>")),
             ("`<img src=\"#picture-bird.png\">`", "&lt;img src=\"#picture-bird.png\"&gt;".to_owned()),

@@ -50,8 +50,8 @@ fn the_stylesheet_has_another_address_in_another_colour() {
 
 #[test]
 fn buyers_are_shown_their_language_or_one_that_is_spoken() {
-    let french = [("_words.fr.html", "{% macro error_title(status) %}Page introuvable{% endmacro %}")];
-    let look = Look::default().replacing(french).unwrap();
+    let english = ours::ALL.iter().find(|(name, _)| *name == "_words.html").unwrap().1;
+    let look = Look::default().replacing([("_words.fr.html", english)]).unwrap();
     for (wanted, spoken) in [
         (&["de-AT"][..], "de"),
         (&["ja", "de"], "de"),
@@ -62,6 +62,21 @@ fn buyers_are_shown_their_language_or_one_that_is_spoken() {
     ] {
         let wanted = wanted.iter().map(|tag| tag.parse().unwrap());
         assert_eq!(look.spoken(wanted).as_str(), spoken);
+    }
+}
+
+#[test]
+fn words_are_whole_and_have_a_language() {
+    let english = ours::ALL.iter().find(|(name, _)| *name == "_words.html").unwrap().1;
+    let lacking = english.replace("macro send()", "macro sned()");
+    for (name, source, fault) in [
+        ("_words.pt-BR.html", english, "has a name without a language in lower case"),
+        ("_words.x.html", english, "has a name without a language in lower case"),
+        ("_words.fr.html", &lacking, "lacks a macro of _words.html"),
+        ("_words.html", &lacking, "lacks a macro of _words.html"),
+    ] {
+        let refused = Look::default().replacing([(name, source)]).unwrap_err().to_string();
+        assert_eq!(refused, format!("the template {name} of pages {fault}"));
     }
 }
 

@@ -25,7 +25,8 @@ impl Builder {
     }
 
     /// Sets the language of e-mails about products that have no language of their own. The default is English. A
-    /// language without templates falls back to English.
+    /// language without templates falls back to English. It is also the language of pages for buyers whose product and browser
+    /// name none that there is.
     #[must_use]
     pub fn language(mut self, language: Language) -> Self {
         self.language = language;

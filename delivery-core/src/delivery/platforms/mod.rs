@@ -21,7 +21,6 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use self::kept::kept;
-#[cfg(feature = "pages")]
 pub use self::secrets::SecretError;
 use self::secrets::{Reads, Slot};
 #[cfg(feature = "pages")]

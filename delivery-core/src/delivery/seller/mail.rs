@@ -9,6 +9,7 @@ use crate::email::Email;
 use crate::language::Language;
 use crate::ledger::{MessageId, MessageKind};
 use crate::mail::{EmailPreview, MailError, Message, TemplateError};
+use crate::product::Product;
 use crate::store::StoreError;
 
 /// The time limit for sending the test e-mail.
@@ -66,8 +67,8 @@ impl Desk<'_> {
     }
 
     /// Renders an e-mail of this kind as a buyer would get it, about an example key for the first product of the shop.
-    /// Without a `language`, it is that of products that have none of their own. A language without templates falls
-    /// back to English.
+    /// Without a `language`, it is that of this product, else that of products that have none of their own. A language
+    /// without templates falls back to English.
     ///
     /// # Errors
     ///
@@ -83,6 +84,7 @@ impl Desk<'_> {
             Some(first) => self.delivery.product(first.id).await?,
             None => None,
         };
-        Ok(outbox.preview(kind, sold.as_deref(), language.unwrap_or(&outbox.language))?)
+        let of_product = sold.as_deref().and_then(Product::language);
+        Ok(outbox.preview(kind, sold.as_deref(), language.or(of_product).unwrap_or(&outbox.language))?)
     }
 }

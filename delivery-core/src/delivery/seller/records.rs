@@ -67,8 +67,8 @@ impl Desk<'_> {
     }
 
     /// Erases a person. The address becomes `erased-RANDOM@erased.invalid` in keys, messages and the audit log. Unsent
-    /// messages to the address are deleted. The content of waiting and dismissed platform events that name the address
-    /// is deleted too. No key is revoked, and repeated orders are answered as before. Returns the keys that were sent
+    /// messages to the address are deleted. The content of platform events that name the address, and that wait, were
+    /// dismissed or are about test purchases, is deleted too. No key is revoked, and repeated orders are answered as before. Returns the keys that were sent
     /// to the address.
     ///
     /// # Errors

@@ -64,7 +64,8 @@ pub(super) static OPTIONS: &[Row<Options>] = &[
     row(
         "LANGUAGE",
         Some("en"),
-        "Language of e-mails about products that have none of their own, en or de, or one that MAIL_TEMPLATES has",
+        "Language of e-mails about products that have none of their own, and of pages whose browsers name none: en or de, or one \
+         that MAIL_TEMPLATES has",
         |options, text| set(&mut options.language, text.parse()),
     ),
     row(

@@ -39,7 +39,8 @@ pub(in crate::http) static FILE: Row = Row {
         summary: "Download a file of a product",
         description: "The address is in the answer to `GET /api/product`, and is valid for 24 hours. A download counts no use, however \
             often it is repeated. `Range` with one range, `If-Range`, `If-Match` and `If-None-Match` are understood. If files are kept \
-            with a storage provider, the answer is a redirect to an address there, which is valid for five minutes.",
+            with a storage provider, the answer is a redirect to an address there, which is valid for five minutes. With `?shown` it \
+            never is.",
         parameters: &[Parameter::Ticket, Parameter::FileName],
         body: None,
         success: None,
@@ -74,18 +75,30 @@ async fn serve(delivery: &Delivery, call: &Call, ticket: &Ticket) -> Result<Repl
     } else {
         Reply::empty(StatusCode::OK)
     };
-    let reply = described(reply, &file, &digest);
+    let mut reply = described(reply, &file, &digest);
+    if is_shown(call) {
+        // A page that is loaded again does not ask for its pictures again.
+        reply = reply.text_header(&names::CACHE_CONTROL, "private, max-age=300, no-transform");
+    }
     if call.method == Method::HEAD {
         return Ok(reply.of_length(length));
     }
-    // A page shows pictures from its own host only.
-    let is_shown = call.headers.get("sec-fetch-dest").is_some_and(|to| to == "image")
-        && file.media_type.as_str().starts_with("image/");
-    if !is_shown && let Some(link) = delivery.file_link(&file, &file.name.disposition()).await? {
+    if !is_shown(call)
+        && let Some(link) = delivery.file_link(&file, &file.name.disposition()).await?
+    {
         return Ok(Reply::empty(StatusCode::FOUND).text_header(&names::LOCATION, &link));
     }
     let contents = delivery.open_file(&file, range).await?;
     Ok(reply.streaming(contents, length))
+}
+
+/// What is appended to the address of a file that a page shows as a picture. A page loads pictures from its own host only,
+/// so the answer is never a redirect.
+#[cfg(feature = "pages")]
+pub(in crate::http) const SHOWN: &str = "?shown";
+
+fn is_shown(call: &Call) -> bool {
+    call.query.as_deref() == Some("shown")
 }
 
 /// Adds the header fields that describe a file. A browser saves it, and never shows or runs it.

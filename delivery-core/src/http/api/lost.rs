@@ -64,3 +64,11 @@ async fn send_keys(delivery: &Delivery, email: Email) -> Result<Reply, ApiError>
     delivery.ask_for_keys(&email).await?;
     Ok(Reply::json(&wire::Asked { success: true, message: SAME_ANSWER }))
 }
+
+#[cfg(all(test, feature = "pages"))]
+mod tests {
+    #[test]
+    fn the_page_gives_the_same_answer() {
+        assert!(include_str!("../../look/templates/_words.html").contains(super::SAME_ANSWER));
+    }
+}

@@ -12,7 +12,7 @@ use crate::delivery::PLATFORMS;
 use crate::http::Endpoint;
 use crate::http::row::{Docs, Handler, Parameter};
 use crate::ledger::{Action, EventOutcome, MessageKind};
-use crate::mail::NAMED;
+use crate::mail::named;
 
 /// The names of the security schemes in the document. `ADMIN` is the seller's token. The other two are a buyer's key,
 /// as a bearer token or in `X-API-Key`.
@@ -176,12 +176,11 @@ fn described(parameter: Parameter) -> path::Parameter {
             query("until", Required::False, "Before this time, or until the end of this date in UTC.", instant())
         }
         Parameter::EmailKind => {
-            let kinds = text().enum_values(Some(NAMED.map(MessageKind::as_str))).default(Some(json!("purchase")));
+            let kinds = text().enum_values(Some(named().map(MessageKind::as_str))).default(Some(json!("purchase")));
             query("kind", Required::False, "The kind of e-mail.", kinds)
         }
         Parameter::Language => {
-            let about = "In this language: that of e-mails about products without one, unless it says otherwise. English where there \
-                are no templates in it.";
+            let about = "The language. Left out: that of the product, else the shop's. One without templates: English.";
             query("language", Required::False, about, text().max_length(Some(35)).pattern(Some(LANGUAGE)))
         }
         Parameter::What => {

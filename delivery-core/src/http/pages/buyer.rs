@@ -31,19 +31,20 @@ async fn shown(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> 
     admit(delivery, Policy::Validate, client(delivery, visit.call)).await?;
     let Some(typed) = form.given("key") else { return asked(visit, "", context! { what => "missing" }) };
     let text = &visit.key_in(typed);
-    let checked = match delivery.verify(text) {
+    let id = delivery.verify(text);
+    let checked = match id {
         Some(id) => delivery.check(id).await,
         None => Err(Error::UnknownKey),
     };
     match checked {
         Ok(key) => key_page(visit, text, &key).await,
-        Err(error) => refused(visit, text, &error),
+        Err(error) => refused(visit, (text, id), &error).await,
     }
 }
 
 async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Reply, ApiError> {
     let product = visit.delivery.product(key.product()).await?;
-    let Some(product) = product else { return refused(visit, text, &Error::UnknownProduct) };
+    let Some(product) = product else { return refused(visit, (text, None), &Error::UnknownProduct).await };
     // The form contains a random request id, so that submitting the form twice counts only one use.
     let mut random = [0; 18];
     visit.delivery.inner.entropy.fill(&mut random);
@@ -53,7 +54,7 @@ async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Repl
         product => context! { name => product.name(), description => product.description() },
         expires_at => end(key.expires_at()), opened => opened(visit, key.id()),
     };
-    visit.page_about(&product, "key.html", values)
+    visit.page_about(Some(&product), "key.html", values)
 }
 
 /// Counts a use of the key, and leads to the page that [shows the product](super::opened). If the same form is submitted
@@ -65,7 +66,7 @@ async fn open(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     let (text, request) = (visit.key_in(typed), form.text("request"));
     let Some(id) = delivery.verify(&text) else {
         forged(delivery, visit.call).await?;
-        return refused(visit, &text, &Error::UnknownKey);
+        return refused(visit, (&text, None), &Error::UnknownKey).await;
     };
     admit(delivery, Policy::Product, Identity::Key(id.as_u128())).await?;
     if !(1..=255).contains(&request.len()) {
@@ -73,7 +74,7 @@ async fn open(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     }
     match fetch(visit, id, request).await {
         Ok(opened) => Ok(lead_to(visit, &opened)),
-        Err(error) => refused(visit, &text, &error),
+        Err(error) => refused(visit, (&text, Some(id)), &error).await,
     }
 }
 

@@ -7,7 +7,7 @@ use super::shown::{desk, options};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::http::{Reply, filters, names, query};
 use crate::ledger::MessageKind;
-use crate::mail::{EmailPreview, NAMED};
+use crate::mail::{EmailPreview, named};
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
@@ -21,10 +21,10 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         }
         let languages = visit.delivery.email_languages().into_iter().map(|tag| tag.to_string());
         let values = context! {
-            kinds => options(NAMED.map(MessageKind::as_str)),
+            kinds => options(named().map(MessageKind::as_str)),
             languages => languages.collect::<Vec<_>>(),
             kind => kind.as_str(),
-            language => preview.language.as_str(),
+            spoken => preview.language.as_str(),
             subject => preview.subject,
             text => preview.text,
             sender => visit.delivery.inner.outbox.sender.to_string(),

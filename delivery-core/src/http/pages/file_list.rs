@@ -7,6 +7,7 @@ use minijinja::{Value, context};
 use super::shown::time;
 use super::{PageRequest, base};
 use crate::delivery::FileLink;
+use crate::http::api::file::SHOWN;
 use crate::product::File;
 
 /// Returns the template values of the files of a product, for the desk.
@@ -19,8 +20,8 @@ pub(super) fn listed(files: &[File]) -> Vec<Value> {
     files.iter().map(file).collect()
 }
 
-/// Returns the template values of the files that a buyer may download, and the address of each by its
-/// [folded](crate::product::FileName::folded) name. The addresses have no host, because the pages and the API have the
+/// Returns the template values of the files that a buyer may download, and the address by which the page
+/// shows each as a picture, by its [folded](crate::product::FileName::folded) name. The addresses have no host, because the pages and the API have the
 /// same.
 pub(super) fn downloads(visit: &PageRequest<'_>, links: &[FileLink]) -> (Vec<Value>, HashMap<String, String>) {
     let url = &visit.delivery.inner.outbox.base_url;
@@ -28,7 +29,7 @@ pub(super) fn downloads(visit: &PageRequest<'_>, links: &[FileLink]) -> (Vec<Val
     for link in links {
         let path = link.url.strip_prefix(url.as_str()).unwrap_or(&link.url);
         let href = format!("{}{path}", base(visit.delivery));
-        addresses.insert(link.file.name.folded(), href.clone());
+        addresses.insert(link.file.name.folded(), format!("{href}{SHOWN}"));
         files.push(context! { name => link.file.name.as_str(), size => size(link.file.size), href });
     }
     (files, addresses)

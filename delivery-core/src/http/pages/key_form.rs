@@ -1,5 +1,7 @@
 //! The form where a buyer enters a key, and what it says about a key that cannot be used.
 
+use std::sync::Arc;
+
 use minijinja::{Value, context};
 
 use super::opening::open_until;
@@ -8,13 +10,19 @@ use super::{ApiError, PageRequest};
 use crate::delivery::Error;
 use crate::http::Reply;
 use crate::key::{KeyId, Refusal};
+use crate::product::Product;
 
 /// Renders the form where the buyer enters a key. `fault` says what is wrong, or is none.
 pub(super) fn asked(visit: &PageRequest<'_>, key: &str, fault: Value) -> Result<Reply, ApiError> {
+    asked_about(visit, None, key, fault)
+}
+
+/// Renders the form in the language of the product that the key is for, if that is known.
+fn asked_about(visit: &PageRequest<'_>, product: Option<&Product>, key: &str, fault: Value) -> Result<Reply, ApiError> {
     let opened = visit.delivery.verify(key).and_then(|id| opened(visit, id));
     let prefix = visit.delivery.inner.keyring.prefix();
     let can_ask = visit.delivery.inner.ledger.office().is_some();
-    visit.page_with_script("key_form.html", context! { key, fault, prefix, can_ask, opened })
+    visit.page_about(product, "key_form.html", context! { key, fault, prefix, can_ask, opened })
 }
 
 /// Returns the template values of what this browser has opened with a key, if it still shows it.
@@ -24,11 +32,15 @@ pub(super) fn opened(visit: &PageRequest<'_>, key: KeyId) -> Option<Value> {
 }
 
 /// Renders the form for a key with a message that tells the buyer why the key cannot be used.
-pub(super) fn refused(visit: &PageRequest<'_>, text: &str, error: &Error) -> Result<Reply, ApiError> {
+pub(super) async fn refused(
+    visit: &PageRequest<'_>,
+    (text, id): (&str, Option<KeyId>),
+    error: &Error,
+) -> Result<Reply, ApiError> {
     let what = match error {
         Error::RevokedKey => "withdrawn",
         // It is safe to reveal that the key exists. Its text is authentic, so the sender did not guess it.
-        Error::UnknownKey if visit.delivery.verify(text).is_some() => "withdrawn",
+        Error::UnknownKey if id.is_some() => "withdrawn",
         Error::UnknownKey => "unknown",
         Error::Refused { refusal: Refusal::Expired { .. }, .. } => "expired",
         Error::Refused { refusal: Refusal::Exhausted { .. }, .. } => "exhausted",
@@ -42,5 +54,14 @@ pub(super) fn refused(visit: &PageRequest<'_>, text: &str, error: &Error) -> Res
         _ => (None, ""),
     };
     let status = ::http::StatusCode::from_u16(error.code().status()).unwrap_or_default();
-    Ok(asked(visit, text, context! { what, at, sentence })?.with_code(status))
+    let product = match id {
+        Some(id) => product_of(visit, id).await?,
+        None => None,
+    };
+    Ok(asked_about(visit, product.as_deref(), text, context! { what, at, sentence })?.with_code(status))
+}
+
+async fn product_of(visit: &PageRequest<'_>, id: KeyId) -> Result<Option<Arc<Product>>, ApiError> {
+    let Some(key) = visit.delivery.key(id).await? else { return Ok(None) };
+    Ok(visit.delivery.product(key.product()).await?)
 }

@@ -41,10 +41,10 @@ pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
             Ok(key) => shown(&visit, &key, &name, &ticket).await,
             // The day is over, or the key has expired.
             Err(Error::ExpiredTicket) => match visit.delivery.check(ticket.key).await {
-                Err(error @ Error::Refused { .. }) => refused(&visit, "", &error),
+                Err(error @ Error::Refused { .. }) => refused(&visit, ("", Some(ticket.key)), &error).await,
                 _ => again(&visit),
             },
-            Err(Error::RevokedKey) => refused(&visit, "", &Error::RevokedKey),
+            Err(Error::RevokedKey) => refused(&visit, ("", Some(ticket.key)), &Error::RevokedKey).await,
             Err(error) => Err(error.into()),
         }
     })
@@ -58,7 +58,7 @@ fn again(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
 async fn shown(visit: &PageRequest<'_>, key: &Key, name: &str, ticket: &Ticket) -> Result<Reply, ApiError> {
     let delivery = visit.delivery;
     let Some(product) = delivery.product(key.product()).await? else {
-        return refused(visit, "", &Error::UnknownProduct);
+        return refused(visit, ("", None), &Error::UnknownProduct).await;
     };
     if query::parameter(visit.call, "do").map_err(|_| ApiError::MALFORMED)?.is_some_and(|what| what == "download") {
         return Ok(file(product));

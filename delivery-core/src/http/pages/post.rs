@@ -183,7 +183,8 @@ async fn page(
 ) -> Result<Reply, ApiError> {
     let preview = if typed.preview { Some(preview(visit.delivery, &typed.content).await?) } else { None };
     let post = typed.value();
-    visit.page("post.html", context! { post, preview, ..said(fault, desk(visit, seller, "/desk/posts")) })
+    let values = context! { post, preview, ..said(fault, desk(visit, seller, "/desk/posts")) };
+    Ok(visit.page("post.html", values)?.with_pictures())
 }
 
 pub(super) fn delete(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {

@@ -258,9 +258,9 @@ async fn page(
         && let Some(product) = visit.delivery.product(id).await?
     {
         let files = super::file_list::listed(product.files());
-        return visit.page_with_upload("product.html", context! { files, ..values });
+        return Ok(visit.page_with_upload("product.html", context! { files, ..values })?.with_pictures());
     }
-    visit.page("product.html", values)
+    Ok(visit.page("product.html", values)?.with_pictures())
 }
 
 /// Shows the form of a product as it is stored, with an error.

@@ -45,12 +45,19 @@ impl PageRequest<'_> {
 
     /// Renders a page with the script of the buyer's page.
     pub(super) fn page_with_script(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
-        Ok(scripted(self.html(None, template, values)?))
+        self.page_about(None, template, values)
     }
 
-    /// Renders a page about a product, in its language, with the script of the buyer's page.
-    pub(super) fn page_about(&self, product: &Product, template: &str, values: Value) -> Result<Reply, ApiError> {
-        Ok(scripted(self.html(Some(product), template, values)?))
+    /// Renders a page with the script of the buyer's page, in the language of `product` if it is given.
+    pub(super) fn page_about(
+        &self,
+        product: Option<&Product>,
+        template: &str,
+        values: Value,
+    ) -> Result<Reply, ApiError> {
+        let html = self.html(product, template, values)?;
+        let policy = format!("; script-src {}", script_hash());
+        Ok(Reply::text("text/html; charset=utf-8", html.into()).security_headers(&policy))
     }
 
     /// Renders a page with the script that shows the progress of an upload.
@@ -84,7 +91,7 @@ impl PageRequest<'_> {
         let end = html.slice(source + SOURCE.len()..);
         let rest = shown.html.filled(picture).into_iter().chain([between, shown.source.clone(), end]).collect();
         let reply = Reply::text("text/html; charset=utf-8", html.slice(..content)).followed_by(rest);
-        Ok(reply.security_headers(&format!("; script-src {}", script_hash())))
+        Ok(reply.security_headers(&format!("; script-src {}", script_hash())).with_pictures())
     }
 
     /// Renders a page in the language of `product`, if it is given.
@@ -100,10 +107,18 @@ impl PageRequest<'_> {
 }
 
 impl Reply {
+    /// Lets a page that shows a content show pictures in `data:` URLs.
+    pub(super) fn with_pictures(self) -> Self {
+        let policy = self.headers().iter().find(|(name, _)| **name == names::CONTENT_SECURITY_POLICY);
+        let policy = policy.and_then(|(_, value)| value.to_str().ok()).unwrap_or_default();
+        let policy = policy.replace("img-src 'self'", "img-src 'self' data:");
+        self.text_header(&names::CONTENT_SECURITY_POLICY, &policy)
+    }
+
     /// Adds the security headers that every page has. `more` is appended to the content security policy.
     pub(super) fn security_headers(self, more: &str) -> Self {
         let policy = format!(
-            "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'{more}"
+            "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'{more}"
         );
         self.text_header(&names::CONTENT_SECURITY_POLICY, &policy)
             .with_header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"))
@@ -113,9 +128,4 @@ impl Reply {
             .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
             .with_header(&names::FRAME_OPTIONS, HeaderValue::from_static("DENY"))
     }
-}
-
-/// Returns a page that has the script of the buyer's page.
-fn scripted(html: String) -> Reply {
-    Reply::text("text/html; charset=utf-8", html.into()).security_headers(&format!("; script-src {}", script_hash()))
 }

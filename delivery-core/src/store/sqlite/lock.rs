@@ -64,9 +64,11 @@ impl Lock {
             let source = "it is a directory".into();
             return Err(SqliteError::Other { path: path.to_owned(), source });
         }
+        // The file is closed after the claim is dropped, here too.
+        let file;
         #[cfg(unix)]
         let claim = claim::Claim::of_existing(path)?;
-        let file =
+        file =
             open(path).map_err(|source| SqliteError::ReadOnly { path: path.to_owned(), source: Box::new(source) })?;
         let mut tries = 0;
         while let Err(error) = file.try_lock() {
