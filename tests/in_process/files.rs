@@ -59,7 +59,7 @@ impl Shop {
     async fn put(&self, name: &str, content: &'static str) {
         let token = HeaderValue::from_str(&format!("Bearer {TOKEN}")).unwrap();
         let call = Call::new(Method::PUT).query(format!("product_id={}&name={name}", self.product));
-        let kind = if name.ends_with(".png") { "image/png" } else { "application/pdf" };
+        let kind = if name.contains("png") { "image/png" } else { "application/pdf" };
         let call = Call { body: content.into(), ..call }
             .header(header::AUTHORIZATION, token)
             .header(header::CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -125,7 +125,8 @@ impl Illustrated {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.pieces.iter().map(|(html, name)| html.len() + name.as_ref().map_or(0, String::len)).sum()
+        let piece = |(html, name): &(Bytes, Option<String>)| html.len() + name.as_ref().map_or(0, String::len);
+        self.pieces.iter().map(piece).sum::<usize>() + std::mem::size_of_val(&*self.pieces)
     }
 }
 

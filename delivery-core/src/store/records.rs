@@ -229,6 +229,9 @@ pub struct Figures {
     /// The number of keys of each product with each status. Each pair of product and status occurs at most once, and
     /// the order is arbitrary. Keys that were replaced by other keys are not counted.
     pub keys: Vec<(ProductId, Status, u64)>,
+    /// The number of keys of each product that were replaced by other keys, for products that have such keys. They are
+    /// revoked.
+    pub replaced: Vec<(ProductId, u64)>,
 }
 
 /// What the service still has to do, and what it gave up.

@@ -8,7 +8,7 @@ use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Error, Recent};
 use crate::http::Reply;
 use crate::http::filters;
-use crate::key::KeyId;
+use crate::key::{KeyId, Status};
 use crate::order::OrderId;
 use crate::store::{KeyQuery, Page};
 
@@ -147,7 +147,7 @@ async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, Api
 }
 
 /// Returns how many keys a list has, as they were counted at most a minute ago. Returns `None` if that is not known, or if
-/// a filter is used by which keys are not counted. Keys that were replaced are not counted.
+/// a filter is used by which keys are not counted.
 async fn counted(visit: &PageRequest<'_>, chosen: &Chosen, query: &KeyQuery) -> Option<u64> {
     const COUNTED: [&str; 2] = ["status", "product_id"];
     if chosen.iter().any(|(name, value)| !value.is_empty() && !COUNTED.contains(name)) {
@@ -158,7 +158,8 @@ async fn counted(visit: &PageRequest<'_>, chosen: &Chosen, query: &KeyQuery) -> 
         query.product.is_none_or(|of| of == product) && query.status.is_none_or(|(with, _)| with == status)
     };
     let listed = figures.keys.iter().filter(|(product, status, _)| is_listed(*product, *status));
-    Some(listed.map(|(.., keys)| keys).sum())
+    let replaced = figures.replaced.iter().filter(|(product, _)| is_listed(*product, Status::Revoked));
+    Some(listed.map(|(.., keys)| keys).sum::<u64>() + replaced.map(|(_, keys)| keys).sum::<u64>())
 }
 
 struct What<'t> {

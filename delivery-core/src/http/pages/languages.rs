@@ -33,8 +33,10 @@ impl PageRequest<'_> {
 fn accepted(header: &str) -> Vec<Language> {
     let one = |range: &str| {
         let (tag, weight) = range.split_once(';').unwrap_or((range, "q=1"));
-        let weight: f32 = weight.trim().strip_prefix("q=")?.parse().ok()?;
-        (weight > 0.0).then_some((tag.trim().parse().ok()?, weight))
+        let weight: f32 = weight.trim().strip_prefix(['q', 'Q'])?.strip_prefix('=')?.parse().ok()?;
+        // What follows a letter that stands alone is no language, as in `de-x-private`.
+        let parts: Vec<&str> = tag.trim().split('-').take_while(|part| part.len() > 1).collect();
+        (weight > 0.0 && weight <= 1.0).then_some((parts.join("-").parse().ok()?, weight))
     };
     let mut languages: Vec<(Language, f32)> = header.split(',').take(MOST).filter_map(one).collect();
     languages.sort_by(|(_, one), (_, other)| other.total_cmp(one));
@@ -52,6 +54,7 @@ mod tests {
             ("de-AT, de;q=0.9, en;q=0.8", "de-at de en"),
             ("en;q=0.2,*;q=0.1 , fr ; q=0.7", "fr en"),
             ("de;q=0, en", "en"),
+            ("de-CH-u-co-phonebk;Q=0.9, fr-x-a;q=2, en-x-a;q=0.1", "de-ch en"),
             ("de;q=x, en;level=1, ;;, fr", "fr"),
             ("", ""),
         ] {

@@ -153,7 +153,7 @@ impl Outbox {
         language: &Language,
     ) -> Result<EmailPreview, TemplateError> {
         let Rendered { subject, text, html, language } =
-            self.templates.preview(kind, sold, (self.place(), language))?;
+            self.templates.preview(kind, sold, (self.place(), [language, &self.language]))?;
         Ok(EmailPreview { kind, language, subject, text, html })
     }
 

@@ -15,15 +15,16 @@ impl Templates {
         tags.filter_map(|tag| tag.parse().ok()).collect()
     }
 
-    /// Renders an e-mail about an example key for the product `sold`, or for an example product. A language without templates falls
-    /// back to a more general one, then to English.
+    /// Renders an e-mail about an example key for the product `sold`, or for an example product. The
+    /// language is the first of `languages` for which there are templates, or a more general one, else English.
     pub(in crate::mail) fn preview(
         &self,
         kind: MessageKind,
         sold: Option<&Product>,
-        (place, language): (Place<'_>, &Language),
+        (place, languages): (Place<'_>, [&Language; 2]),
     ) -> Result<Rendered, TemplateError> {
-        let tag = language.lookup().find(|tag| self.stems.contains(&stem(kind, tag))).unwrap_or(ENGLISH);
+        let mut tags = languages.into_iter().flat_map(Language::lookup);
+        let tag = tags.find(|tag| self.stems.contains(&stem(kind, tag))).unwrap_or(ENGLISH);
         self.render_all((&stem(kind, tag), tag), &example_values(kind, sold, (place, tag)))
     }
 }

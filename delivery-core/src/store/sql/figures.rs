@@ -157,7 +157,9 @@ fn figures(found: &Counts) -> Result<Figures, StoreError> {
     };
     let counts = counts.into_iter().filter(|(_, count)| *count > 0);
     let keys = counts.map(|((product, number), count)| (product, status(number), count.unsigned_abs())).collect();
-    Ok(Figures { days: days.into_values().collect(), keys })
+    let replaced = |row: &Row| Ok((product_id(row.integer("product")?)?, row.integer("keys")?.unsigned_abs()));
+    let replaced = found.replaced.iter().map(replaced).collect::<Result<_, StoreError>>()?;
+    Ok(Figures { days: days.into_values().collect(), keys, replaced })
 }
 
 fn date(day: i64) -> Option<NaiveDate> {

@@ -326,6 +326,7 @@ async fn figures_count_keys_and_what_happened_on_each_day(store: Port) {
     let successor = Successor { id: heir.id, secret: heir.secret, at: day(0), by, messages, withdrawn };
     store.rotate(rotated, successor).await.expect("rotated");
     let figures = records(&store).figures(day(-7), day(0)).await.expect("counted");
+    assert_eq!(figures.replaced, [(product(1), 1)], "each key is counted, the rotated one apart");
     let date = |days| day(days).date_naive();
     let expected = [
         Day { issued: 2, uses: 1, ..Day::new(date(-1)) },

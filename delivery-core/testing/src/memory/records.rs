@@ -92,7 +92,11 @@ impl Records for MemoryStore {
         for entry in state.log.values().filter(|entry| entry.action == Action::Revoked) {
             count(entry.at, |day| day.revoked += 1);
         }
-        Ok(Figures { days: days.into_values().collect(), keys })
+        let mut replaced: BTreeMap<ProductId, u64> = BTreeMap::new();
+        for row in state.keys.values().filter(|row| row.key.successor().is_some()) {
+            *replaced.entry(row.key.product()).or_default() += 1;
+        }
+        Ok(Figures { days: days.into_values().collect(), keys, replaced: replaced.into_iter().collect() })
     }
 
     async fn backlog(&self) -> Result<Backlog, StoreError> {
