@@ -134,7 +134,7 @@ def look(url, folder, pictures):
     stripe(url, "charge.refunded", {"object": "charge", "id": "ch_1", "payment_intent": "pi_1", "refunded": True})
     browser.go(url + "/desk/product?id=1")
     browser.size(1000, 760)
-    browser.run("document.getElementById('refs').scrollIntoView({block: 'end'})")
+    browser.run("document.getElementById('ref').scrollIntoView({block: 'end'})")
     browser.picture(pictures + "/product.png")
     browser.go(url + "/desk/events")
     browser.size(1000, 420)

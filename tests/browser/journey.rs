@@ -39,7 +39,8 @@ pub async fn sells(seller: &Browser, shop: &Shop) {
     seller.click("Overview").await;
     seller.reads("1 event of a platform could not be applied").await;
     seller.click("Field guide is not linked to any platform yet").await;
-    seller.fill("Platform references", "stripe plink_guide").await;
+    seller.pick("Platform", "Stripe").await;
+    seller.fill("Its ID of the product", "plink_guide").await;
     seller.click("Save").await;
     seller.reads("Saved.").await;
     let (subject, _) = shop.mail(1);

@@ -192,8 +192,10 @@ impl Shop {
 
     /// Every page, with a product, a key and an event where there is one.
     pub async fn pages(&self, browser: &Browser) -> Vec<Page> {
-        let desk =
-            ["keys", "issue", "products", "product", "posts", "post", "messages", "events", "audit", "setup", "erase"];
+        let desk = [
+            "keys", "issue", "products", "product", "posts", "post", "messages", "events", "audit", "setup", "erase",
+            "email",
+        ];
         let mut paths: Vec<String> = desk.map(|page| format!("/desk/{page}")).into();
         paths.extend(["/desk", "/key", "/key/lost", "/docs"].map(str::to_owned));
         let mut key = None;

@@ -7,6 +7,8 @@ use crate::webhook::EMAIL;
 
 const ORDER: &str = r#"{"order_id":"A-1","product_id":1,"customer_email":"buyer@example.com","secret":"{SECRET}"}"#;
 const SALE: &str = "sale_id=S-1&resource_name=sale&short_product_id=atlas&email=Buyer%40EXAMPLE.com&quantity=2";
+pub const PAID: &str =
+    "sale_id=S-1&resource_name=sale&short_product_id=map&email=Buyer%40EXAMPLE.com&quantity=2&price=2500&currency=eur";
 const TIME: &str = "since must be a date such as 2026-11-21, or a time such as 2026-11-21T10:00:00Z.";
 const REASON: &str = "reason must be 1 to 200 characters without control characters.";
 
@@ -57,6 +59,7 @@ fn lists() -> Vec<Row> {
         keys("product_twice", "?product_id=1&product_id=2").invalid("product_id must come once."),
         keys("source_malformed", "?source=%F0%9F%90%A6").like("by_product"),
         row("keys::head", "HEAD /api/admin/keys").with_token(),
+        stats("what_was_paid", "?days=1").after_event(PAID),
         email("to_buyers", ""),
         email("to_buyers_in_german", "?kind=revoked&language=de-AT"),
         email("in_a_language_without_templates", "?kind=purchase&language=ja").like("to_buyers"),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::desk::PAID;
 use crate::row::{FORM, Row, row};
 use crate::validate::ONCE_ONLY;
 
@@ -208,6 +209,8 @@ fn records() -> Vec<Row> {
     let order = r#"{"order_id":"A-1","product_id":1,"customer_email":"ada@example.com","secret":"{SECRET}"}"#;
     vec![
         get("overview::of_a_shop", "GET /desk"),
+        get("overview::with_revenue", "GET /desk").after_event(PAID),
+        get("desk_event::what_was_paid", "GET /desk/event?id={EVENT}").after_event(PAID),
         get("desk_products::one_is_archived", "GET /desk/products").after_command("product/archive", r#"{"id":1}"#),
         get("overview::with_what_needs_attention", "GET /desk").after_event(SALE),
         get("desk_messages::none", "GET /desk/messages"),

@@ -15,6 +15,7 @@
 //! [`Platform`](crate::platform::Platform), you need the types around [`Report`]. Most host applications need only
 //! [`StoreError`].
 
+mod amount;
 mod audit;
 pub(crate) mod deal;
 mod error;
@@ -26,6 +27,7 @@ pub(crate) mod plan;
 mod request;
 mod sale;
 
+pub use self::amount::{Amount, Currency};
 pub use self::audit::{Action, Edit};
 pub use self::deal::{
     Bought, Captured, Cause, ChargeRef, Charged, Deal, Dispute, Extent, Links, MOST_PRODUCTS, Offer, Own, Recurrence,

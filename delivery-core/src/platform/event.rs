@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::{ChargeRef, Dispute, Links, Refund, Standing, Term};
+use crate::ledger::{Amount, ChargeRef, Dispute, Links, Refund, Standing, Term};
 use crate::order::OrderId;
 use crate::product::ProductId;
 
@@ -78,6 +78,10 @@ pub struct Sale {
     /// order, the order of the buyer's only key for the product is taken for it.
     #[serde(default)]
     pub is_again: bool,
+    /// The amount that the buyer paid, with taxes; `None` if the platform does not say. It is shown to the seller, and
+    /// decides nothing.
+    #[serde(default)]
+    pub total: Option<Amount>,
     /// What was bought. Empty if the platform does not say. The sale is then for everything that the subscription is
     /// for.
     pub lines: Vec<Line>,
@@ -164,7 +168,7 @@ impl Sale {
     #[must_use]
     pub fn new(order: OrderId) -> Self {
         let (lines, buyer, links) = (Vec::new(), Buyer::default(), Links::default());
-        Self { order, at: None, stands_at: None, is_open: false, is_again: false, lines, buyer, links }
+        Self { order, at: None, stands_at: None, is_open: false, is_again: false, total: None, lines, buyer, links }
     }
 }
 

@@ -10,8 +10,8 @@ use subtle::{Choice, ConstantTimeEq};
 use super::json::{instant, object, pieces};
 use super::signature::digest;
 use super::{
-    Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Recurrence, Refund, Request, Sale, Secrets,
-    Standing, Term, Unauthentic, Unreadable, Word, form,
+    Amount, Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Recurrence, Refund, Request, Sale,
+    Secrets, Standing, Term, Unauthentic, Unreadable, Word, form,
 };
 use crate::order::{OrderId, Source};
 use crate::secret::MIN_SECRET;
@@ -198,11 +198,17 @@ fn sold(order: OrderId, fields: &Fields) -> Result<Option<Event>, Unreadable> {
     let line = Line { quantity, term, ..Line::named(names) };
     Ok(Some(Event::Paid(Sale {
         at: fields.own("sale_timestamp").and_then(instant),
+        total: total(fields),
         lines: vec![line],
         buyer: Buyer::by_email(fields.own("email")),
         links: Links::of_subscription(subscription),
         ..Sale::new(order)
     })))
+}
+
+/// Reads what was paid. `price` is in the smallest unit of the currency, which is the dollar if it is not named.
+fn total(fields: &Fields) -> Option<Amount> {
+    Amount::new(fields.own("price")?.parse().ok()?, fields.own("currency").unwrap_or("usd").parse().ok()?)
 }
 
 fn recurrence(name: &str) -> Option<Recurrence> {

@@ -7,6 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Number, Value};
 
 use super::{Term, Unreadable};
+use crate::ledger::Amount;
 use crate::order::OrderId;
 use crate::product::ProductId;
 
@@ -65,6 +66,17 @@ pub(super) fn instant(text: &str) -> Option<DateTime<Utc>> {
 /// Returns a time given in seconds since 1970.
 pub(super) fn seconds(value: &Value, pointer: &str) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(value.pointer(pointer)?.as_i64()?, 0)
+}
+
+/// Returns the amount that is given as a number of the smallest units at `units`, in the currency whose code is at
+/// `currency`.
+pub(super) fn units(value: &Value, units: &str, currency: &str) -> Option<Amount> {
+    Amount::new(reference(value, units)?.parse().ok()?, text(value, currency)?.parse().ok()?)
+}
+
+/// Returns the amount that is given as a decimal number at `decimal`, in the currency whose code is at `currency`.
+pub(super) fn decimal(value: &Value, decimal: &str, currency: &str) -> Option<Amount> {
+    Amount::from_decimal(text(value, decimal)?, text(value, currency)?.parse().ok()?)
 }
 
 /// Returns whether the value is `true`.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::json::{id, is_true, needed, object, quantity, reference, text, time};
+use super::json::{id, is_true, needed, object, quantity, reference, text, time, units};
 use super::signature::{Keys, digest, header, hex};
 use super::{
     Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Secrets, Standing,
@@ -72,6 +72,7 @@ fn sold(order: OrderId, shown: &Value) -> Option<Event> {
     let line = Line { quantity: quantity(item, "/quantity")?, ..line(item) };
     Some(Event::Paid(Sale {
         at: time(shown, "/created_at"),
+        total: units(shown, "/total", "/currency"),
         lines: vec![line],
         buyer: buyer(shown),
         ..Sale::new(order)
@@ -85,6 +86,7 @@ fn charged(order: OrderId, shown: &Value) -> Result<Option<Event>, Unreadable> {
         Some("renewal" | "updated") => Some(Event::Paid(Sale {
             links: links(&order, shown)?,
             at: time(shown, "/created_at"),
+            total: units(shown, "/total", "/currency"),
             buyer: buyer(shown),
             ..Sale::new(order)
         })),

@@ -63,7 +63,9 @@ pub(crate) use self::signature::is_read;
 pub use self::standard::Standard;
 pub use self::stripe::Stripe;
 pub use self::woocommerce::WooCommerce;
-pub use crate::ledger::{Cause, ChargeRef, Dispute, Extent, Links, Recurrence, Refund, Returned, Standing, Term};
+pub use crate::ledger::{
+    Amount, Cause, ChargeRef, Currency, Dispute, Extent, Links, Recurrence, Refund, Returned, Standing, Term,
+};
 use crate::order::Source;
 
 /// A platform that reports sales in signed requests.

@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use serde_json::Value;
 
-use super::json::{id, list, needed, object, own, period, quantity, reference, text, time, until};
+use super::json::{id, list, needed, object, own, period, quantity, reference, text, time, units, until};
 use super::signature::{Keys, digest, header, not_older, seconds, timed};
 use super::{
     Buyer, ChargeRef, Dispute, Event, Extent, Line, Links, Notification, Platform, Received, Refund, Request, Returned,
@@ -102,7 +102,8 @@ fn transaction(event: &Value, data: &Value) -> Result<Option<Event>, Unreadable>
     let buyer = Buyer { email, customer: id(data, "/customer_id")? };
     let links = Links { invoice: id(data, "/invoice_id")?, ..Links::of_subscription(id(data, "/subscription_id")?) };
     let at = time(data, "/billed_at").or_else(|| time(event, "/occurred_at"));
-    Ok(Some(Event::Paid(Sale { at, lines, buyer, links, ..Sale::new(order) })))
+    let total = units(data, "/details/totals/grand_total", "/currency_code");
+    Ok(Some(Event::Paid(Sale { at, total, lines, buyer, links, ..Sale::new(order) })))
 }
 
 /// Reads the lines that a transaction sells. A credit sells nothing.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::json::{id, list, needed, object, own, period, quantity, reference, text, time, until};
+use super::json::{id, list, needed, object, own, period, quantity, reference, text, time, units, until};
 use super::signature::{Keys, from_base64};
 use super::standard::verified;
 use super::{
@@ -82,6 +82,7 @@ fn paid(data: &Value) -> Result<Option<Event>, Unreadable> {
     Ok(line(data, names).map(|line| {
         Event::Paid(Sale {
             at: time(data, "/created_at"),
+            total: units(data, "/total_amount", "/currency"),
             lines: vec![Line { term, ..line }],
             buyer: Buyer::by_email(text(data, "/customer/email")),
             links,

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::json::{is_true, list, object, own_by_sku, quantity, reference, text, time};
+use super::json::{decimal, is_true, list, object, own_by_sku, quantity, reference, text, time};
 use super::signature::{Keys, base64, header};
 use super::{
     Buyer, ChargeRef, Event, Extent, Line, Links, Notification, Platform, Received, Recurrence, Refund, Request,
@@ -87,6 +87,7 @@ fn sale(order: &Value) -> Result<Option<Sale>, Unreadable> {
     let addresses = ["/email", "/contact_email", "/customer/email"];
     let sale = Sale {
         at: time(order, "/processed_at").or_else(|| time(order, "/created_at")),
+        total: decimal(order, "/total_price", "/currency"),
         lines: list(order, "/line_items").iter().filter_map(sold).collect(),
         buyer: Buyer::by_email(addresses.into_iter().find_map(|pointer| text(order, pointer))),
         ..Sale::new(needed(order, "/id")?)

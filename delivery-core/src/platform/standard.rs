@@ -5,7 +5,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use http::HeaderMap;
 use serde_json::Value;
 
-use super::json::{id, is_true, needed, object, own, quantity, reference, text, time};
+use super::json::{decimal, id, is_true, needed, object, own, quantity, reference, text, time};
 use super::signature::{Keys, base64, from_base64, header, not_older, seconds};
 use super::{
     Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Secrets, Standing,
@@ -97,6 +97,7 @@ fn paid(order: OrderId, at: Option<DateTime<Utc>>, data: &Value) -> Result<Optio
     };
     Ok(Some(Event::Paid(Sale {
         at,
+        total: decimal(data, "/total", "/currency"),
         lines: vec![line],
         buyer: Buyer::by_email(text(data, "/customer_email")),
         links: Links::of_subscription(subscription),

@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::json::{id, is_true, list, needed, object, own, reference, text};
 use super::signature::{Keys, digest, header, not_older, seconds, timed};
 use super::{
-    Buyer, ChargeRef, Dispute, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Secrets,
-    Standing, Term, Unauthentic, Unreadable, Word, json,
+    Amount, Buyer, ChargeRef, Dispute, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale,
+    Secrets, Standing, Term, Unauthentic, Unreadable, Word, json,
 };
 use crate::order::{OrderId, Source};
 use crate::product::ProductId;
@@ -129,7 +129,15 @@ fn session(session: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
     let lines = vec![Line { own: own(session, "/metadata/product_id"), ..Line::named(names) }];
     let email = text(session, "/customer_details/email").or_else(|| text(session, "/customer_email"));
     let buyer = Buyer::by_email(email);
-    Ok(Some(Event::Paid(Sale { at, is_open: is_unpaid, lines, buyer, links, ..Sale::new(order) })))
+    let total = total(session, "/amount_total");
+    Ok(Some(Event::Paid(Sale { at, is_open: is_unpaid, total, lines, buyer, links, ..Sale::new(order) })))
+}
+
+/// Reads an amount. Stripe counts two currencies in hundredths that they do not have.
+fn total(shown: &Value, pointer: &str) -> Option<Amount> {
+    let amount = json::units(shown, pointer, "/currency")?;
+    let units = if matches!(amount.currency.as_str(), "ISK" | "UGX") { amount.units / 100 } else { amount.units };
+    Some(Amount { units, ..amount })
 }
 
 /// Reads the capture of a payment that was only authorised before. The checkout session of the payment has already said
@@ -160,7 +168,8 @@ fn invoice(invoice: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
     lines.retain(|line| !line.names.is_empty() || line.own.is_some() || line.term.end().is_some());
     let buyer = Buyer::by_email(text(invoice, "/customer_email"));
     let links = Links { payment, invoice: Some(order.clone()), is_first, ..Links::of_subscription(Some(subscription)) };
-    Ok(Some(Event::Paid(Sale { at, lines, buyer, links, ..Sale::new(order) })))
+    let total = total(invoice, "/amount_paid");
+    Ok(Some(Event::Paid(Sale { at, total, lines, buyer, links, ..Sale::new(order) })))
 }
 
 /// Returns the product that the seller has set in the metadata of the subscription as a whole. It applies to recurring

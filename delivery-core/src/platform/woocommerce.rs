@@ -5,7 +5,7 @@ use std::iter;
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::json::{id, list, needed, object, own_by_sku, quantity, reference, text, time};
+use super::json::{decimal, id, list, needed, object, own_by_sku, quantity, reference, text, time};
 use super::signature::{Keys, base64, digest, header};
 use super::{
     Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Secrets, Standing,
@@ -107,6 +107,7 @@ fn paid(order: &Value, number: OrderId) -> Vec<Event> {
     let sale = Sale {
         at: time(order, "/date_paid_gmt"),
         stands_at: changed_at(order),
+        total: decimal(order, "/total", "/currency"),
         is_again: subscription.is_some(),
         lines,
         buyer: Buyer::by_email(text(order, "/billing/email")),

@@ -9,7 +9,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use super::{Page, Period, StoreError};
 use crate::email::Email;
 use crate::key::{Actor, KeyId, Status};
-use crate::ledger::{Action, Edit, MessageId, MessageKind, MessageNumber, Recipient};
+use crate::ledger::{Action, Amount, Edit, MessageId, MessageKind, MessageNumber, Recipient};
 use crate::product::ProductId;
 
 /// Messages, audit log and figures, for stores that keep them.
@@ -232,6 +232,9 @@ pub struct Figures {
     /// The number of keys of each product that were replaced by other keys, for products that have such keys. They are
     /// revoked.
     pub replaced: Vec<(ProductId, u64)>,
+    /// What platforms reported as [paid](crate::ledger::Deal::received) on each day in each currency, ascending. Each
+    /// pair of day and currency occurs at most once.
+    pub revenue: Vec<(NaiveDate, Amount)>,
 }
 
 /// What the service still has to do, and what it gave up.

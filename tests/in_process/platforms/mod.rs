@@ -13,6 +13,7 @@ mod served;
 mod shop;
 mod signing;
 mod subscriptions;
+mod totals;
 mod waiting;
 
 use std::collections::BTreeMap;

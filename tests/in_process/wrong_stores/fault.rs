@@ -83,6 +83,7 @@ faults! {
     TakesOlderAddresses: "the_address_of_a_customer_is_the_last_that_was_told";
     ForgetsTheGrace: "charges_of_a_subscription_that_race_have_one_key_that_lives_as_long_as_it_is_paid";
     FindsDealsByOrdersAlone: "a_deal_is_found_by_each_of_its_references_and_merged_deals_are_one";
+    ForgetsCurrencies: "what_was_paid_is_in_the_figures_of_its_day";
     ForgetsDismissals: "a_product_is_dismissed_once_until_that_is_taken_back";
     ListsAProductOften: "a_product_that_is_not_sold_here_is_listed_once";
     // Files.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use delivery_core::key::{KeyId, NewKey, Rules};
 use delivery_core::ledger::{
-    Bought, ChargeRef, Charged, Customer, EventId, Fetch, Handling, InboundEvent, InboxEvent, Links, NewSale, Offer,
-    Refund, Report, RequestId, Term,
+    Amount, Bought, ChargeRef, Charged, Customer, EventId, Fetch, Handling, InboundEvent, InboxEvent, Links, NewSale,
+    Offer, Refund, Report, RequestId, Term,
 };
 use delivery_core::order::{OrderId, OrderRef, Source};
 use delivery_core::store::{Backend, Inbox, InboxQuery, Ledger};
@@ -22,9 +22,10 @@ const REFUNDS: u64 = 10;
 const WAITING: u64 = 5;
 
 /// How many rows of the inbox, deals, references and customers there are.
-pub const ROWS: [(&str, u64); 7] = [
+pub const ROWS: [(&str, u64); 8] = [
     ("events of platforms", SALES + REFUNDS + WAITING + 1),
     ("deals", SALES),
+    ("payments", SALES),
     ("references", 2 * SALES),
     ("customers", 1),
     ("secrets of platforms", 1),
@@ -81,6 +82,7 @@ pub fn sale(index: u64) -> InboundEvent {
         order: reference,
         at: now(),
         stands_at: None,
+        total: Amount::from_decimal("12.50", "EUR".parse().unwrap()),
         is_open: false,
         links: Links { payment: Some(name(&format!("payment {index}"))), ..Links::default() },
         lines: vec![line],

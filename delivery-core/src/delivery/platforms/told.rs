@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::email::Email;
+#[cfg(feature = "pages")]
+use crate::ledger::Amount;
 use crate::platform::Event;
 use crate::product::{ProductId, RefName};
 
@@ -67,6 +69,8 @@ pub(crate) struct Said {
     pub(crate) names: BTreeSet<RefName>,
     /// The buyer's address, as the platform sent it.
     pub(crate) buyer: Option<String>,
+    /// What was paid.
+    pub(crate) total: Option<Amount>,
 }
 
 #[cfg(feature = "pages")]
@@ -74,6 +78,14 @@ impl Said {
     /// Returns nothing for an event whose content cannot be read, or is gone because the event is done.
     pub(crate) fn by(event: &crate::ledger::InboxEvent) -> Self {
         let told: Option<Told> = event.body.as_deref().and_then(|body| serde_json::from_str(body).ok());
-        told.map(|told| Self { names: told.names(), buyer: told.buyer().map(str::to_owned) }).unwrap_or_default()
+        let said = |told: Told| Self {
+            names: told.names(),
+            buyer: told.buyer().map(str::to_owned),
+            total: told.events.iter().flatten().find_map(|event| match event {
+                Event::Paid(sale) => sale.total,
+                _ => None,
+            }),
+        };
+        told.map(said).unwrap_or_default()
     }
 }

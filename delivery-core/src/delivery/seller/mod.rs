@@ -18,9 +18,9 @@ use super::{Delivery, Error};
 use crate::HostRef;
 use crate::key::{Actor, Change, Key, KeyId};
 use crate::ledger::plan::ReferenceId;
-use crate::ledger::{Deal, Edit, MessageKind, ReferenceKind, Refused};
+use crate::ledger::{Amount, Deal, Edit, MessageKind, ReferenceKind, Refused};
 use crate::observer::Event;
-use crate::order::OrderId;
+use crate::order::{OrderId, OrderRef};
 use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::{KeyQuery, Page, PostQuery, StoreError, Subscribed, Use, UseId};
@@ -202,6 +202,25 @@ impl Delivery {
     /// [`StoreError`] if the store cannot be read.
     pub async fn subscription_of(&self, key: &Key) -> Result<Option<Subscribed>, StoreError> {
         Subscribed::of(self.inner.ledger.as_ref(), key).await
+    }
+
+    /// Returns what was paid for an order or charge, as a platform says. Returns `None` if that is not known.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot be read.
+    pub async fn paid_for(&self, order: &OrderRef) -> Result<Option<Amount>, StoreError> {
+        let Some(inbox) = self.inner.ledger.office() else { return Ok(None) };
+        let deal = inbox.deal(&order.source, ReferenceKind::Order, &order.id).await?;
+        Ok(deal.and_then(|deal| deal.total(order.id.as_str())))
+    }
+
+    /// Returns what was paid for the order of a key, as [`paid_for`](Self::paid_for) does.
+    pub(crate) async fn total_of(&self, key: &Key) -> Result<Option<Amount>, StoreError> {
+        match &key.granted().order {
+            Some(order) => self.paid_for(order).await,
+            None => Ok(None),
+        }
     }
 
     /// Returns the time of the service's clock.

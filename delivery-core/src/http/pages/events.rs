@@ -9,7 +9,7 @@ use crate::delivery::Said;
 use crate::http::Reply;
 use crate::http::filters;
 use crate::ledger::{EventOutcome, InboxEvent};
-use crate::order::Source;
+use crate::order::{OrderRef, Source};
 use crate::product::{ProductId, RefName, Refs};
 use crate::store::{InboxQuery, StoreError};
 
@@ -168,13 +168,19 @@ async fn page(
     sent: Option<(&Form, &Fault)>,
 ) -> Result<Reply, ApiError> {
     let (entry, names) = (found(visit, number).await?, names(visit.delivery).await?);
-    let Said { names: asked_for, buyer } = Said::by(&entry);
+    let Said { names: asked_for, buyer, total: total_said } = Said::by(&entry);
     let asked_for: Vec<String> = asked_for.iter().map(ToString::to_string).collect();
     let text = |name| sent.map_or("", |(form, _)| form.text(name));
+    let order = entry.order.clone().map(|id| OrderRef { source: entry.id.source.clone(), id });
+    let total = match &order {
+        Some(order) => visit.delivery.paid_for(order).await?,
+        None => None,
+    };
     visit.page(
         "event.html",
         context! {
             event => event(&entry), products => choices(&names), buyer,
+            total => total.or(total_said).map(|total| total.to_string()),
             asked_for,
             email => text("customer_email"), product_id => text("product_id"),
             ..said_of(sent.map(|(_, fault)| fault), desk(visit, seller, "/desk/events"))

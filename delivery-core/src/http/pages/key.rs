@@ -31,6 +31,7 @@ pub(super) async fn page(
     let (delivery, now) = (visit.delivery, visit.delivery.inner.clock.now());
     let found = delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
     let subscribed = delivery.subscription_of(&found).await?;
+    let total = delivery.total_of(&found).await?;
     let references = delivery.references_of(&found).await?;
     let references: Vec<_> = references.into_iter().map(|(kind, name)| (kind.as_str(), name)).collect();
     let seller_desk = delivery.desk(&seller.actor);
@@ -59,7 +60,7 @@ pub(super) async fn page(
             denied => delivery.denied(&found).map(|denied| denied.to_string()),
             subscription => subscribed.as_ref().map(subscription),
             text => text.map(|(how, text)| context! { how, text }),
-            others, references,
+            others, references, total => total.map(|total| total.to_string()),
             actions => actions(&found, found.status(now), visit.look.has_buyer()),
             uses => uses.iter().map(|it| time(it.at)).collect::<Vec<Value>>(),
             messages => messages.iter().map(|it| message(it, reaches_nobody)).collect::<Vec<_>>(),

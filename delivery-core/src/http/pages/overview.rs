@@ -1,5 +1,6 @@
 //! The overview: recent figures, what needs the seller's attention, and the state of the service.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -9,6 +10,7 @@ use super::shown::{PERIODS, all_names, day_and_month, desk, names, parameter, ti
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Delivery, Recent};
 use crate::key::Status;
+use crate::ledger::{Amount, Currency};
 use crate::look::plot;
 use crate::order::Source;
 use crate::product::ProductId;
@@ -94,8 +96,20 @@ fn shown(figures: &Figures, at: DateTime<Utc>, period: u32, products: &BTreeMap<
         let name = products.get(&id).cloned().unwrap_or_else(|| format!("product {id}"));
         context! { id => id.get(), name, valid, expired, exhausted, revoked }
     };
+    let first = days.first().map_or(at.date_naive(), |day| day.date);
+    let mut paid: BTreeMap<Currency, [u64; 2]> = BTreeMap::new();
+    for (date, Amount { units, currency }) in &figures.revenue {
+        let [now, before] = paid.entry(*currency).or_default();
+        *(if *date >= first { now } else { before }) += units;
+    }
+    let mut paid: Vec<_> = paid.into_iter().collect();
+    paid.sort_by_key(|(_, [now, before])| Reverse((*now, *before)));
+    let revenue = paid.into_iter().map(|(currency, both)| {
+        let [now, before] = both.map(|units| Amount { units, currency }.decimal());
+        context! { currency => currency.to_string(), now, before }
+    });
     context! {
-        at => time(at), valid, keys,
+        at => time(at), valid, keys, revenue => revenue.collect::<Vec<_>>(),
         plots => [plotted("Sales", |day| day.issued), plotted("Uses", |day| day.uses)],
         products => rows.into_iter().map(row).collect::<Vec<_>>(),
     }

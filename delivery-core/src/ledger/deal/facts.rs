@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::term::{Standing, Term};
 use super::{Bought, Cause, Charged, Links, Returned};
+use crate::ledger::Amount;
 use crate::product::ProductId;
 use crate::terms::NEVER;
 
@@ -23,6 +24,9 @@ pub(super) struct Charge {
     /// Whether the payment was reported as authorised only. Such a payment counts once its capture is reported.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_open: bool,
+    /// The amount that was paid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) total: Option<Amount>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) payment: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,6 +112,7 @@ impl Charge {
             (self.at, self.is_open) = (Some(self.at.map_or(charged.at, |at| at.min(charged.at))), false);
         }
         self.stands_at = self.stands_at.max(charged.stands_at);
+        self.total = charged.total.or(self.total);
         self.link(&charged.links);
         self.buy(charged.lines.iter().cloned());
     }
@@ -154,6 +159,7 @@ impl Charge {
         };
         self.is_open = self.at.is_none() && (self.is_open || other.is_open);
         self.stands_at = self.stands_at.max(other.stands_at);
+        self.total = self.total.or(other.total);
         self.payment = self.payment.take().or(other.payment);
         self.invoice = self.invoice.take().or(other.invoice);
         self.subscriptions.extend(other.subscriptions);

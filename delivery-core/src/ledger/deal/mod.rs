@@ -40,6 +40,7 @@ pub(crate) use self::step::{ReportOutcome, Step, Why};
 pub use self::term::{Own, Recurrence, Standing, Term};
 use self::view::View;
 use crate::key::KeyId;
+use crate::ledger::Amount;
 use crate::product::ProductId;
 
 /// Everything that a platform has reported about one sale or subscription, and the keys that were issued for it.
@@ -154,6 +155,28 @@ impl Deal {
         let ends = view.ends(Some(name), product);
         let paid_until = ends.iter().filter(|(_, end)| end.is_named).map(|(_, end)| end.paid).max();
         Some(Subscription { name, paid_until })
+    }
+
+    /// Returns the payments that a platform has reported with an amount: when each was paid, and how much, by its name. A
+    /// payment that was reported in two forms, such as an order and its invoice, is one. What was refunded is not
+    /// subtracted.
+    #[must_use]
+    pub fn received(&self) -> BTreeMap<&str, (DateTime<Utc>, Amount)> {
+        let firsts: Vec<_> = self.charges.iter().filter(|(_, charge)| charge.is_first).collect();
+        let mut received = BTreeMap::<&str, (DateTime<Utc>, Amount)>::new();
+        for (name, charge) in &self.charges {
+            let at = charge.at.or_else(|| self.money_of(charge).captured);
+            let Some((at, total)) = at.zip(charge.total) else { continue };
+            let payment = received.entry(self.root(name, charge, &firsts)).or_insert((at, total));
+            *payment = (payment.0.min(at), if payment.1.units < total.units { total } else { payment.1 });
+        }
+        received
+    }
+
+    /// Returns how much was paid for an order or charge, if that is known.
+    #[must_use]
+    pub fn total(&self, order: &str) -> Option<Amount> {
+        self.charges.get(order)?.total
     }
 
     /// Returns whether an order belongs to a subscription.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::reference::{ChargeRef, Links, ReferenceKind};
 use super::term::{Own, Standing, Term};
-use crate::ledger::NewSale;
+use crate::ledger::{Amount, NewSale};
 use crate::order::OrderId;
 use crate::product::ProductId;
 
@@ -52,6 +52,8 @@ pub struct Charged {
     pub stands_at: Option<DateTime<Utc>>,
     /// Whether the payment is only authorised. The order is paid once the payment is [captured](Report::Captured).
     pub is_open: bool,
+    /// The amount that was paid, if it is known.
+    pub total: Option<Amount>,
     /// The other references of the order or charge. In these, `order` is set only if another order began the
     /// subscription that is charged.
     pub links: Links,

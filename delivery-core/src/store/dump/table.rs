@@ -46,7 +46,7 @@ pub(in crate::store) enum Kind {
 
 use Kind::{Bytes, Count, Flag, Id, Json, KeyId, Milliseconds, Number, Seconds, Text};
 
-pub(in crate::store) static TABLES: [Table; 18] = [
+pub(in crate::store) static TABLES: [Table; 19] = [
     Table {
         row: "keyring",
         what: "secrets",
@@ -233,6 +233,20 @@ pub(in crate::store) static TABLES: [Table; 18] = [
         key: &["number"],
         columns: &[("number", "number", Number), ("version", "version", Number), ("facts", "facts", Json)],
         chunk: 1000,
+    },
+    Table {
+        row: "payment",
+        what: "payments",
+        name: "delivery_payment",
+        key: &["deal", "name"],
+        columns: &[
+            ("deal", "deal", Id),
+            ("name", "name", Text),
+            ("at", "at", Milliseconds),
+            ("units", "units", Count),
+            ("currency", "currency", Text),
+        ],
+        chunk: 10000,
     },
     Table {
         row: "reference",

@@ -16,7 +16,7 @@ use super::version_cache::VersionCache;
 use crate::ledger::Edit;
 use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId};
 use crate::store::StoreError;
-use crate::store::sql::inbox::{deal, entry, entry_columns, reference, text};
+use crate::store::sql::inbox::{deal, entry, entry_columns, payments, reference, text};
 
 /// Loads the rows that `needs` names, and the rows that these lead to. Does not load new keys and purchases. Locks
 /// events first, then deals, then keys.
@@ -111,6 +111,31 @@ pub(super) async fn deals(session: &mut Session<'_>, references: HashSet<Referen
     }
 }
 
+/// Inserts or updates the deals `$1` to `$3`, inserts the references `$4` to `$7`, and makes the payments `$8` to `$12` those of the
+/// deals. Returns how many deals and references were written.
+const DEALS: &str = "WITH new AS ( \
+        SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS n (number, version, facts)), \
+    changed AS ( \
+        UPDATE delivery_deal d SET facts = n.facts, version = d.version + 1 \
+        FROM new n WHERE n.version > 0 AND d.number = n.number AND d.version = n.version RETURNING d.number), \
+    inserted AS ( \
+        INSERT INTO delivery_deal (number, version, facts) SELECT number, 1, facts FROM new WHERE version = 0 \
+        ON CONFLICT DO NOTHING RETURNING number), \
+    named AS ( \
+        INSERT INTO delivery_reference (source, kind, name, deal) \
+        SELECT source, kind, name, deal FROM unnest($4::text[], $5::text[], $6::text[], $7::bigint[]) \
+            AS r (source, kind, name, deal) ORDER BY source, kind, name ON CONFLICT DO NOTHING RETURNING deal), \
+    paid AS ( \
+        SELECT * FROM unnest($8::bigint[], $9::text[], $10::bigint[], $11::bigint[], $12::text[]) \
+            AS p (deal, name, at, units, currency)), \
+    unpaid AS ( \
+        DELETE FROM delivery_payment o WHERE deal = ANY($1) \
+            AND NOT EXISTS (SELECT FROM paid p WHERE p.deal = o.deal AND p.name = o.name)), \
+    kept AS ( \
+        INSERT INTO delivery_payment (deal, name, at, units, currency) SELECT * FROM paid ORDER BY deal, name \
+        ON CONFLICT (deal, name) DO UPDATE SET at = excluded.at, units = excluded.units, currency = excluded.currency) \
+    SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM inserted) + (SELECT count(*) FROM named)";
+
 /// Writes everything that platform events change, except keys. Returns whether all of it was written. If another server
 /// has inserted the same event or the same reference in the meantime, returns false, and the transaction must be rolled
 /// back.
@@ -129,19 +154,6 @@ pub(super) async fn persist(session: &mut Session<'_>, writes: &InboxWrites) -> 
             SELECT number, source, name, kind, order_id, body, received_at, outcome, reason, keys, due_at, attempts, 1 \
             FROM new WHERE version = 0 ORDER BY source, name ON CONFLICT DO NOTHING RETURNING number) \
         SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM inserted)";
-    const DEALS: &str = "WITH new AS ( \
-            SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS n (number, version, facts)), \
-        changed AS ( \
-            UPDATE delivery_deal d SET facts = n.facts, version = d.version + 1 \
-            FROM new n WHERE n.version > 0 AND d.number = n.number AND d.version = n.version RETURNING d.number), \
-        inserted AS ( \
-            INSERT INTO delivery_deal (number, version, facts) SELECT number, 1, facts FROM new WHERE version = 0 \
-            ON CONFLICT DO NOTHING RETURNING number), \
-        named AS ( \
-            INSERT INTO delivery_reference (source, kind, name, deal) \
-            SELECT source, kind, name, deal FROM unnest($4::text[], $5::text[], $6::text[], $7::bigint[]) \
-                AS r (source, kind, name, deal) ORDER BY source, kind, name ON CONFLICT DO NOTHING RETURNING deal) \
-        SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM inserted) + (SELECT count(*) FROM named)";
     const CUSTOMERS: &str = "INSERT INTO delivery_customer AS k (source, reference, email, told_at) \
         SELECT DISTINCT ON (source, reference) source, reference, email, told_at \
         FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY \
@@ -173,6 +185,7 @@ pub(super) async fn persist(session: &mut Session<'_>, writes: &InboxWrites) -> 
         }
     }
     if !deals.is_empty() {
+        let paid = payments(deals);
         let written = session
             .scalar::<i64>(DEALS)
             .bind(deals.iter().map(|row| row.number).collect::<Vec<_>>())
@@ -181,7 +194,12 @@ pub(super) async fn persist(session: &mut Session<'_>, writes: &InboxWrites) -> 
             .bind(references.iter().map(|(it, _)| it.source.as_str().to_owned()).collect::<Vec<_>>())
             .bind(references.iter().map(|(it, _)| it.kind.as_str().to_owned()).collect::<Vec<_>>())
             .bind(references.iter().map(|(it, _)| it.name.as_str().to_owned()).collect::<Vec<_>>())
-            .bind(references.iter().map(|(_, deal)| *deal).collect::<Vec<_>>());
+            .bind(references.iter().map(|(_, deal)| *deal).collect::<Vec<_>>())
+            .bind(paid.iter().map(|(deal, ..)| *deal).collect::<Vec<_>>())
+            .bind(paid.iter().map(|(_, name, ..)| name.clone()).collect::<Vec<_>>())
+            .bind(paid.iter().map(|(_, _, at, ..)| *at).collect::<Vec<_>>())
+            .bind(paid.iter().map(|(.., units, _)| *units).collect::<Vec<_>>())
+            .bind(paid.iter().map(|(.., currency)| currency.clone()).collect::<Vec<_>>());
         let written = written.fetch_one(&mut **session).await.map_err(store_error)?;
         if usize::try_from(written) != Ok(deals.len() + references.len()) {
             return Ok(false);

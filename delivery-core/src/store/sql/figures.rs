@@ -7,6 +7,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use super::rows::{Columns, product_id};
 use super::session::{Row, Session, row, values};
 use crate::key::{KeyId, Status};
+use crate::ledger::Amount;
 use crate::ledger::plan::number_at;
 use crate::product::ProductId;
 use crate::store::{Day, Figures, StoreError};
@@ -61,6 +62,10 @@ const USES: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS use
 const REVOCATIONS: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS revoked FROM delivery_event \
     WHERE at >= $1 AND number >= $2 AND action = 'revoked' GROUP BY 1";
 
+/// Adds up what was paid on each day from millisecond `$1` on, in each currency.
+const REVENUE: &str = "SELECT at / 86400000 AS day, currency, CAST(sum(units) AS bigint) AS units FROM delivery_payment \
+    WHERE at >= $1 GROUP BY 1, 2 ORDER BY 1, 2";
+
 /// Counts what happened on each day, beginning with the day of `since`, and the keys by their status at `now`.
 pub(super) async fn count(
     session: &mut (dyn Session + '_),
@@ -81,6 +86,7 @@ pub(super) async fn count(
         issued: session.rows(ISSUED, values![from / 1000, first_id(from)]).await?,
         uses: session.rows(USES, values![from, first_use]).await?,
         revocations: session.rows(REVOCATIONS, values![from, first_entry]).await?,
+        revenue: session.rows(REVENUE, values![from]).await?,
     })
 }
 
@@ -102,7 +108,7 @@ async fn first_use(session: &mut (dyn Session + '_), since: i64) -> Result<i64, 
 }
 
 /// The rows from which figures are computed: those of [`COUNTED`], [`REPLACED`], [`unmarked_keys!`], [`ISSUED`],
-/// [`USES`] and [`REVOCATIONS`].
+/// [`USES`], [`REVOCATIONS`] and [`REVENUE`].
 struct Counts {
     keys: Vec<Row>,
     replaced: Vec<Row>,
@@ -110,6 +116,7 @@ struct Counts {
     issued: Vec<Row>,
     uses: Vec<Row>,
     revocations: Vec<Row>,
+    revenue: Vec<Row>,
 }
 
 /// Computes the figures.
@@ -159,7 +166,14 @@ fn figures(found: &Counts) -> Result<Figures, StoreError> {
     let keys = counts.map(|((product, number), count)| (product, status(number), count.unsigned_abs())).collect();
     let replaced = |row: &Row| Ok((product_id(row.integer("product")?)?, row.integer("keys")?.unsigned_abs()));
     let replaced = found.replaced.iter().map(replaced).collect::<Result<_, StoreError>>()?;
-    Ok(Figures { days: days.into_values().collect(), keys, replaced })
+    let mut revenue = Vec::with_capacity(found.revenue.len());
+    for row in &found.revenue {
+        let currency = row.text("currency")?.parse();
+        let currency = currency.map_err(|error| StoreError::corrupt_because("a currency", error))?;
+        let amount = Amount { units: row.integer("units")?.unsigned_abs(), currency };
+        revenue.extend(date(row.integer("day")?).map(|date| (date, amount)));
+    }
+    Ok(Figures { days: days.into_values().collect(), keys, replaced, revenue })
 }
 
 fn date(day: i64) -> Option<NaiveDate> {

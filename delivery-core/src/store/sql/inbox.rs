@@ -1,8 +1,10 @@
 //! Conversion of rows to events, deals and references.
 
+use chrono::{DateTime, Utc};
+
 use super::rows::{Columns, milliseconds, parsed};
 use crate::ledger::plan::{DealRow, ReferenceId};
-use crate::ledger::{EventId, InboxEvent};
+use crate::ledger::{Amount, EventId, InboxEvent};
 use crate::order::Source;
 use crate::store::StoreError;
 
@@ -56,4 +58,17 @@ fn json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, StoreError> {
 /// Returns `value` as JSON, for a text column.
 pub(in crate::store) fn text(value: &impl serde::Serialize) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| StoreError::corrupt_because("facts that are no JSON", error))
+}
+
+/// Returns the rows of the payments of these deals: the deal, the name, the time in milliseconds, and the amount.
+pub(in crate::store) fn payments(deals: &[DealRow]) -> Vec<(i64, String, i64, i64, String)> {
+    let of_deal = |row: &DealRow| {
+        let received = row.deal.received().into_iter();
+        let payment = |(name, (at, total)): (&str, (DateTime<Utc>, Amount))| {
+            let units = i64::try_from(total.units).unwrap_or(i64::MAX);
+            (row.number, name.to_owned(), at.timestamp_millis(), units, total.currency.to_string())
+        };
+        received.map(payment).collect::<Vec<_>>()
+    };
+    deals.iter().flat_map(of_deal).collect()
 }

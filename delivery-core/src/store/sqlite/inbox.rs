@@ -14,7 +14,7 @@ use crate::ledger::EventOutcome;
 use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId, RequestRow};
 use crate::order::OrderId;
 use crate::store::StoreError;
-use crate::store::sql::inbox::{deal, entry, entry_columns, reference, text};
+use crate::store::sql::inbox::{deal, entry, entry_columns, payments, reference, text};
 
 /// Loads the events, references and deals that `needs` names.
 pub(super) async fn load(
@@ -74,9 +74,10 @@ pub(super) async fn deals(
 /// besides keys, and the requests that may be repeated. Returns `None` if there is nothing to write.
 pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Option<String>, StoreError> {
     #[derive(Serialize)]
-    struct Rows<E, D, R, C, A, Q> {
+    struct Rows<E, D, P, R, C, A, Q> {
         entries: Vec<E>,
         deals: Vec<D>,
+        payments: Vec<P>,
         references: Vec<R>,
         customers: Vec<C>,
         applied: Vec<A>,
@@ -116,6 +117,7 @@ pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Opti
             .iter()
             .map(|row| Ok((row.number, text(&row.deal)?)))
             .collect::<Result<Vec<_>, StoreError>>()?,
+        payments: payments(&writes.deals),
         references: references
             .map(|(it, deal)| (it.source.as_str(), it.kind.as_str(), it.name.as_str(), deal))
             .collect(),

@@ -90,6 +90,7 @@ pub(super) fn charged(order: &str, links: Links) -> Charged {
         order: name(order),
         at: now(),
         stands_at: None,
+        total: None,
         is_open: false,
         links,
         lines: vec![line],

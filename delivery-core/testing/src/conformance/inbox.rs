@@ -9,12 +9,13 @@ use super::deals::{
     a_sale_is_found_by_each_of_its_references,
     charges_of_a_subscription_that_race_have_one_key_that_lives_as_long_as_it_is_paid,
 };
-use super::events::{all, entry, inbox, keys, messages, name, paid, receipt, receive, refunded, shop};
+use super::events::{all, charged, entry, inbox, keys, messages, name, paid, receipt, receive, refunded, shop};
 use super::fixtures::{Port, RACERS, edit, now};
 use super::{Case, cases};
 use delivery_core::key::Actor;
 use delivery_core::ledger::{
-    Action, ChargeRef, Customer, EventOutcome, Handling, InboundEvent, InboxEvent, Links, UNKNOWN_PRODUCT,
+    Action, Amount, ChargeRef, Charged, Customer, EventOutcome, Handling, InboundEvent, InboxEvent, Links, Report,
+    UNKNOWN_PRODUCT,
 };
 use delivery_core::order::Source;
 use delivery_core::product::RefName;
@@ -36,6 +37,7 @@ cases![
     a_product_is_dismissed_once_until_that_is_taken_back,
     a_product_that_is_not_sold_here_is_listed_once,
     events_that_are_done_are_pruned_and_what_they_came_to_stays,
+    what_was_paid_is_in_the_figures_of_its_day,
     the_address_of_a_customer_is_the_last_that_was_told,
 ];
 
@@ -290,4 +292,31 @@ async fn the_address_of_a_customer_is_the_last_that_was_told(ledger: Port) {
     assert_eq!(inbox(&ledger).customer(&shop(), &name("ctm_2")).await.expect("answered"), None);
     let other = "paddle".parse().expect("a platform");
     assert_eq!(inbox(&ledger).customer(&other, &name("ctm_1")).await.expect("answered"), None);
+}
+
+async fn what_was_paid_is_in_the_figures_of_its_day(ledger: Port) {
+    let amount = |units, currency: &str| Amount { units, currency: currency.parse().expect("a currency") };
+    let yesterday = now() - TimeDelta::days(1);
+    let sold = |event: &str, order: &str, at, total| {
+        let charged = Charged { at, total: Some(total), ..charged(order, Links::default()) };
+        receipt(event, Some(Handling::Apply(vec![Report::Charged(charged)])))
+    };
+    for (event, order, at, total) in [
+        ("evt_1", "A", yesterday, amount(1250, "EUR")),
+        ("evt_2", "B", yesterday, amount(50, "EUR")),
+        ("evt_3", "C", yesterday, amount(7, "JPY")),
+        ("evt_4", "D", now(), amount(1, "EUR")),
+        ("evt_5", "E", now() - TimeDelta::days(9), amount(1, "EUR")),
+        // The platform sends an event again, and reports a sale in a second event.
+        ("evt_1", "A", yesterday, amount(1250, "EUR")),
+        ("evt_6", "B", yesterday, amount(50, "EUR")),
+    ] {
+        receive(&ledger, sold(event, order, at, total)).await;
+    }
+    receive(&ledger, refunded("evt_7", ChargeRef::Order(name("A")))).await;
+    let office = ledger.office().expect("an office");
+    let figures = office.figures(now() - TimeDelta::days(7), now()).await.expect("counted");
+    let [before, today] = [yesterday, now()].map(|at| at.date_naive());
+    let expected = [(before, amount(1300, "EUR")), (before, amount(7, "JPY")), (today, amount(1, "EUR"))];
+    assert_eq!(figures.revenue, expected);
 }

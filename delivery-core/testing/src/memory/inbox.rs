@@ -9,8 +9,8 @@ use super::MemoryStore;
 use delivery_core::email::Email;
 use delivery_core::key::Key;
 use delivery_core::ledger::{
-    Action, Customer, Deal, DealRow, Edit, EventId, EventOutcome, InboxEvent, InboxWrites, Loaded, Needs, ReferenceId,
-    ReferenceKind, names_buyer, names_customer,
+    Action, Amount, Customer, Deal, DealRow, Edit, EventId, EventOutcome, InboxEvent, InboxWrites, Loaded, Needs,
+    ReferenceId, ReferenceKind, names_buyer, names_customer,
 };
 use delivery_core::order::{OrderId, Source};
 use delivery_core::product::RefName;
@@ -97,6 +97,11 @@ impl Mailbox {
                 entry.reason = Some("the customer was erased".to_owned());
             }
         }
+    }
+
+    /// Returns what was paid, and when.
+    pub(super) fn received(&self) -> impl Iterator<Item = (DateTime<Utc>, Amount)> {
+        self.deals.values().flat_map(|row| row.deal.received().into_values().collect::<Vec<_>>())
     }
 
     pub(super) fn persist(&mut self, writes: &InboxWrites) {

@@ -10,7 +10,7 @@ use super::{MemoryStore, State};
 use delivery_core::email::Email;
 use delivery_core::key::{Key, KeyId, NewKey, Status};
 use delivery_core::ledger::{
-    Action, Edit, MessageKind, MessageNumber, NewAuditEntry, NewMessage, Recipient, Row, number_at,
+    Action, Amount, Currency, Edit, MessageKind, MessageNumber, NewAuditEntry, NewMessage, Recipient, Row, number_at,
 };
 use delivery_core::product::ProductId;
 use delivery_core::store::{
@@ -96,7 +96,15 @@ impl Records for MemoryStore {
         for row in state.keys.values().filter(|row| row.key.successor().is_some()) {
             *replaced.entry(row.key.product()).or_default() += 1;
         }
-        Ok(Figures { days: days.into_values().collect(), keys, replaced: replaced.into_iter().collect() })
+        let mut paid: BTreeMap<(NaiveDate, Currency), u64> = BTreeMap::new();
+        for (at, amount) in state.inbox.received() {
+            let date = at.date_naive();
+            if date >= since.date_naive() {
+                *paid.entry((date, amount.currency)).or_default() += amount.units;
+            }
+        }
+        let revenue = paid.into_iter().map(|((date, currency), units)| (date, Amount { units, currency })).collect();
+        Ok(Figures { days: days.into_values().collect(), keys, replaced: replaced.into_iter().collect(), revenue })
     }
 
     async fn backlog(&self) -> Result<Backlog, StoreError> {

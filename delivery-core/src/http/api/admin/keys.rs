@@ -187,13 +187,14 @@ async fn key(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, 
     let now = delivery.inner.clock.now();
     let key = delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
     let subscribed = delivery.subscription_of(&key).await?;
+    let total = delivery.total_of(&key).await?;
     let uses = or_none(delivery.history(id, None, NEWEST).await)?;
     let messages = MessageQuery { key: Some(id), limit: NEWEST, ..MessageQuery::default() };
     let messages = or_none(desk.messages(&messages).await)?;
     let events = or_none(desk.audit(&AuditQuery { key: Some(id), limit: NEWEST, ..AuditQuery::default() }).await)?;
     let history = (&uses[..], &messages[..], &events[..]);
     let denied = delivery.denied(&key);
-    Ok(Reply::json(&wire::KeyHistory::of((&key, subscribed.as_ref(), denied.as_ref()), now, history)))
+    Ok(Reply::json(&wire::KeyHistory::of((&key, subscribed.as_ref(), total, denied.as_ref()), now, history)))
 }
 
 /// Returns the items of a page. If the store does not keep such records, returns no items instead of the error

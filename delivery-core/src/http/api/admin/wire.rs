@@ -12,7 +12,7 @@ use crate::delivery::Issued;
 use crate::email::Email;
 use crate::http::api::wire::Problem;
 use crate::key::{Denied, Key, KeyId, Reason};
-use crate::ledger::{Customer, InboxEvent, ReferenceKind};
+use crate::ledger::{Amount, Customer, InboxEvent, ReferenceKind};
 use crate::order::OrderRef;
 use crate::store::{AuditEntry, Page, StoredMessage, Subscribed, Use};
 
@@ -51,6 +51,15 @@ pub(in crate::http) struct ShownKey<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(format = DateTime, nullable = false))]
     paid_until: Option<String>,
+    /// What was paid for its order, as the platform says, such as 12.50. Only where a key is shown with its history, and absent
+    /// there if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(nullable = false))]
+    amount: Option<String>,
+    /// The currency of that amount, by ISO 4217, such as EUR.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(nullable = false))]
+    currency: Option<String>,
     /// Why a rule of the host application does not allow the next use now. Only where a key is shown with its history, and
     /// absent there if no rule refuses it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,8 +190,15 @@ impl<'a> ShownKey<'a> {
             revoked_reason: key.state().revoked.as_ref().and_then(|it| it.reason.as_ref()).map(Reason::as_str),
             subscription: None,
             paid_until: None,
+            amount: None,
+            currency: None,
             denied: None,
         }
+    }
+
+    fn paid_with(self, total: Option<Amount>) -> Self {
+        let currency = total.map(|total| total.currency.to_string());
+        Self { amount: total.map(|total| total.decimal()), currency, ..self }
     }
 
     fn renewed_by(self, subscribed: Option<&'a Subscribed>) -> Self {
@@ -226,12 +242,15 @@ impl<'a> Keys<'a> {
 
 impl<'a> KeyHistory<'a> {
     pub(in crate::http) fn of(
-        (key, subscribed, denied): (&'a Key, Option<&'a Subscribed>, Option<&'a Denied>),
+        (key, subscribed, total, denied): (&'a Key, Option<&'a Subscribed>, Option<Amount>, Option<&'a Denied>),
         now: DateTime<Utc>,
         (uses, messages, events): (&'a [Use], &'a [StoredMessage], &'a [AuditEntry]),
     ) -> Self {
         Self {
-            key: ShownKey { denied: denied.map(Problem::denied), ..ShownKey::of(key, now).renewed_by(subscribed) },
+            key: ShownKey {
+                denied: denied.map(Problem::denied),
+                ..ShownKey::of(key, now).renewed_by(subscribed).paid_with(total)
+            },
             uses: ShownUse::all(uses),
             messages: messages.iter().map(ShownMessage::of).collect(),
             events: events.iter().map(ShownEvent::of).collect(),

@@ -168,3 +168,58 @@ fn facts_are_read_back_as_they_were_written() {
     let text = serde_json::to_string(&world.deal).unwrap();
     assert_eq!(serde_json::from_str::<Deal>(&text).unwrap(), world.deal, "{text}");
 }
+
+#[test]
+fn a_payment_is_received_once_in_whatever_form_it_is_reported() {
+    let eur = |units| Amount { units, currency: "EUR".parse().unwrap() };
+    let with = |total: Option<Amount>, report: Report| {
+        let Report::Charged(charged) = report else { unreachable!("a charge") };
+        Report::Charged(Charged { total, ..charged })
+    };
+    let session = |total| {
+        let links = Links { invoice: Some(id("inv")), ..of_subscription() };
+        with(total, charged("session", 0, links, vec![line("plan", 1, 1, Term::Unsaid)]))
+    };
+    let invoice = |name: &str, at, total| {
+        let links = Links { invoice: Some(id(name)), is_first: at == 0, ..of_subscription() };
+        with(total, charged(name, at, links, vec![line("plan", 1, 1, Term::Unsaid)]))
+    };
+    let authorised = |report: Report| {
+        let Report::Charged(charged) = report else { unreachable!("a charge") };
+        Report::Charged(Charged { is_open: true, ..charged })
+    };
+    let order = || with(Some(eur(700)), charged("o", 0, with_payment(), vec![line("a", 1, 1, Term::Unsaid)]));
+    let captured = || {
+        let (payment, at) = (id("pay"), day(3));
+        Report::Captured(Captured { payment, at, order: None, offers: Vec::new(), missing: None })
+    };
+    type Case = (&'static str, Vec<Report>, &'static [(i64, u64)]);
+    let cases: Vec<Case> = vec![
+        ("an order", vec![order()], &[(0, 700)]),
+        ("an order, reported twice", vec![order(), order()], &[(0, 700)]),
+        ("an order that says no amount", vec![paid("o", 0, Term::Unsaid)], &[]),
+        ("an order and its invoice", vec![session(Some(eur(900))), invoice("inv", 0, Some(eur(900)))], &[(0, 900)]),
+        ("only one of both says the amount", vec![session(None), invoice("inv", 0, Some(eur(900)))], &[(0, 900)]),
+        (
+            "a later charge",
+            vec![invoice("inv", 0, Some(eur(900))), invoice("i2", 30, Some(eur(500)))],
+            &[(0, 900), (30, 500)],
+        ),
+        ("authorised only", vec![authorised(order())], &[]),
+        ("captured later", vec![authorised(order()), captured()], &[(3, 700)]),
+        ("refunded", vec![order(), order_refunded("o")], &[(0, 700)]),
+    ];
+    for (name, reports, expected) in cases {
+        for reports in [reports.clone(), reports.into_iter().rev().collect()] {
+            let mut deal = Deal::default();
+            for report in &reports {
+                deal.report(report, &|_| None, TimeDelta::zero());
+            }
+            let received: Vec<_> = deal.received().into_values().collect();
+            let expected: Vec<_> = expected.iter().map(|(at, units)| (day(*at), eur(*units))).collect();
+            let mut sorted = received.clone();
+            sorted.sort();
+            assert_eq!(sorted, expected, "{name}");
+        }
+    }
+}

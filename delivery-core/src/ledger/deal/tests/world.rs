@@ -163,6 +163,7 @@ pub(super) fn charged(order: &str, at: i64, links: Links, lines: Vec<Bought>) ->
         order: id(order),
         at: day(at),
         stands_at: None,
+        total: None,
         is_open: false,
         links,
         lines,

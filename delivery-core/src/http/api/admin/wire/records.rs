@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::clock::timestamp;
 use crate::key::{KeyId, Status};
-use crate::ledger::MessageNumber;
+use crate::ledger::{Amount, MessageNumber};
 use crate::store::{AuditEntry, Day, Figures, MessageState, Page, StoredMessage};
 
 /// Messages, newest first.
@@ -82,6 +82,20 @@ pub(in crate::http) struct Stats {
     days: Vec<ShownDay>,
     products: Vec<OfProduct>,
     status: OfStatus,
+    /// What platforms said was paid, newest day first, in each currency. Refunds are not subtracted.
+    revenue: Vec<OfDay>,
+}
+
+/// What was paid on a day in one currency.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+struct OfDay {
+    #[cfg_attr(test, schema(format = Date))]
+    date: String,
+    /// Such as 12.50.
+    amount: String,
+    /// By ISO 4217, such as EUR.
+    currency: String,
 }
 
 /// A day, in UTC.
@@ -213,7 +227,14 @@ impl Stats {
             } += count;
         }
         products.sort_by_key(|of| of.product_id);
-        Self { days: dates.map(found).map(shown).collect(), products, status }
+        let first = today.checked_sub_signed(TimeDelta::days(i64::from(days) - 1)).unwrap_or(today);
+        let paid = figures.revenue.iter().rev().filter(|(date, _)| (first..=today).contains(date));
+        let of_day = |(date, amount): &(NaiveDate, Amount)| OfDay {
+            date: date.to_string(),
+            amount: amount.decimal(),
+            currency: amount.currency.to_string(),
+        };
+        Self { days: dates.map(found).map(shown).collect(), products, status, revenue: paid.map(of_day).collect() }
     }
 }
 

@@ -85,7 +85,17 @@ impl Shop {
             is_first: self.way == Way::Invoices && is_first,
         };
         let (at, stands_at, is_open) = (day(at), (self.way == Way::Linked).then(|| day(at)), is_alone && self.is_terse);
-        Charged { order: id(&order), at, stands_at, is_open, links, lines, offers: Vec::new(), missing: None }
+        Charged {
+            order: id(&order),
+            at,
+            stands_at,
+            total: None,
+            is_open,
+            links,
+            lines,
+            offers: Vec::new(),
+            missing: None,
+        }
     }
 
     /// What is reported in addition to charges: the capture of the sale `ALONE`, and which names belong together.
