@@ -269,7 +269,8 @@ pub(super) fn entry(entry: &AuditEntry) -> Value {
     }
 }
 
-/// Returns the links below a list at `path`: to the next page, which begins at `before`, and to the same rows as tables. Each
+/// Returns the links below a list at `path`: to the first page, to the next page, which begins at `before`, and to the same
+/// rows as tables. Each
 /// of `tables` is the name of an export and the text of its link. Empty filters are left out.
 pub(super) fn links(
     visit: &PageRequest<'_>,
@@ -283,8 +284,14 @@ pub(super) fn links(
         query.extend_pairs(filters.iter().filter(|(_, value)| !value.is_empty())).append_pair(name, value);
         format!("{}{path}?{}", base(visit.delivery), query.finish())
     };
+    let is_first = query::parameter(visit.call, "before").ok().flatten().is_none();
+    let first = (!is_first).then(|| {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        query.extend_pairs(filters.iter().filter(|(_, value)| !value.is_empty()));
+        format!("{}{path}?{}", base(visit.delivery), query.finish()).trim_end_matches('?').to_owned()
+    });
     let tables: Vec<_> = tables.iter().map(|(what, text)| (link("/desk/export", "what", what), *text)).collect();
-    context! { next => before.map(|before| link(path, "before", &before)), tables }
+    context! { first, next => before.map(|before| link(path, "before", &before)), tables }
 }
 
 /// What the seller chose for the filters of a list, by the names of the parameters; "" for a filter that is not used.

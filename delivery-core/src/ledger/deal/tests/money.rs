@@ -169,6 +169,9 @@ fn facts_are_read_back_as_they_were_written() {
     assert_eq!(serde_json::from_str::<Deal>(&text).unwrap(), world.deal, "{text}");
 }
 
+/// A name, reports, and the payments that they come to: the day and the amount of each.
+type Received = (&'static str, Vec<Report>, &'static [(i64, u64)]);
+
 #[test]
 fn a_payment_is_received_once_in_whatever_form_it_is_reported() {
     let eur = |units| Amount { units, currency: "EUR".parse().unwrap() };
@@ -193,8 +196,7 @@ fn a_payment_is_received_once_in_whatever_form_it_is_reported() {
         let (payment, at) = (id("pay"), day(3));
         Report::Captured(Captured { payment, at, order: None, offers: Vec::new(), missing: None })
     };
-    type Case = (&'static str, Vec<Report>, &'static [(i64, u64)]);
-    let cases: Vec<Case> = vec![
+    let cases: Vec<Received> = vec![
         ("an order", vec![order()], &[(0, 700)]),
         ("an order, reported twice", vec![order(), order()], &[(0, 700)]),
         ("an order that says no amount", vec![paid("o", 0, Term::Unsaid)], &[]),
