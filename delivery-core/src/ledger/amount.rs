@@ -44,18 +44,24 @@ impl Amount {
         (units <= MOST).then_some(Self { units, currency })
     }
 
-    /// Reads a decimal number, such as `12.50`. Returns `None` for anything else, and for fractions of the smallest
-    /// unit.
+    /// Reads a decimal number, such as `12.50`, and rounds it to the smallest unit. Returns `None` for anything else.
     #[must_use]
     pub fn from_decimal(text: &str, currency: Currency) -> Option<Self> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let places = usize::try_from(currency.places()).unwrap_or_default();
-        let fraction = fraction.trim_end_matches('0');
         let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
-        if whole.is_empty() || fraction.len() > places || !is_number(whole) || !is_number(fraction) {
+        if whole.is_empty() || !is_number(whole) || !is_number(fraction) {
             return None;
         }
-        Self::new(format!("{whole}{fraction:0<places$}").parse().ok()?, currency)
+        let kept = fraction.get(..places).unwrap_or(fraction);
+        let rounded = fraction.as_bytes().get(places).is_some_and(|digit| *digit >= b'5');
+        let units: u64 = format!("{whole}{kept:0<places$}").parse().ok()?;
+        Self::new(units.checked_add(rounded.into())?, currency)
+    }
+
+    /// Returns whether the number of units is one that [`units`](Self::units) may have.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.units <= MOST
     }
 
     /// Returns the number without the currency, such as `12.50`.
@@ -131,12 +137,15 @@ mod tests {
             ("0.07", "USD", 7, "0.07 USD"),
             ("1200.00", "JPY", 1200, "1200 JPY"),
             ("1.234", "KWD", 1234, "1.234 KWD"),
+            ("12.345", "EUR", 1235, "12.35 EUR"),
+            ("12.3449", "EUR", 1234, "12.34 EUR"),
+            ("1200.50", "JPY", 1201, "1201 JPY"),
             ("10000000000.00", "EUR", MOST, "10000000000.00 EUR"),
         ] {
             let amount = Amount::from_decimal(text, code.parse().unwrap()).unwrap();
             assert_eq!((amount.units, amount.to_string().as_str()), (units, shown), "{text}");
         }
-        for text in ["", ".5", "-1", "+1", "1,5", "1.234", "1e3", "10000000000.01", "99999999999999999999", " 1"] {
+        for text in ["", ".5", "-1", "+1", "1,5", "1.2.3", "1e3", "10000000000.01", "99999999999999999999", " 1"] {
             assert_eq!(Amount::from_decimal(text, "EUR".parse().unwrap()), None, "{text}");
         }
         for code in ["", "EU", "EURO", "E1R", "ÄR"] {

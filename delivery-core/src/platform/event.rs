@@ -19,6 +19,9 @@ pub enum Event {
         payment: OrderId,
         /// When the payment was captured, in whole seconds.
         at: DateTime<Utc>,
+        /// The amount that was captured; `None` if the platform does not say. It may be less than was authorised.
+        #[serde(default)]
+        total: Option<Amount>,
         /// The buyer, as far as this event says.
         buyer: Buyer,
     },

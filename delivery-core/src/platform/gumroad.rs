@@ -206,9 +206,10 @@ fn sold(order: OrderId, fields: &Fields) -> Result<Option<Event>, Unreadable> {
     })))
 }
 
-/// Reads what was paid. `price` is in the smallest unit of the currency, which is the dollar if it is not named.
+/// Reads what was paid. `price` is in US cents, whatever `currency` says: that is the currency in which the product is
+/// priced (<https://gumroad.com/ping>).
 fn total(fields: &Fields) -> Option<Amount> {
-    Amount::new(fields.own("price")?.parse().ok()?, fields.own("currency").unwrap_or("usd").parse().ok()?)
+    Amount::new(fields.own("price")?.parse().ok()?, "USD".parse().ok()?)
 }
 
 fn recurrence(name: &str) -> Option<Recurrence> {

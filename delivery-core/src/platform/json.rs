@@ -74,9 +74,15 @@ pub(super) fn units(value: &Value, units: &str, currency: &str) -> Option<Amount
     Amount::new(reference(value, units)?.parse().ok()?, text(value, currency)?.parse().ok()?)
 }
 
-/// Returns the amount that is given as a decimal number at `decimal`, in the currency whose code is at `currency`.
+/// Returns the amount that is given as a decimal number at `decimal`, as text or as a number, in the currency whose code
+/// is at `currency`.
 pub(super) fn decimal(value: &Value, decimal: &str, currency: &str) -> Option<Amount> {
-    Amount::from_decimal(text(value, decimal)?, text(value, currency)?.parse().ok()?)
+    let number = match value.pointer(decimal)? {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    Amount::from_decimal(&number, text(value, currency)?.parse().ok()?)
 }
 
 /// Returns whether the value is `true`.

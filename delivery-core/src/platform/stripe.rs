@@ -133,11 +133,18 @@ fn session(session: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
     Ok(Some(Event::Paid(Sale { at, is_open: is_unpaid, total, lines, buyer, links, ..Sale::new(order) })))
 }
 
-/// Reads an amount. Stripe counts two currencies in hundredths that they do not have.
+/// Reads an amount. Stripe counts two currencies in hundredths that they do not have, and one in whole units that have
+/// hundredths (<https://docs.stripe.com/currencies>).
 fn total(shown: &Value, pointer: &str) -> Option<Amount> {
-    let amount = json::units(shown, pointer, "/currency")?;
-    let units = if matches!(amount.currency.as_str(), "ISK" | "UGX") { amount.units / 100 } else { amount.units };
-    Some(Amount { units, ..amount })
+    let Amount { units, currency } = json::units(shown, pointer, "/currency")?;
+    Amount::new(
+        match currency.as_str() {
+            "ISK" | "UGX" => units / 100,
+            "MGA" => units.saturating_mul(100),
+            _ => units,
+        },
+        currency,
+    )
 }
 
 /// Reads the capture of a payment that was only authorised before. The checkout session of the payment has already said
@@ -145,7 +152,8 @@ fn total(shown: &Value, pointer: &str) -> Option<Amount> {
 fn captured(charge: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
     let payment = id(charge, "/payment_intent")?.filter(|_| is_true(charge, "/captured"));
     let email = text(charge, "/billing_details/email").or_else(|| text(charge, "/receipt_email"));
-    Ok(payment.zip(at).map(|(payment, at)| Event::Captured { payment, at, buyer: Buyer::by_email(email) }))
+    let (total, buyer) = (total(charge, "/amount_captured"), Buyer::by_email(email));
+    Ok(payment.zip(at).map(|(payment, at)| Event::Captured { payment, at, total, buyer }))
 }
 
 /// Reads an invoice that charges a subscription. Newer versions of the API name the subscription inside `parent`. An
@@ -284,4 +292,24 @@ fn dispute(dispute: &Value) -> Result<Option<Dispute>, Unreadable> {
 
 fn payment(of: &Value) -> Result<Option<ChargeRef>, Unreadable> {
     Ok(id(of, "/payment_intent")?.map(ChargeRef::Payment))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_in_the_unit_of_their_currency() {
+        for (units, currency, shown) in [
+            (1250, "eur", "12.50 EUR"),
+            (1250, "jpy", "1250 JPY"),
+            (1250, "kwd", "1.250 KWD"),
+            (50_000, "isk", "500 ISK"),
+            (50_000, "ugx", "500 UGX"),
+            (500, "mga", "500.00 MGA"),
+        ] {
+            let session = serde_json::json!({ "amount_total": units, "currency": currency });
+            assert_eq!(total(&session, "/amount_total").unwrap().to_string(), shown);
+        }
+    }
 }

@@ -2,7 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use delivery_core::platform::{
-    Buyer, Cause, ChargeRef, Dispute, Event, Extent, Line, Links, Refund, Sale, Standing, Term, Unreadable, Word,
+    Amount, Buyer, Cause, ChargeRef, Dispute, Event, Extent, Line, Links, Refund, Sale, Standing, Term, Unreadable,
+    Word,
 };
 use serde_json::{Value, json};
 
@@ -125,9 +126,16 @@ fn stripe_sells_what_was_authorised_when_it_is_captured() {
     assert!(sale.is_open);
     assert_eq!(sale.links.payment, Some(id("pi_1")));
     let charge = |captured: bool| json!({ "object": "charge", "payment_intent": "pi_1", "captured": captured, "billing_details": { "email": "a@example.com" } });
-    let captured =
-        Event::Captured { payment: id("pi_1"), at: created().unwrap(), buyer: Buyer::by_email(Some("a@example.com")) };
-    assert_eq!(stripe("charge.captured", &charge(true)), [captured]);
+    let captured = |total| Event::Captured {
+        payment: id("pi_1"),
+        at: created().unwrap(),
+        total,
+        buyer: Buyer::by_email(Some("a@example.com")),
+    };
+    assert_eq!(stripe("charge.captured", &charge(true)), [captured(None)]);
+    let mut part = charge(true);
+    (part["amount_captured"], part["currency"]) = (2000.into(), "usd".into());
+    assert_eq!(stripe("charge.captured", &part), [captured(Amount::from_decimal("20", "USD".parse().unwrap()))]);
     assert_eq!(stripe("charge.captured", &charge(false)), []);
     // A subscription is charged by its invoices, and what has no payment is paid by none.
     session["subscription"] = "sub_1".into();

@@ -176,6 +176,7 @@ impl Delivery {
                 if let Some((_, added)) = seller {
                     told.add(added);
                     // A person wants the event applied although it is about a test purchase.
+                    told.drop_totals_of_tests();
                     told.is_test = false;
                     let body = serde_json::to_string(&told);
                     entry.body =

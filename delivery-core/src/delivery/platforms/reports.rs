@@ -13,7 +13,8 @@ use crate::store::KeyQuery;
 
 impl Delivery {
     /// Returns what to do with an event of the inbox.
-    pub(super) async fn handling(&self, entry: &InboxEvent, told: Told) -> Result<Handling, Error> {
+    pub(super) async fn handling(&self, entry: &InboxEvent, mut told: Told) -> Result<Handling, Error> {
+        told.drop_totals_of_tests();
         let source = &entry.id.source;
         let Some(events) = &told.events else { return Ok(Handling::Wait(Unreadable.to_string())) };
         if told.is_test && !self.inner.platforms.accept_test_events {
@@ -66,7 +67,10 @@ impl Delivery {
                     Report::Told(Word { at: *at, links: links.clone(), lines, standing: *status, term: *term, offers })
                 })
             }
-            Event::Captured { payment, at, buyer } => Some(self.captured(source, payment, *at, (buyer, added)).await?),
+            Event::Captured { payment, at, total, buyer } => {
+                let captured = self.captured(source, payment, *at, (buyer, added)).await?;
+                Some(Report::Captured(Captured { total: *total, ..captured }))
+            }
             Event::Refunded(refund) => Some(Report::Refunded(refund.clone())),
             Event::Kept { of, at } => Some(Report::Kept { of: of.clone(), at: *at }),
             Event::Disputed(dispute) => Some(Report::Disputed(dispute.clone())),
@@ -126,8 +130,9 @@ impl Delivery {
         payment: &OrderId,
         at: DateTime<Utc>,
         (buyer, added): (&Buyer, &Added),
-    ) -> Result<Report, Error> {
-        let mut captured = Captured { payment: payment.clone(), at, order: None, offers: Vec::new(), missing: None };
+    ) -> Result<Captured, Error> {
+        let mut captured =
+            Captured { payment: payment.clone(), at, total: None, order: None, offers: Vec::new(), missing: None };
         let deal = match self.inner.ledger.office() {
             Some(inbox) => inbox.deal(source, ReferenceKind::Payment, payment).await?,
             None => None,
@@ -144,6 +149,6 @@ impl Delivery {
             }
             captured.order = Some(order);
         }
-        Ok(Report::Captured(captured))
+        Ok(captured)
     }
 }

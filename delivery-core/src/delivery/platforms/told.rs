@@ -39,6 +39,17 @@ impl Told {
         self.added.product = product.or(self.added.product);
     }
 
+    /// Drops what was paid if the event is about a test purchase, because it is no revenue.
+    pub(super) fn drop_totals_of_tests(&mut self) {
+        for event in self.events.iter_mut().flatten().filter(|_| self.is_test) {
+            match event {
+                Event::Paid(sale) => sale.total = None,
+                Event::Captured { total, .. } => *total = None,
+                _ => {}
+            }
+        }
+    }
+
     /// Returns the buyer's address, as the platform sent it.
     #[cfg(feature = "pages")]
     fn buyer(&self) -> Option<&str> {

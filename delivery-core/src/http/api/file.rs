@@ -39,8 +39,8 @@ pub(in crate::http) static FILE: Row = Row {
         summary: "Download a file of a product",
         description: "The address is in the answer to `GET /api/product`, and is valid for 24 hours. A download counts no use, however \
             often it is repeated. `Range` with one range, `If-Range`, `If-Match` and `If-None-Match` are understood. If files are kept \
-            with a storage provider, the answer is a redirect to an address there, which is valid for five minutes. With `?shown` it \
-            never is.",
+            with a storage provider, the answer is a redirect to an address there, which is valid for five minutes. That of a picture \
+            never is with `?shown`.",
         parameters: &[Parameter::Ticket, Parameter::FileName],
         body: None,
         success: None,
@@ -76,14 +76,14 @@ async fn serve(delivery: &Delivery, call: &Call, ticket: &Ticket) -> Result<Repl
         Reply::empty(StatusCode::OK)
     };
     let mut reply = described(reply, &file, &digest);
-    if is_shown(call) {
+    if is_shown(call, &file) {
         // A page that is loaded again does not ask for its pictures again.
         reply = reply.text_header(&names::CACHE_CONTROL, "private, max-age=300, no-transform");
     }
     if call.method == Method::HEAD {
         return Ok(reply.of_length(length));
     }
-    if !is_shown(call)
+    if !is_shown(call, &file)
         && let Some(link) = delivery.file_link(&file, &file.name.disposition()).await?
     {
         return Ok(Reply::empty(StatusCode::FOUND).text_header(&names::LOCATION, &link));
@@ -97,8 +97,8 @@ async fn serve(delivery: &Delivery, call: &Call, ticket: &Ticket) -> Result<Repl
 #[cfg(feature = "pages")]
 pub(in crate::http) const SHOWN: &str = "?shown";
 
-fn is_shown(call: &Call) -> bool {
-    call.query.as_deref() == Some("shown")
+fn is_shown(call: &Call, file: &File) -> bool {
+    call.query.as_deref() == Some("shown") && file.media_type.as_str().starts_with("image/")
 }
 
 /// Adds the header fields that describe a file. A browser saves it, and never shows or runs it.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use super::admin::add::SELLER;
 use super::wire;
 use crate::delivery::Delivery;
-use crate::error::ErrorCode;
 use crate::http::Reply;
 use crate::http::body::BodyRule;
 use crate::http::describe::{Body, CUSTOMER_EMAIL, Field, ORDER_ID, PRODUCT_ID, SECRET, shape};
@@ -24,18 +24,7 @@ pub(in crate::http) static ORDER: Row = Row {
     limit: Some(Policy::Webhook),
     cross_origin: false,
     handler: Handler::SharedSecret(|delivery, platform, fields| Box::pin(order(delivery, platform, fields))),
-    codes: &[
-        ErrorCode::MissingParams,
-        ErrorCode::InvalidParams,
-        ErrorCode::Unauthorized,
-        ErrorCode::NotFound,
-        ErrorCode::MethodNotAllowed,
-        ErrorCode::PayloadTooLarge,
-        ErrorCode::UnsupportedMediaType,
-        ErrorCode::RateLimited,
-        ErrorCode::Internal,
-        ErrorCode::Unavailable,
-    ],
+    codes: SELLER.codes,
     openapi: Docs {
         tag: "platform",
         id: "order",

@@ -1,6 +1,5 @@
 //! The overview: recent figures, what needs the seller's attention, and the state of the service.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -98,12 +97,12 @@ fn shown(figures: &Figures, at: DateTime<Utc>, period: u32, products: &BTreeMap<
     };
     let first = days.first().map_or(at.date_naive(), |day| day.date);
     let mut paid: BTreeMap<Currency, [u64; 2]> = BTreeMap::new();
-    for (date, Amount { units, currency }) in &figures.revenue {
+    for (date, Amount { units, currency }) in figures.revenue.iter().filter(|(date, _)| *date <= at.date_naive()) {
         let [now, before] = paid.entry(*currency).or_default();
-        *(if *date >= first { now } else { before }) += units;
+        let sum = if *date >= first { now } else { before };
+        *sum = sum.saturating_add(*units);
     }
-    let mut paid: Vec<_> = paid.into_iter().collect();
-    paid.sort_by_key(|(_, [now, before])| Reverse((*now, *before)));
+    paid.retain(|_, both| *both != [0, 0]);
     let revenue = paid.into_iter().map(|(currency, both)| {
         let [now, before] = both.map(|units| Amount { units, currency }.decimal());
         context! { currency => currency.to_string(), now, before }

@@ -1,5 +1,6 @@
 //! The facts of a deal: what was paid, what the platform stated about subscriptions, and what became of the money.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
@@ -60,6 +61,9 @@ pub(super) struct Money {
     /// When the payment was captured, if it was only authorised before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) captured: Option<DateTime<Utc>>,
+    /// The amount that was captured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) total: Option<Amount>,
     /// When the money was last refunded in full; [`NEVER`] if the refund is final, so that no later report can undo it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) refunded: Option<DateTime<Utc>>,
@@ -111,10 +115,20 @@ impl Charge {
         } else {
             (self.at, self.is_open) = (Some(self.at.map_or(charged.at, |at| at.min(charged.at))), false);
         }
+        self.count(charged.total, charged.stands_at);
         self.stands_at = self.stands_at.max(charged.stands_at);
-        self.total = charged.total.or(self.total);
         self.link(&charged.links);
         self.buy(charged.lines.iter().cloned());
+    }
+
+    /// Records how much was paid, from a report of that time. The newest report counts, whichever comes first; of two of
+    /// the same time, the larger amount.
+    fn count(&mut self, total: Option<Amount>, stands_at: Option<DateTime<Utc>>) {
+        self.total = match stands_at.cmp(&self.stands_at) {
+            Ordering::Greater => total.or(self.total),
+            Ordering::Equal => self.total.max(total),
+            Ordering::Less => self.total.or(total),
+        };
     }
 
     fn buy(&mut self, lines: impl IntoIterator<Item = Bought>) {
@@ -158,8 +172,8 @@ impl Charge {
             (ours, theirs) => ours.or(theirs),
         };
         self.is_open = self.at.is_none() && (self.is_open || other.is_open);
+        self.count(other.total, other.stands_at);
         self.stands_at = self.stands_at.max(other.stands_at);
-        self.total = self.total.or(other.total);
         self.payment = self.payment.take().or(other.payment);
         self.invoice = self.invoice.take().or(other.invoice);
         self.subscriptions.extend(other.subscriptions);
@@ -265,6 +279,7 @@ impl Money {
 
     pub(super) fn merge(&mut self, other: Self) {
         self.captured = self.captured.max(other.captured);
+        self.total = self.total.max(other.total);
         self.refunded = self.refunded.max(other.refunded);
         self.kept = self.kept.max(other.kept);
         self.cancelled = self.cancelled.max(other.cancelled);

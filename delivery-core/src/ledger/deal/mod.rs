@@ -158,17 +158,23 @@ impl Deal {
     }
 
     /// Returns the payments that a platform has reported with an amount: when each was paid, and how much, by its name. A
-    /// payment that was reported in two forms, such as an order and its invoice, is one. What was refunded is not
-    /// subtracted.
+    /// payment that was reported in two forms, such as an order and its invoice, is one, and the invoice says how much. What
+    /// was refunded is not subtracted. A payment for nothing that is sold here is left out.
     #[must_use]
     pub fn received(&self) -> BTreeMap<&str, (DateTime<Utc>, Amount)> {
-        let firsts: Vec<_> = self.charges.iter().filter(|(_, charge)| charge.is_first).collect();
+        let (firsts, has_products) = (self.firsts(), !self.products().is_empty());
         let mut received = BTreeMap::<&str, (DateTime<Utc>, Amount)>::new();
         for (name, charge) in &self.charges {
-            let at = charge.at.or_else(|| self.money_of(charge).captured);
-            let Some((at, total)) = at.zip(charge.total) else { continue };
-            let payment = received.entry(self.root(name, charge, &firsts)).or_insert((at, total));
-            *payment = (payment.0.min(at), if payment.1.units < total.units { total } else { payment.1 });
+            let money = self.money_of(charge);
+            let is_sold = charge.lines.iter().any(|line| line.product.is_some()) || charge.lines.is_empty();
+            let total = money.total.or(charge.total).filter(|total| total.is_valid() && is_sold && has_products);
+            let Some((at, total)) = charge.at.or(money.captured).zip(total) else { continue };
+            let root = self.root(name, charge, &firsts);
+            let (first, known) = received.entry(root).or_insert((at, total));
+            *first = at.min(*first);
+            if root == name {
+                *known = total;
+            }
         }
         received
     }
@@ -176,7 +182,13 @@ impl Deal {
     /// Returns how much was paid for an order or charge, if that is known.
     #[must_use]
     pub fn total(&self, order: &str) -> Option<Amount> {
-        self.charges.get(order)?.total
+        let (name, charge) = self.charges.get_key_value(order)?;
+        self.received().get(self.root(name, charge, &self.firsts())).map(|(_, total)| *total)
+    }
+
+    /// Returns the charges that are marked as the first of a subscription.
+    fn firsts(&self) -> Vec<(&String, &Charge)> {
+        self.charges.iter().filter(|(_, charge)| charge.is_first).collect()
     }
 
     /// Returns whether an order belongs to a subscription.

@@ -13,9 +13,10 @@ impl Deal {
     pub(super) fn note(&mut self, report: &Report) -> ReportOutcome {
         match report {
             Report::Charged(charged) => self.note_charge(charged),
-            Report::Captured(Captured { payment, at, .. }) => {
+            Report::Captured(Captured { payment, at, total, .. }) => {
                 let money = self.payments.entry(payment.as_str().to_owned()).or_default();
                 money.captured = money.captured.max(Some(*at));
+                money.total = money.total.max(*total);
                 ReportOutcome::Nothing("no authorised sale of this payment is known here")
             }
             Report::Told(word) => self.note_word(word),

@@ -73,6 +73,8 @@ pub struct Captured {
     pub payment: OrderId,
     /// When the payment was captured, in whole seconds.
     pub at: DateTime<Utc>,
+    /// The amount that was captured, if it is known.
+    pub total: Option<Amount>,
     /// The order that the payment is for, if it is known.
     pub order: Option<OrderId>,
     /// The keys of that order's products, ready to be issued.

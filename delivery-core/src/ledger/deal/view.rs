@@ -63,7 +63,7 @@ struct After<'p, 'd> {
 impl<'d> View<'d> {
     pub(super) fn of(deal: &'d Deal, grace: TimeDelta) -> Self {
         let mut parts = BTreeMap::<&str, Paid<'d>>::new();
-        let firsts: Vec<_> = deal.charges.iter().filter(|(_, charge)| charge.is_first).collect();
+        let firsts = deal.firsts();
         for (name, charge) in &deal.charges {
             let money = deal.money_of(charge);
             let captured = money.captured;

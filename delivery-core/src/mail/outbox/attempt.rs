@@ -1,7 +1,10 @@
 //! One attempt to send a message.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::time::Duration;
+
+use tokio::sync::SemaphorePermit;
 
 use super::Outbox;
 use crate::clock::{Clock, SystemClock};
@@ -33,9 +36,8 @@ impl Outbox {
             Recipient::Email(_) => {
                 // Use the key's address: it may have been corrected since the message was queued, and the wrong address
                 // may be that of another person.
-                let rendered = self.render(message, message.key.email()).await?;
-                // The semaphore is never closed.
-                let _place = self.places.acquire().await;
+                let (_place, message) = self.place_for(message).await?;
+                let rendered = self.render(&message, message.key.email()).await?;
                 handed_over.get_or_init(|| SystemClock.monotonic());
                 within(SEND_TIMEOUT, self.mailer.send(&rendered)).await
             }
@@ -43,6 +45,22 @@ impl Outbox {
             Recipient::Webhook(name) => return self.post(message, name).await,
         };
         sent.unwrap_or_else(|| Err(MailError::unconfirmed("sending took longer than twelve minutes and was cut off")))
+    }
+
+    /// Waits until the mailer takes another e-mail. If that took a while, reads the key again: the buyer may have been
+    /// given another address meanwhile, or may have been erased.
+    async fn place_for<'m>(
+        &self,
+        message: &'m LeasedMessage,
+    ) -> Result<(Option<SemaphorePermit<'_>>, Cow<'m, LeasedMessage>), MailError> {
+        if let Ok(place) = self.places.try_acquire() {
+            return Ok((Some(place), Cow::Borrowed(message)));
+        }
+        // The semaphore is never closed.
+        let place = self.places.acquire().await.ok();
+        let key = read("the key cannot be read", self.ledger.find(message.key.id())).await?;
+        let key = key.unwrap_or_else(|| message.key.clone());
+        Ok((place, Cow::Owned(LeasedMessage { key, ..message.clone() })))
     }
 
     #[cfg(feature = "webhooks")]

@@ -132,8 +132,9 @@ const DEALS: &str = "WITH new AS ( \
         DELETE FROM delivery_payment o WHERE deal = ANY($1) \
             AND NOT EXISTS (SELECT FROM paid p WHERE p.deal = o.deal AND p.name = o.name)), \
     kept AS ( \
-        INSERT INTO delivery_payment (deal, name, at, units, currency) SELECT * FROM paid ORDER BY deal, name \
-        ON CONFLICT (deal, name) DO UPDATE SET at = excluded.at, units = excluded.units, currency = excluded.currency) \
+        INSERT INTO delivery_payment AS k (deal, name, at, units, currency) SELECT * FROM paid ORDER BY deal, name \
+        ON CONFLICT (deal, name) DO UPDATE SET at = excluded.at, units = excluded.units, currency = excluded.currency \
+        WHERE (k.at, k.units, k.currency) IS DISTINCT FROM (excluded.at, excluded.units, excluded.currency)) \
     SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM inserted) + (SELECT count(*) FROM named)";
 
 /// Writes everything that platform events change, except keys. Returns whether all of it was written. If another server

@@ -60,9 +60,12 @@ CREATE TEMP TRIGGER IF NOT EXISTS delivery_write INSTEAD OF INSERT ON delivery_b
     SELECT value->>0, 1, value->>1 FROM json_each(NEW.inbox, '$.deals') WHERE true
     ON CONFLICT (number) DO UPDATE SET facts = excluded.facts, version = delivery_deal.version + 1;
 
-    DELETE FROM delivery_payment WHERE deal IN (SELECT value->>0 FROM json_each(NEW.inbox, '$.deals'));
+    DELETE FROM delivery_payment WHERE deal IN (SELECT value->>0 FROM json_each(NEW.inbox, '$.deals'))
+        AND (deal, name) NOT IN (SELECT value->>0, value->>1 FROM json_each(NEW.inbox, '$.payments'));
     INSERT INTO delivery_payment (deal, name, at, units, currency)
-    SELECT value->>0, value->>1, value->>2, value->>3, value->>4 FROM json_each(NEW.inbox, '$.payments');
+    SELECT value->>0, value->>1, value->>2, value->>3, value->>4 FROM json_each(NEW.inbox, '$.payments') WHERE true
+    ON CONFLICT (deal, name) DO UPDATE SET at = excluded.at, units = excluded.units, currency = excluded.currency
+    WHERE (delivery_payment.at, delivery_payment.units, delivery_payment.currency) IS NOT (excluded.at, excluded.units, excluded.currency);
 
     INSERT INTO delivery_reference (source, kind, name, deal)
     SELECT value->>0, value->>1, value->>2, value->>3 FROM json_each(NEW.inbox, '$.references');

@@ -319,4 +319,24 @@ async fn what_was_paid_is_in_the_figures_of_its_day(ledger: Port) {
     let [before, today] = [yesterday, now()].map(|at| at.date_naive());
     let expected = [(before, amount(1300, "EUR")), (before, amount(7, "JPY")), (today, amount(1, "EUR"))];
     assert_eq!(figures.revenue, expected);
+
+    // A session and its invoice are one payment, which has the invoice's name once that is known.
+    let links =
+        |is_first| Links { subscription: Some(name("S")), invoice: Some(name("inv")), is_first, ..Links::default() };
+    for (event, order, is_first) in [("evt_8", "session", false), ("evt_9", "inv", true)] {
+        let charged = Charged { total: Some(amount(900, "USD")), ..charged(order, links(is_first)) };
+        receive(&ledger, receipt(event, Some(Handling::Apply(vec![Report::Charged(charged)])))).await;
+        let figures = office.figures(now(), now()).await.expect("counted");
+        assert_eq!(figures.revenue, [(today, amount(1, "EUR")), (today, amount(900, "USD"))], "{order}");
+    }
+    // Two sales turn out to be one subscription: each of its payments stays, once.
+    for (event, order) in [("evt_10", "X"), ("evt_11", "Y")] {
+        receive(&ledger, sold(event, order, now(), amount(5, "CHF"))).await;
+    }
+    for (event, order) in [("evt_12", "X"), ("evt_13", "Y")] {
+        let links = Links { order: Some(name(order)), subscription: Some(name("T")), ..Links::default() };
+        receive(&ledger, receipt(event, Some(Handling::Apply(vec![Report::Linked(links)])))).await;
+    }
+    let figures = office.figures(now(), now()).await.expect("counted");
+    assert_eq!(figures.revenue.first(), Some(&(today, amount(10, "CHF"))));
 }

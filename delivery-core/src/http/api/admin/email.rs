@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use super::LIST;
+use super::{FINDING, LIST};
 use crate::delivery::Delivery;
-use crate::error::ErrorCode;
 use crate::http::describe::shape;
 use crate::http::error::ApiError;
 use crate::http::filters;
@@ -15,14 +14,7 @@ use crate::language::Language;
 
 pub(in crate::http) static PREVIEW_EMAIL: Row = Row {
     path: "/api/admin/email",
-    codes: &[
-        ErrorCode::InvalidParams,
-        ErrorCode::Unauthorized,
-        ErrorCode::MethodNotAllowed,
-        ErrorCode::RateLimited,
-        ErrorCode::Internal,
-        ErrorCode::Unavailable,
-    ],
+    codes: FINDING,
     openapi: Docs {
         id: "previewEmail",
         summary: "An e-mail as buyers get it",

@@ -1,8 +1,7 @@
 //! The seller's endpoint for exports.
 
-use super::LIST;
+use super::{LIST, NEEDING};
 use crate::delivery::Delivery;
-use crate::error::ErrorCode;
 use crate::http::describe::{CUSTOMER_EMAIL, shape};
 use crate::http::error::ApiError;
 use crate::http::export::{person, table};
@@ -14,16 +13,7 @@ use crate::http::{Call, Reply};
 
 pub(in crate::http) static EXPORT: Row = Row {
     path: "/api/admin/export",
-    codes: &[
-        ErrorCode::MissingParams,
-        ErrorCode::InvalidParams,
-        ErrorCode::Unauthorized,
-        ErrorCode::NotFound,
-        ErrorCode::MethodNotAllowed,
-        ErrorCode::RateLimited,
-        ErrorCode::Internal,
-        ErrorCode::Unavailable,
-    ],
+    codes: NEEDING,
     openapi: Docs {
         id: "export",
         summary: "A list as a table, or all that is known of one person",

@@ -8,7 +8,7 @@ use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
 use futures_util::Stream;
 
 use super::super::wire;
-use super::{COMMAND, LIST, done};
+use super::{COMMAND, LIST, NEEDING, done};
 use crate::delivery::{Delivery, Error, NewFile, PutError};
 use crate::error::ErrorCode;
 use crate::files::{Broken, UploadError};
@@ -62,16 +62,7 @@ pub(in crate::http) static FILES: Row = Row {
         success: shape!(wire::files::Files),
         ..LIST.openapi
     },
-    codes: &[
-        ErrorCode::MissingParams,
-        ErrorCode::InvalidParams,
-        ErrorCode::Unauthorized,
-        ErrorCode::NotFound,
-        ErrorCode::MethodNotAllowed,
-        ErrorCode::RateLimited,
-        ErrorCode::Internal,
-        ErrorCode::Unavailable,
-    ],
+    codes: NEEDING,
     ..LIST
 };
 

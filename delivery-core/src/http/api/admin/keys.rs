@@ -3,9 +3,8 @@
 use chrono::{DateTime, Utc};
 
 use super::add::timestamp_of;
-use super::{COMMAND, LIST, explained, page_size, wire};
+use super::{COMMAND, FINDING, LIST, NEEDING, explained, page_size, wire};
 use crate::delivery::{Delivery, Error, Expiry};
-use crate::error::ErrorCode;
 use crate::http::describe::{
     ADD_USES, Body, CUSTOMER_EMAIL, DAYS_KEPT, EXPIRES_AT, EXPIRES_DAYS, KEY_ID, MAX_USES, REASON, USES_KEPT, shape,
 };
@@ -33,14 +32,7 @@ const THE_KEY: Body = Body {
 
 pub(in crate::http) static KEYS: Row = Row {
     path: "/api/admin/keys",
-    codes: &[
-        ErrorCode::InvalidParams,
-        ErrorCode::Unauthorized,
-        ErrorCode::MethodNotAllowed,
-        ErrorCode::RateLimited,
-        ErrorCode::Internal,
-        ErrorCode::Unavailable,
-    ],
+    codes: FINDING,
     openapi: Docs {
         id: "listKeys",
         summary: "Keys",
@@ -66,16 +58,7 @@ pub(in crate::http) static KEYS: Row = Row {
 
 pub(in crate::http) static KEY: Row = Row {
     path: "/api/admin/key",
-    codes: &[
-        ErrorCode::MissingParams,
-        ErrorCode::InvalidParams,
-        ErrorCode::Unauthorized,
-        ErrorCode::NotFound,
-        ErrorCode::MethodNotAllowed,
-        ErrorCode::RateLimited,
-        ErrorCode::Internal,
-        ErrorCode::Unavailable,
-    ],
+    codes: NEEDING,
     openapi: Docs {
         id: "showKey",
         summary: "A key with its history",

@@ -53,6 +53,28 @@ const LIST: Row = Row {
     openapi: Docs { tag: "seller", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
 };
 
+/// The codes of a list of which a parameter is required.
+const NEEDING: &[ErrorCode] = &[
+    ErrorCode::MissingParams,
+    ErrorCode::InvalidParams,
+    ErrorCode::Unauthorized,
+    ErrorCode::NotFound,
+    ErrorCode::MethodNotAllowed,
+    ErrorCode::RateLimited,
+    ErrorCode::Internal,
+    ErrorCode::Unavailable,
+];
+
+/// The codes of a list that every store has.
+const FINDING: &[ErrorCode] = &[
+    ErrorCode::InvalidParams,
+    ErrorCode::Unauthorized,
+    ErrorCode::MethodNotAllowed,
+    ErrorCode::RateLimited,
+    ErrorCode::Internal,
+    ErrorCode::Unavailable,
+];
+
 /// Returns the reply to a command. It says that the command was done, or it is a 404 if there is no record with the
 /// given id.
 fn done(is_found: bool) -> Result<Reply, ApiError> {

@@ -96,7 +96,7 @@ fn a_payment_that_was_authorised_sells_when_it_is_taken() {
     let open = Report::Charged(Charged { is_open: true, ..open });
     let captured = |offers: Vec<Offer>| {
         let order = (!offers.is_empty()).then(|| id("o"));
-        Report::Captured(Captured { payment: id("pay"), at: day(2), order, offers, missing: None })
+        Report::Captured(Captured { payment: id("pay"), at: day(2), total: None, order, offers, missing: None })
     };
     let mut world = World::of(std::slice::from_ref(&open));
     assert!(world.keys.is_empty());
@@ -192,10 +192,15 @@ fn a_payment_is_received_once_in_whatever_form_it_is_reported() {
         Report::Charged(Charged { is_open: true, ..charged })
     };
     let order = || with(Some(eur(700)), charged("o", 0, with_payment(), vec![line("a", 1, 1, Term::Unsaid)]));
-    let captured = || {
+    let captured = |total| {
         let (payment, at) = (id("pay"), day(3));
-        Report::Captured(Captured { payment, at, order: None, offers: Vec::new(), missing: None })
+        Report::Captured(Captured { payment, at, total, order: None, offers: Vec::new(), missing: None })
     };
+    let at_time = |stands: i64, total| {
+        let Report::Charged(charged) = order() else { unreachable!("a charge") };
+        Report::Charged(Charged { stands_at: Some(day(stands)), total: Some(eur(total)), ..charged })
+    };
+    let foreign = || with(Some(eur(700)), charged("o", 0, with_payment(), vec![unmapped("a", 1, Term::Unsaid)]));
     let cases: Vec<Received> = vec![
         ("an order", vec![order()], &[(0, 700)]),
         ("an order, reported twice", vec![order(), order()], &[(0, 700)]),
@@ -208,7 +213,13 @@ fn a_payment_is_received_once_in_whatever_form_it_is_reported() {
             &[(0, 900), (30, 500)],
         ),
         ("authorised only", vec![authorised(order())], &[]),
-        ("captured later", vec![authorised(order()), captured()], &[(3, 700)]),
+        ("captured later", vec![authorised(order()), captured(None)], &[(3, 700)]),
+        ("captured in part", vec![authorised(order()), captured(Some(eur(300)))], &[(3, 300)]),
+        ("paid in part by a balance", vec![session(Some(eur(900))), invoice("inv", 0, Some(eur(400)))], &[(0, 400)]),
+        ("the newest report counts", vec![at_time(1, 900), at_time(2, 700)], &[(0, 700)]),
+        ("the larger of two of one time counts", vec![at_time(1, 900), at_time(1, 700)], &[(0, 900)]),
+        ("for nothing that is sold here", vec![foreign()], &[]),
+        ("for a product that was linked later", vec![foreign(), order()], &[(0, 700)]),
         ("refunded", vec![order(), order_refunded("o")], &[(0, 700)]),
     ];
     for (name, reports, expected) in cases {

@@ -200,7 +200,7 @@ fn what_was_authorised_and_taken_waits_for_its_key() {
     };
     let captured = |offers: Vec<Offer>| {
         let order = (!offers.is_empty()).then(|| id("o"));
-        Report::Captured(Captured { payment: id("pay"), at: day(2), order, offers, missing: None })
+        Report::Captured(Captured { payment: id("pay"), at: day(2), total: None, order, offers, missing: None })
     };
     let mut world = World::default();
     assert_eq!(world.report(&Report::Charged(Charged { is_open: true, ..sale })), ReportOutcome::Authorised);

@@ -1,6 +1,8 @@
 //! The types of replies to the seller that are about messages, audit entries, figures and platform events. They are
 //! serialized as JSON.
 
+use std::cmp::Reverse;
+
 use chrono::{NaiveDate, TimeDelta};
 use serde::Serialize;
 
@@ -82,7 +84,8 @@ pub(in crate::http) struct Stats {
     days: Vec<ShownDay>,
     products: Vec<OfProduct>,
     status: OfStatus,
-    /// What platforms said was paid, newest day first, in each currency. Refunds are not subtracted.
+    /// What platforms said was paid for products that are sold here, newest day first, in each currency. Refunds are not
+    /// subtracted.
     revenue: Vec<OfDay>,
 }
 
@@ -228,13 +231,19 @@ impl Stats {
         }
         products.sort_by_key(|of| of.product_id);
         let first = today.checked_sub_signed(TimeDelta::days(i64::from(days) - 1)).unwrap_or(today);
-        let paid = figures.revenue.iter().rev().filter(|(date, _)| (first..=today).contains(date));
+        let mut paid: Vec<_> = figures.revenue.iter().filter(|(date, _)| (first..=today).contains(date)).collect();
+        paid.sort_by_key(|(date, amount)| (Reverse(*date), amount.currency));
         let of_day = |(date, amount): &(NaiveDate, Amount)| OfDay {
             date: date.to_string(),
             amount: amount.decimal(),
             currency: amount.currency.to_string(),
         };
-        Self { days: dates.map(found).map(shown).collect(), products, status, revenue: paid.map(of_day).collect() }
+        Self {
+            days: dates.map(found).map(shown).collect(),
+            products,
+            status,
+            revenue: paid.into_iter().map(of_day).collect(),
+        }
     }
 }
 

@@ -103,6 +103,7 @@ impl Shop {
         let captured = Captured {
             payment: id("p4"),
             at: day(self.sales[ALONE].0),
+            total: None,
             order: None,
             offers: Vec::new(),
             missing: None,
