@@ -142,7 +142,12 @@ async fn ask(delivery: &Delivery, endpoint: Endpoint, key: &str) -> Value {
         Endpoint::Platform(_) => Endpoint::Platform(PlatformPath::new("/api/webhook/gumroad").unwrap()),
         endpoint => endpoint,
     };
-    serde_json::from_slice(&endpoint.call(delivery, call).await.body()).unwrap()
+    let mut reply: Value = serde_json::from_slice(&endpoint.call(delivery, call).await.body()).unwrap();
+    // The whole HTML of an e-mail would be most of the document.
+    if let Some(html) = reply["html"].as_str() {
+        reply["html"] = html.lines().take(3).chain(["…"]).collect::<Vec<_>>().join("\n").into();
+    }
+    reply
 }
 
 fn id_of(delivery: &Delivery, key: &str) -> String {
