@@ -1,39 +1,16 @@
-//! The test e-mail, and previews of e-mails to buyers.
+//! The test e-mail.
 
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::{Delivery, Desk};
+use super::Desk;
 use crate::email::Email;
-use crate::language::Language;
-use crate::ledger::{MessageId, MessageKind};
-use crate::mail::{EmailPreview, MailError, Message, TemplateError};
-use crate::product::Product;
-use crate::store::StoreError;
+use crate::ledger::MessageId;
+use crate::mail::{MailError, Message};
 
 /// The time limit for sending the test e-mail.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// An e-mail cannot be shown.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PreviewError {
-    /// The products cannot be read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The e-mail cannot be rendered.
-    #[error(transparent)]
-    Template(#[from] TemplateError),
-}
-
-impl Delivery {
-    /// Returns the languages in which there are templates of at least one kind of e-mail.
-    #[must_use]
-    pub fn email_languages(&self) -> Vec<Language> {
-        self.inner.outbox.templates.languages().into_iter().collect()
-    }
-}
 
 impl Desk<'_> {
     /// Sends a test e-mail at once, without the outbox. The person who sets up the server sees whether the
@@ -64,27 +41,5 @@ impl Desk<'_> {
             Ok(sent) => sent,
             Err(_) => Err(MailError::transient("the mail server takes longer than 30 s")),
         }
-    }
-
-    /// Renders an e-mail of this kind as a buyer would get it, about an example key for the first product of the shop.
-    /// Without a `language`, it is that of this product, else that of products that have none of their own. A language
-    /// without templates falls back to English.
-    ///
-    /// # Errors
-    ///
-    /// [`PreviewError`] if the products cannot be read, if `kind` is a webhook, or if a template of the host application
-    /// cannot be rendered.
-    pub async fn preview_email(
-        &self,
-        kind: MessageKind,
-        language: Option<&Language>,
-    ) -> Result<EmailPreview, PreviewError> {
-        let outbox = &self.delivery.inner.outbox;
-        let sold = match self.delivery.products().await?.first() {
-            Some(first) => self.delivery.product(first.id).await?,
-            None => None,
-        };
-        let of_product = sold.as_deref().and_then(Product::language);
-        Ok(outbox.preview(kind, sold.as_deref(), language.or(of_product).unwrap_or(&outbox.language))?)
     }
 }

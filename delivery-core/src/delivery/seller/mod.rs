@@ -5,6 +5,7 @@ mod keys;
 #[cfg(feature = "pages")]
 mod mail;
 mod person;
+mod preview;
 mod records;
 
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 pub use self::keys::Expiry;
-pub use self::mail::PreviewError;
 pub use self::person::{KnownKey, Person};
+pub use self::preview::PreviewError;
 use super::{Delivery, Error};
 use crate::HostRef;
 use crate::key::{Actor, Change, Key, KeyId};
