@@ -202,6 +202,15 @@ fn leads_to(head: &str) -> (String, String) {
     (field("location: "), field("set-cookie: ").split(';').next().unwrap().to_owned())
 }
 
+/// Counts what has ended.
+struct Counted<'n>(&'n AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// A hundred times at once, the longest content that there may be, in the form that takes the most. Orders are answered while it is
 /// rendered.
 pub fn one_key_fills_no_memory_and_keeps_nobody_waiting(site: &Site) {
@@ -214,13 +223,14 @@ pub fn one_key_fills_no_memory_and_keeps_nobody_waiting(site: &Site) {
         let open = |request: usize| {
             let (server, key, ended) = (&server, &key, &ended);
             scope.spawn(move || {
+                // Counted also if it fails, so that nobody waits for it.
+                let _counted = Counted(ended);
                 let form = format!("do=open&request=r{request}&key={key}");
                 let (opened, _) =
                     server.exchange("POST", "/key", "Content-Type: application/x-www-form-urlencoded\r\n", &form);
+                assert_eq!(status(&opened), 303, "{opened}");
                 let (page, cookie) = leads_to(&opened);
-                let page = server.exchange("GET", &page, &format!("Cookie: {cookie}\r\n"), "");
-                ended.fetch_add(1, Ordering::Relaxed);
-                page
+                server.exchange("GET", &page, &format!("Cookie: {cookie}\r\n"), "")
             })
         };
         let opening: Vec<_> = (0..100).map(open).collect();
