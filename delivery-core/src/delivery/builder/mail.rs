@@ -25,8 +25,8 @@ impl Builder {
     }
 
     /// Sets the language of e-mails about products that have no language of their own. The default is English. A
-    /// language without templates falls back to English. It is also the language of pages for buyers whose product and browser
-    /// name none that there is.
+    /// language without templates falls back to English. It is also the language of a buyer's page, if neither the product
+    /// nor the browser names one that the pages have.
     #[must_use]
     pub fn language(mut self, language: Language) -> Self {
         self.language = language;

@@ -71,7 +71,7 @@ impl Delivery {
         }
     }
 
-    /// Applies the event `number` if it waits for the seller, was dismissed, or is about a test purchase. An event that is done is left as it is.
+    /// Applies the event `number` if it [can be applied](InboxEvent::can_be_applied). Any other event is left as it is.
     /// If the event has no usable address or no product that is sold, `email` and `product` are used instead. Returns
     /// whether there is an event with this number.
     pub(in crate::delivery) async fn apply_event(
@@ -164,9 +164,9 @@ impl Delivery {
         self.apply_with(entry, None).await.map(drop)
     }
 
-    /// Applies an event that [can be applied](InboxEvent::can_be_applied). If the seller wants the event applied, `seller` contains this
-    /// person and what the person adds to the event. Returns whether the event was changed meanwhile and must be read
-    /// again.
+    /// Applies an event that [can be applied](InboxEvent::can_be_applied). If the seller wants the event applied, `seller`
+    /// contains this person and what the person adds to the event. Returns whether the event was changed meanwhile and
+    /// must be read again.
     async fn apply_with(&self, mut entry: InboxEvent, seller: Option<(&Actor, Added)>) -> Result<bool, Error> {
         let by = seller.as_ref().map(|(by, _)| *by);
         let told = entry.body.as_deref().map(serde_json::from_str::<Told>);

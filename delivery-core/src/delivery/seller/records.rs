@@ -67,9 +67,9 @@ impl Desk<'_> {
     }
 
     /// Erases a person. The address becomes `erased-RANDOM@erased.invalid` in keys, messages and the audit log. Unsent
-    /// messages to the address are deleted. The content of platform events that name the address, and that wait, were
-    /// dismissed or are about test purchases, is deleted too. No key is revoked, and repeated orders are answered as before. Returns the keys that were sent
-    /// to the address.
+    /// messages to the address are deleted. So is the content of platform events that name the address and [can be
+    /// applied](crate::ledger::InboxEvent::can_be_applied). No key is revoked, and repeated orders are answered as
+    /// before. Returns the keys that were sent to the address.
     ///
     /// # Errors
     ///
@@ -97,10 +97,10 @@ impl Desk<'_> {
 }
 
 impl Desk<'_> {
-    /// Applies an event of a platform that waits for the seller, was dismissed, or is about a test purchase. `email` and `product` add what the
-    /// event does not say: the buyer's address, and the product that was bought. If the seller has dismissed everything
-    /// that the event is about, this undoes that dismissal. An event that is done is left as it is. Returns whether
-    /// there is an event with this [number](crate::ledger::InboxEvent::number).
+    /// Applies an event of a platform that [can be applied](crate::ledger::InboxEvent::can_be_applied). `email` and
+    /// `product` add what the event does not say: the buyer's address, and the product that was bought. If the seller has
+    /// dismissed everything that the event is about, this undoes that dismissal. Any other event is left as it is. Returns
+    /// whether there is an event with this [number](crate::ledger::InboxEvent::number).
     ///
     /// # Errors
     ///

@@ -270,8 +270,7 @@ pub(super) fn entry(entry: &AuditEntry) -> Value {
 }
 
 /// Returns the links below a list at `path`: to the first page, to the next page, which begins at `before`, and to the same
-/// rows as tables. Each
-/// of `tables` is the name of an export and the text of its link. Empty filters are left out.
+/// rows as tables. Each of `tables` is the name of an export and the text of its link. Empty filters are left out.
 pub(super) fn links(
     visit: &PageRequest<'_>,
     path: &str,
@@ -279,19 +278,17 @@ pub(super) fn links(
     before: Option<String>,
     tables: &[(&str, &'static str)],
 ) -> Value {
-    let link = |path: &str, name: &str, value: &str| {
+    let link = |path: &str, more: Option<(&str, &str)>| {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(filters.iter().filter(|(_, value)| !value.is_empty())).append_pair(name, value);
-        format!("{}{path}?{}", base(visit.delivery), query.finish())
+        query.extend_pairs(filters.iter().filter(|(_, value)| !value.is_empty())).extend_pairs(more);
+        format!("{}{path}?{}", base(visit.delivery), query.finish()).trim_end_matches('?').to_owned()
     };
     let is_first = query::parameter(visit.call, "before").ok().flatten().is_none();
-    let first = (!is_first).then(|| {
-        let mut query = url::form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(filters.iter().filter(|(_, value)| !value.is_empty()));
-        format!("{}{path}?{}", base(visit.delivery), query.finish()).trim_end_matches('?').to_owned()
-    });
-    let tables: Vec<_> = tables.iter().map(|(what, text)| (link("/desk/export", "what", what), *text)).collect();
-    context! { first, next => before.map(|before| link(path, "before", &before)), tables }
+    let first = (!is_first).then(|| link(path, None));
+    let next = before.map(|before| link(path, Some(("before", &before))));
+    let tables: Vec<_> =
+        tables.iter().map(|(what, text)| (link("/desk/export", Some(("what", what))), *text)).collect();
+    context! { first, next, tables }
 }
 
 /// What the seller chose for the filters of a list, by the names of the parameters; "" for a filter that is not used.

@@ -111,8 +111,8 @@ pub(super) async fn deals(session: &mut Session<'_>, references: HashSet<Referen
     }
 }
 
-/// Inserts or updates the deals `$1` to `$3`, inserts the references `$4` to `$7`, and makes the payments `$8` to `$12` those of the
-/// deals. Returns how many deals and references were written.
+/// Inserts or updates the deals `$1` to `$3`, inserts the references `$4` to `$7`, and makes the payments `$8` to `$12`
+/// those of the deals. Returns how many deals and references were written.
 const DEALS: &str = "WITH new AS ( \
         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS n (number, version, facts)), \
     changed AS ( \

@@ -32,10 +32,10 @@ macro_rules! contains {
     };
 }
 
-/// Selects events that may name address `$1`, in lower case, and that can be applied. The column
-/// `customers` is 1 if an event names a platform's customer with that address. The erasure locks these events before it
-/// reads the keys. So it sees every key that such an event issued, because a server that applies an event keeps the
-/// event's row locked until it has written the event's keys.
+/// Selects events that may name address `$1`, in lower case, and that can be applied. The column `customers` is 1 if an
+/// event names a platform's customer with that address. The erasure locks these events before it reads the keys. So it
+/// sees every key that such an event issued, because a server that applies an event keeps the event's row locked until it
+/// has written the event's keys.
 const WAITING: &str = concat!(
     "SELECT number, body, CAST(CASE WHEN ",
     customers!(),
