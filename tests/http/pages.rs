@@ -30,6 +30,7 @@ fn keys() -> Vec<Row> {
         get("desk_keys::expired_ones_of_a_product", "GET /desk/keys?status=expired&product_id=1&source="),
         get("desk_keys::of_a_platform", "GET /desk/keys?source=gumroad"),
         get("desk_keys::before_one", "GET /desk/keys?before={SPENT_ID}"),
+        get("desk_keys::of_the_third_page", "GET /desk/keys?before={SPENT_ID}&status=valid&back={VALID_ID}"),
         get("desk_keys::status_made_up", "GET /desk/keys?status=good"),
         get("desk_keys::before_made_up", "GET /desk/keys?before=%3Cscript%3E").like("status_made_up"),
         search("desk_keys::found_by_their_text", "q=+{LIMITED}+").leads_to("/desk/key?id={LIMITED_ID}"),
@@ -110,9 +111,9 @@ fn one_key() -> Vec<Row> {
         change("unknown", "id=01a20a24-390f-7c15-811f-fd112f07da68&do=revoke").like("desk_key::unknown"),
         post("without_csrf").form("id={VALID_ID}&do=revoke"),
         post("with_the_csrf_of_the_sign_in_form").form("id={VALID_ID}&do=revoke&csrf={FORM_CSRF}").like("without_csrf"),
-        from("from_another_site", "http://evil.example").like("without_csrf"),
-        post("from_nowhere").typed(FORM, REVOKED).like("without_csrf"),
-        from("from_a_page_without_origin", "null").like("without_csrf"),
+        from("from_another_site", "http://evil.example"),
+        post("from_nowhere").typed(FORM, REVOKED).like("from_another_site"),
+        from("from_a_page_without_origin", "null").like("from_another_site"),
         from("from_an_origin_that_is_no_utf_8", "\u{ff}").like("desk_keys::status_made_up"),
         from("to_a_host_that_is_no_utf_8", "http://localhost")
             .header("host", "\u{ff}")
@@ -122,7 +123,7 @@ fn one_key() -> Vec<Row> {
             .leads_to("/desk/key?id={VALID_ID}&done=revoked"),
         by_http_2("from_the_host_in_the_uri", "http://shop.example:8080")
             .leads_to("/desk/key?id={VALID_ID}&done=revoked"),
-        by_http_2("from_another_host_than_in_the_uri", "http://evil.example").like("without_csrf"),
+        by_http_2("from_another_host_than_in_the_uri", "http://evil.example").like("from_another_site"),
     ]
 }
 

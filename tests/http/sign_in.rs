@@ -48,21 +48,25 @@ pub fn rows() -> Vec<Row> {
             .at_desk_with("desk={SESSION}; desk-form={FORM}")
             .form(format!("{PRODUCT}&csrf={{CSRF}}&token={{ADMIN}}"))
             .last_after(Duration::from_hours(12)),
+        row("sign_in::a_form_from_before_signing_in_again_is_done_with_the_token", "POST /desk/product")
+            .at_desk_with("desk={SESSION}; desk-form={FORM}")
+            .form(format!("{PRODUCT}&csrf={{FORM_CSRF}}&token={{ADMIN}}"))
+            .like("a_form_that_was_carried_on_is_done"),
         row("sign_in::a_form_of_another_site_is_not_carried_on", "POST /desk/product")
             .at_desk()
             .form_from("https://evil.example", PRODUCT)
             .last_after(Duration::from_hours(12))
-            .like("change_key::without_csrf"),
+            .like("change_key::from_another_site"),
         with_form("with_another_token", "csrf={FORM_CSRF}&token=another-token-of-others"),
         with_form("with_no_token", "csrf={FORM_CSRF}").like("with_another_token"),
-        with_form("with_the_csrf_of_a_session", "csrf={CSRF}&token={ADMIN}").like("change_key::without_csrf"),
-        sent("without_the_cookie_of_the_form", "csrf=x&token={ADMIN}").like("change_key::without_csrf"),
+        with_form("with_the_csrf_of_a_session", "csrf={CSRF}&token={ADMIN}").like("change_key::from_another_site"),
+        sent("without_the_cookie_of_the_form", "csrf=x&token={ADMIN}").like("change_key::from_another_site"),
         with_form("after_ten_attempts", "csrf={FORM_CSRF}&token=another-token-of-others").times(11),
         from("from_another_site", "https://evil.example")
             .at_desk()
             .header("cookie", "desk-form={FORM}")
-            .like("change_key::without_csrf"),
-        from("often_from_another_site", "https://evil.example").times(20).like("change_key::without_csrf"),
+            .like("change_key::from_another_site"),
+        from("often_from_another_site", "https://evil.example").times(20).like("change_key::from_another_site"),
         from("behind_a_proxy_that_adds_tls", "https://shop.example")
             .header("host", "shop.example")
             .at_desk()

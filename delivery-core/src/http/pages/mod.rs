@@ -261,8 +261,8 @@ pub(super) async fn answer<E>(
         }
     }
     let seller = found?.ok_or_else(|| SignedIn::is_missing(&visit))?;
-    if let Some(form) = &visit.form {
-        check_csrf(form, &seller.csrf)?;
+    if visit.form.as_ref().is_some_and(|form| check_csrf(form, &seller.csrf).is_err()) {
+        return sign_in::proved_again(visit, show).await;
     }
     let seller = seller.counting(delivery).await;
     show(visit, seller).await

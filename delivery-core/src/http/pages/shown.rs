@@ -18,6 +18,8 @@ use crate::terms::NEVER;
 
 /// The maximum number of rows that a list shows at once. The list links to the further rows.
 pub(super) const PAGE: usize = 50;
+/// How many pages a list leads back, one after another. The address of a page has their starts, of up to 36 characters each.
+const STARTS: usize = 50;
 
 /// The numbers of days that the overview can show, and what it calls them. The first is shown if none is chosen.
 pub(super) const PERIODS: [(u32, &str); 4] = [(30, "30 days"), (7, "7 days"), (90, "90 days"), (365, "a year")];
@@ -269,8 +271,12 @@ pub(super) fn entry(entry: &AuditEntry) -> Value {
     }
 }
 
-/// Returns the links below a list at `path`: to the first page, to the next page, which begins at `before`, and to the same
-/// rows as tables. Each of `tables` is the name of an export and the text of its link. Empty filters are left out.
+/// Returns the links below a list at `path`: to the first page, to the page before this one, to the next page, which begins
+/// at `before`, and to the same rows as tables. Each of `tables` is the name of an export and the text of its link. Empty
+/// filters are left out.
+///
+/// The list is read in one direction only. So each page has the starts of the pages before it in its address, in the
+/// parameter `back`.
 pub(super) fn links(
     visit: &PageRequest<'_>,
     path: &str,
@@ -278,17 +284,25 @@ pub(super) fn links(
     before: Option<String>,
     tables: &[(&str, &'static str)],
 ) -> Value {
-    let link = |path: &str, more: Option<(&str, &str)>| {
+    let link = |path: &str, more: &[(&str, &str)]| {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(filters.iter().filter(|(_, value)| !value.is_empty())).extend_pairs(more);
+        let pairs = filters.iter().map(|(name, value)| (*name, value.as_str())).chain(more.iter().copied());
+        query.extend_pairs(pairs.filter(|(_, value)| !value.is_empty()));
         format!("{}{path}?{}", base(visit.delivery), query.finish()).trim_end_matches('?').to_owned()
     };
-    let is_first = query::parameter(visit.call, "before").ok().flatten().is_none();
-    let first = (!is_first).then(|| link(path, None));
-    let next = before.map(|before| link(path, Some(("before", &before))));
-    let tables: Vec<_> =
-        tables.iter().map(|(what, text)| (link("/desk/export", Some(("what", what))), *text)).collect();
-    context! { first, next, tables }
+    let parameter = |name| query::parameter(visit.call, name).ok().flatten().unwrap_or_default();
+    let (here, back) = (parameter("before"), parameter("back"));
+    let back: Vec<&str> = back.split(',').filter(|start| !start.is_empty()).collect();
+    let newer = (!here.is_empty()).then(|| {
+        let (last, rest) = back.split_last().map_or(("", &[][..]), |(last, rest)| (*last, rest));
+        link(path, &[("before", last), ("back", &rest.join(","))])
+    });
+    let newest = (!back.is_empty()).then(|| link(path, &[]));
+    let mut starts: Vec<&str> = back.into_iter().chain([&*here]).filter(|start| !start.is_empty()).collect();
+    starts.drain(..starts.len().saturating_sub(STARTS));
+    let next = before.map(|before| link(path, &[("before", &before), ("back", &starts.join(","))]));
+    let tables: Vec<_> = tables.iter().map(|(what, text)| (link("/desk/export", &[("what", what)]), *text)).collect();
+    context! { newest, newer, next, tables }
 }
 
 /// What the seller chose for the filters of a list, by the names of the parameters; "" for a filter that is not used.

@@ -44,12 +44,16 @@ fn form(visit: &PageRequest<'_>, next: &str, fault: Option<&str>) -> Result<Repl
         Some(secret) => (secret, visit.cookie_text(Cookie::Form, &secret)),
         None => visit.new_secret(Cookie::Form),
     };
-    let carried = visit.form.iter().flat_map(Form::fields);
-    let carried: Vec<_> = carried.filter(|(name, _)| !LEFT_OUT.contains(&name.as_str())).cloned().collect();
+    let carried: Vec<_> = visit.form.iter().flat_map(carried).cloned().collect();
     let values =
         context! { csrf => visit.csrf(&secret), fault, next => wanted(visit, next), carried, path => visit.path };
     let page = visit.page("sign_in.html", values)?;
     Ok(page.cookie(&visit.set_cookie(Cookie::Form, &text, FORM)))
+}
+
+/// Returns the fields of a form that a sign-in form carries on.
+fn carried(form: &Form) -> impl Iterator<Item = &(String, String)> {
+    form.fields().filter(|(name, _)| !LEFT_OUT.contains(&name.as_str()))
 }
 
 /// Returns the page of the desk that the seller wanted to see, with its query. Any other address is not followed.
@@ -82,7 +86,7 @@ pub(super) fn was_signed_in(visit: &PageRequest<'_>) -> bool {
 pub(super) async fn resumed(visit: PageRequest<'_>, show: Show) -> Result<Reply, ApiError> {
     let form_sent = visit.form.as_ref().ok_or(ApiError::MALFORMED)?;
     visit.check_origin()?;
-    if form_sent.fields().all(|(name, _)| LEFT_OUT.contains(&name.as_str())) {
+    if carried(form_sent).next().is_none() {
         return Err(SignedIn::is_missing(&visit));
     }
     if form_sent.given("token").is_none() {
@@ -101,6 +105,18 @@ pub(super) async fn resumed(visit: PageRequest<'_>, show: Show) -> Result<Reply,
     let back = visit.go_to(&format!("/desk/key?id={}", form_sent.text("id")));
     let reply = show(visit, seller).await.unwrap_or_else(Reply::from);
     Ok(if reply.sets_cookie() { back } else { reply }.cookie(&cookie))
+}
+
+/// Answers a form of a signed-in seller that has not the CSRF token of the session: the form was open before the seller signed in
+/// again, or another program made it up. Nothing is done until the sender has proved to know the token.
+pub(super) async fn proved_again(visit: PageRequest<'_>, show: Show) -> Result<Reply, ApiError> {
+    let form_sent = visit.form.as_ref().ok_or(ApiError::MALFORMED)?;
+    let has_token = form_sent.given("token").is_some();
+    if visit.delivery.inner.tokens.is_none() || carried(form_sent).next().is_none() {
+        return Err(ApiError::Forged);
+    }
+    let reply = resumed(visit, show).await?;
+    Ok(if has_token { reply } else { reply.with_code(StatusCode::FORBIDDEN) })
 }
 
 /// Signs in with the token in a form. Returns the seller and the `Set-Cookie` of the session. Returns `None` if the token is
