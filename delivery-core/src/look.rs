@@ -4,6 +4,7 @@
 
 mod bounds;
 mod colour;
+mod headings;
 mod markdown;
 mod ours;
 mod pictures;

@@ -194,7 +194,7 @@ pub fn bodies_of_strangers_fill_no_memory(site: &Site) {
     drop(held);
     // Half of the 32 MiB that their bodies held, at least. The allocator returns memory to the system a second after it was
     // freed, when large blocks are allocated again.
-    wait_for(Duration::from_secs(120), || {
+    wait_for(Duration::from_mins(2), || {
         sale_is_taken("afterwards", 200_000);
         memory(&server, RESIDENT) + 16 <= peak
     });

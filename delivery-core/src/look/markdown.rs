@@ -8,11 +8,10 @@ use pulldown_cmark::{
 };
 
 use super::bounds::{Bounds, RUN, Runs};
+use super::headings::{ID, inside, lower, names};
 use super::pictures::{FILE, Picture, is_allowed};
 
-/// The characters with which the id of each heading of a content begins, and that of each footnote. So the content cannot
-/// take an id of the page.
-const ID: &str = "in-";
+/// The characters with which the id of each footnote begins, as those of [headings](ID) do.
 const NOTE: &str = "note-";
 /// Elements whose text has the direction of its first letter, such as from right to left for Arabic.
 const DIRECTED: [&str; 9] = ["p", "li", "td", "th", "h2", "h3", "h4", "h5", "h6"];
@@ -87,7 +86,7 @@ fn within(url: &str) -> Option<Cow<'_, str>> {
 pub(super) fn written(markdown: &str) -> String {
     let markdown = without_front_matter(markdown);
     let mut written = String::with_capacity(markdown.len() * 3 / 2);
-    let (mut bounds, mut tamer, mut runs) = (Bounds::default(), Tamer::of(names(markdown)), Runs::default());
+    let (mut bounds, mut tamer, mut runs) = (Bounds::default(), Tamer::of(names(parsed(markdown))), Runs::default());
     let events = parsed(markdown).filter_map(move |(event, at)| Some((bounds.admit(event)?, at.start)));
     let tamed = events.flat_map(move |(event, at)| tamer.tame(event, at));
     html::push_html(&mut written, tamed.flat_map(move |event| runs.cut(event)));
@@ -111,44 +110,6 @@ fn parsed(markdown: &str) -> OffsetIter<'_> {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_FOOTNOTES | Options::ENABLE_TASKLISTS;
     Parser::new_ext(markdown, options).into_offset_iter()
-}
-
-/// Returns the name of each heading by the place where it starts: its words in lower case with hyphens, as on GitHub. The
-/// second heading of a name has `-1` after it.
-fn names(markdown: &str) -> HashMap<usize, String> {
-    let (mut all, mut taken, mut open) = (HashMap::new(), HashMap::<String, u32>::new(), None::<(usize, String)>);
-    for (event, at) in parsed(markdown) {
-        match event {
-            Event::Start(Tag::Heading { .. }) => open = Some((at.start, String::new())),
-            Event::Text(text) | Event::Code(text) => {
-                if let Some((_, name)) = &mut open {
-                    name.extend(text.chars().take(200));
-                }
-            }
-            Event::End(TagEnd::Heading(_)) => {
-                let Some((start, text)) = open.take() else { continue };
-                let first = slug(&text);
-                let mut name = first.clone();
-                while let Some(count) = taken.get_mut(&name) {
-                    *count += 1;
-                    name = format!("{first}-{count}");
-                }
-                taken.insert(name.clone(), 0);
-                all.insert(start, name);
-            }
-            _ => {}
-        }
-    }
-    all
-}
-
-fn slug(text: &str) -> String {
-    let letters = text.trim().chars().filter_map(|c| match c {
-        ' ' => Some('-'),
-        '-' | '_' => Some(c),
-        _ => c.is_alphanumeric().then_some(c),
-    });
-    letters.flat_map(char::to_lowercase).take(200).collect()
 }
 
 /// A filter that converts the events of the Markdown parser into events that a page may contain.
@@ -277,28 +238,6 @@ impl<'m> Tamer<'m> {
     fn text(&mut self, text: CowStr<'m>) -> Event<'m> {
         self.has_text |= !text.trim().is_empty();
         Event::Text(text)
-    }
-}
-
-/// Returns the address of a link. A link to a heading gets the id that the heading has.
-fn inside(url: CowStr<'_>) -> CowStr<'_> {
-    match url.strip_prefix('#') {
-        Some(name) => {
-            let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy();
-            format!("#{ID}{}", slug(&name)).into()
-        }
-        None => url,
-    }
-}
-
-fn lower(level: HeadingLevel) -> HeadingLevel {
-    use HeadingLevel::{H1, H2, H3, H4, H5, H6};
-    match level {
-        H1 => H2,
-        H2 => H3,
-        H3 => H4,
-        H4 => H5,
-        H5 | H6 => H6,
     }
 }
 

@@ -4,37 +4,34 @@
 mod inbox;
 mod kept;
 mod offers;
+mod registry;
 mod reports;
 mod secrets;
 mod told;
 
-use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::FutureExt;
 use sha2::{Digest, Sha256};
-use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use self::kept::kept;
+pub(crate) use self::registry::Platforms;
 pub use self::secrets::SecretError;
-use self::secrets::{Reads, Slot};
 #[cfg(feature = "pages")]
 pub(crate) use self::told::Said;
 use self::told::Told;
-use super::settings::{Details, PLATFORMS, PlatformRow};
 use super::{Delivery, Error};
 use crate::ledger::{EventOutcome, Handling, InboundEvent, InboxEvent, MessageKind, Notice, Received};
 use crate::limit::{Decision, Identity, Policy, Subject};
 use crate::observer::Event as Observed;
 use crate::order::Source;
-use crate::platform::{Notification, Platform};
+use crate::platform::Notification;
 use crate::redact::redacted;
-use crate::store::{InboxQuery, Page, ProductNames, StoreError};
+use crate::store::{InboxQuery, Page, StoreError};
 use crate::telemetry;
 use crate::throttle::Throttle;
 
@@ -45,169 +42,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// platforms report an address with every sale, and any number of older events may wait for the seller. To retry all of
 /// them with each sale would be too expensive.
 const RECENTLY: TimeDelta = TimeDelta::hours(1);
-
-/// The platforms whose events the service accepts.
-pub(crate) struct Platforms {
-    mounted: Vec<Mounted>,
-    /// The settings of platforms whose secrets are set at the desk.
-    details: Details,
-    reads: Reads,
-    accept_test_events: bool,
-    names: Option<Arc<dyn ProductNames>>,
-    /// Wakes the worker that applies waiting events.
-    wake: Arc<Notify>,
-}
-
-struct Mounted {
-    name: Source,
-    /// The platform with the secret of the settings, or as the host application has made it.
-    given: Option<Arc<dyn Platform>>,
-    /// How the platform is made of a secret that is set at the desk. `None` for a platform of the host application.
-    row: Option<&'static PlatformRow>,
-    slot: Mutex<Slot>,
-    room: Mutex<Room>,
-    /// When this server last refused a request in the platform's name because of its signature, in seconds since 1970.
-    /// 0 if it has refused none since it started.
-    refused: AtomicI64,
-}
-
-/// Limits how many new events of a platform are applied concurrently, so that they do not exceed the platform's rate
-/// limit.
-#[derive(Default)]
-struct Room {
-    /// The rate limiter's last answer: how many more events it allows, and until when this number is valid, by the
-    /// monotonic clock.
-    left: Option<(u32, Duration)>,
-    under_way: u32,
-}
-
-/// The permission to apply one event now. It is counted in `Room::under_way` until it is dropped.
-struct Place<'m>(&'m Mounted);
-
-impl Platforms {
-    /// `keeps_secrets`: whether the store keeps secrets of platforms.
-    pub(super) fn new(
-        given: Vec<Arc<dyn Platform>>,
-        details: Details,
-        keeps_secrets: bool,
-        accept_test_events: bool,
-        names: Option<Arc<dyn ProductNames>>,
-    ) -> Self {
-        let mut mounted: Vec<Mounted> = Vec::new();
-        let rows = PLATFORMS.iter().filter(|_| keeps_secrets).filter_map(|row| Some((row.name()?, None, Some(row))));
-        // Of two platforms of the same name, the one that was added later is used.
-        let given = given.into_iter().rev().map(|platform| (platform.name(), Some(platform), None));
-        for (name, given, row) in given.chain(rows) {
-            match mounted.iter_mut().find(|other| other.name == name) {
-                Some(other) => other.row = other.row.or(row),
-                None => mounted.push(Mounted {
-                    name,
-                    given,
-                    row,
-                    slot: Mutex::default(),
-                    room: Mutex::default(),
-                    refused: AtomicI64::new(0),
-                }),
-            }
-        }
-        Self { mounted, details, reads: Reads::default(), accept_test_events, names, wake: Arc::default() }
-    }
-
-    /// Returns the names of the platforms, also of those that have no secret.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &Source> {
-        self.mounted.iter().map(|mounted| &mounted.name)
-    }
-
-    /// Returns whether there is a platform of this name, with a secret or without.
-    pub(crate) fn is_mounted(&self, name: &str) -> bool {
-        self.find(name).is_some()
-    }
-
-    /// Returns whether any platform has a secret.
-    #[cfg(feature = "pages")]
-    pub(crate) fn is_any(&self) -> bool {
-        self.mounted.iter().any(|mounted| mounted.platform().is_some())
-    }
-
-    /// Returns the platform with this name, if it has a secret.
-    pub(crate) fn named(&self, name: &str) -> Option<Arc<dyn Platform>> {
-        self.find(name)?.platform()
-    }
-
-    /// Returns whether the secret of the platform can be set at the desk: it is built in, and the settings have no secret.
-    pub(crate) fn is_settable(&self, name: &str) -> bool {
-        self.find(name).is_some_and(|mounted| mounted.given.is_none() && mounted.row.is_some())
-    }
-
-    /// Returns whether a secret of the platform was set at the desk. It is not used if the settings have one.
-    #[cfg(feature = "pages")]
-    pub(crate) fn is_stored(&self, name: &str) -> bool {
-        self.find(name).is_some_and(|mounted| mounted.slot().sealed.is_some())
-    }
-
-    /// Returns whether the secret that was set at the desk cannot be decrypted.
-    pub(crate) fn is_unreadable(&self, name: &str) -> bool {
-        self.find(name).is_some_and(|mounted| mounted.slot().is_unreadable())
-    }
-
-    /// Records that a request in a platform's name was refused, because it was not signed with the platform's secret.
-    pub(crate) fn refuse(&self, name: &str, at: DateTime<Utc>) {
-        if let Some(mounted) = self.find(name) {
-            mounted.refused.store(at.timestamp(), Ordering::Relaxed);
-        }
-    }
-
-    /// Returns when this server last refused a request in the platform's name because of its signature. Returns `None`
-    /// if it has refused none since it started.
-    #[cfg(feature = "pages")]
-    pub(crate) fn refused_at(&self, name: &str) -> Option<DateTime<Utc>> {
-        let at = self.find(name)?.refused.load(Ordering::Relaxed);
-        DateTime::from_timestamp(at, 0).filter(|_| at > 0)
-    }
-
-    fn find(&self, name: &str) -> Option<&Mounted> {
-        self.mounted.iter().find(|mounted| mounted.name.as_str() == name)
-    }
-}
-
-impl Mounted {
-    fn platform(&self) -> Option<Arc<dyn Platform>> {
-        self.given.clone().or_else(|| self.slot().platform.clone())
-    }
-
-    /// Uses another secret, or none.
-    fn fill(&self, slot: Slot) {
-        *self.slot() = slot;
-        // What was refused because of the other secret says nothing about this one.
-        self.refused.store(0, Ordering::Relaxed);
-    }
-
-    fn slot(&self) -> MutexGuard<'_, Slot> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn room(&self) -> MutexGuard<'_, Room> {
-        self.room.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the permission to apply an event at once. Returns `None` if the rate limiter allows no more events than
-    /// are already being applied. The event is then applied later.
-    fn enter(&self, now: Duration, limit: u32) -> Option<Place<'_>> {
-        let mut room = self.room();
-        // After `until`, the limiter's answer is out of date. Allow at least one event then.
-        let left = room.left.map_or(limit, |(left, until)| if now < until { left } else { left.max(1) });
-        (room.under_way < left).then(|| {
-            room.under_way += 1;
-            Place(self)
-        })
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.room().under_way -= 1;
-    }
-}
 
 impl Delivery {
     /// Saves an event of a commerce platform durably, and applies it if possible. When this returns `Ok`, the event
@@ -395,38 +229,4 @@ impl Delivery {
 /// too.
 fn is_silent(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable { .. } | StoreError::Full { .. } | StoreError::Unsupported)
-}
-
-impl fmt::Debug for Platforms {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.mounted.iter().map(|mounted| &mounted.name)).finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::platform::{Secrets, Stripe};
-
-    #[test]
-    fn no_more_events_are_under_way_than_are_left() {
-        let stripe: Arc<dyn Platform> = Arc::new(Stripe::new(&Secrets::new(["whsec_1"]).unwrap()));
-        let platforms = Platforms::new(vec![stripe], Details::default(), false, false, None);
-        let mounted = platforms.find("stripe").unwrap();
-        let at = Duration::from_secs;
-        // The limiter's answer (how many are left, and until when), the time, and how many events may be applied at
-        // once.
-        for (left, now, expected) in [
-            (None, 0, 5),
-            (Some((3, at(10))), 9, 3),
-            (Some((0, at(10))), 9, 0),
-            (Some((0, at(10))), 10, 1),
-            (Some((3, at(10))), 10, 3),
-        ] {
-            mounted.room().left = left;
-            let places: Vec<_> = std::iter::from_fn(|| mounted.enter(at(now), 5)).collect();
-            assert_eq!(places.len(), expected, "{left:?} {now}");
-        }
-        assert_eq!(mounted.room().under_way, 0);
-    }
 }
