@@ -3,6 +3,7 @@
 mod backlog;
 mod catalog;
 mod locks;
+mod payments;
 mod pool;
 mod trips;
 mod unavailable;
