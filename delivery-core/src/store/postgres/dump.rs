@@ -8,11 +8,11 @@ use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Connection, Executor, Postgres};
 
+use super::address::address;
 use super::cold::cold;
 use super::connect::in_schema;
 use super::error::store_error;
 use super::keyring::acceptance;
-use super::options::address;
 use super::schema::{check, check_migrated, prepare_schema};
 use super::session::Session;
 use super::{PostgresError, PostgresOptions};

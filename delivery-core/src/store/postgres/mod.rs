@@ -16,6 +16,7 @@
 //! - Messages are leased with `SKIP LOCKED`, so that servers share the sending.
 //! - If the answer to a batch is lost, the writer [finds out](resolve) what the batch has written.
 
+mod address;
 mod cold;
 mod connect;
 mod dump;
