@@ -5,7 +5,7 @@ use std::str::FromStr;
 use chrono::{DateTime, NaiveDate, Utc};
 use minijinja::{Value, context};
 
-use super::form::{self, Form};
+use super::form::{self, Fault, Form, Undone};
 use super::shown::{day, desk, parameter, status};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Error, Expiry};
@@ -55,33 +55,26 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             None => confirm(&visit, &seller, (&found, action), None).await,
             Some(form) => match done(&visit, &seller, (&found, action), form).await {
                 Ok(reply) => Ok(reply),
-                Err(Fault::Said(fault)) => confirm(&visit, &seller, (&found, action), Some((form, &fault))).await,
-                Err(Fault::ApiError(trouble)) => Err(trouble),
+                Err(Undone::Said(fault)) => confirm(&visit, &seller, (&found, action), Some((form, &fault))).await,
+                Err(Undone::ApiError(trouble)) => Err(trouble),
             },
         }
     })
 }
 
-/// Why an action failed. The seller sees either the form again, with a message, or an error page.
-enum Fault {
-    Said(form::Fault),
-    ApiError(ApiError),
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        let said = |text: &str| Self::Said(form::Fault::new("", text));
-        match error {
-            Error::UnknownKey | Error::UnknownProduct => Self::ApiError(ApiError::NOT_FOUND),
-            Error::Refused { refusal: Refusal::NoLimit, .. } => said("This key has no limit to add to."),
-            Error::Refused { refusal: Refusal::NoAddress, .. } => said("The buyer was forgotten: say an address."),
-            Error::Refused { refusal: Refusal::Replaced { .. }, .. } => said("Another key took the place of this one."),
-            Error::Refused { refusal: Refusal::Revoked { .. }, .. } => said("This key is revoked."),
-            Error::Refused { refusal: Refusal::Expired { .. }, .. } => said("This key has expired."),
-            Error::Refused { refusal: Refusal::Exhausted { .. }, .. } => said("This key is used up."),
-            Error::Refused { refusal: Refusal::Denied(denied), .. } => said(denied.sentence()),
-            error => Self::ApiError(error.into()),
-        }
+/// Says to the seller why the key cannot be changed.
+fn refused(error: Error) -> Undone {
+    let said = |text: &str| Fault::new("", text).into();
+    match error {
+        Error::UnknownKey | Error::UnknownProduct => ApiError::NOT_FOUND.into(),
+        Error::Refused { refusal: Refusal::NoLimit, .. } => said("This key has no limit to add to."),
+        Error::Refused { refusal: Refusal::NoAddress, .. } => said("The buyer was forgotten: say an address."),
+        Error::Refused { refusal: Refusal::Replaced { .. }, .. } => said("Another key took the place of this one."),
+        Error::Refused { refusal: Refusal::Revoked { .. }, .. } => said("This key is revoked."),
+        Error::Refused { refusal: Refusal::Expired { .. }, .. } => said("This key has expired."),
+        Error::Refused { refusal: Refusal::Exhausted { .. }, .. } => said("This key is used up."),
+        Error::Refused { refusal: Refusal::Denied(denied), .. } => said(denied.sentence()),
+        error => error.into(),
     }
 }
 
@@ -90,58 +83,46 @@ async fn done(
     seller: &SignedIn,
     (key, action): (&Key, Action),
     form: &Form,
-) -> Result<Reply, Fault> {
+) -> Result<Reply, Undone> {
     let id = key.id();
     let seller_desk = visit.delivery.desk(&seller.actor);
     let done = match action {
         Action::Revoke => {
-            let reason = form.given("reason").map(|reason| {
-                reason.parse().map_err(|expected: crate::text::Invalid| {
-                    Fault::Said(form::Fault::new("reason", format!("The reason {expected}.")))
-                })
-            });
-            seller_desk.revoke(id, reason.transpose()?).await?;
+            let reason = form.given("reason").map(str::parse).transpose();
+            seller_desk.revoke(id, reason.map_err(Fault::of("reason", "The reason"))?).await.map_err(refused)?;
             "revoked"
         }
         Action::Restore => {
-            seller_desk.restore(id).await?;
+            seller_desk.restore(id).await.map_err(refused)?;
             "restored"
         }
         Action::Resend => {
-            let email = form.given("email").map(|email| {
-                email.parse().map_err(|expected: crate::text::Invalid| {
-                    Fault::Said(form::Fault::new("email", format!("The address {expected}.")))
-                })
-            });
+            let email = form.given("email").map(str::parse).transpose();
+            let email = email.map_err(Fault::of("email", "The address"))?;
             // A form that is sent twice sends one e-mail.
             let _turn = visit.delivery.inner.adding.lock().await;
-            let newest = newest_message(visit, seller, id).await.map_err(Fault::ApiError)?;
+            let newest = newest_message(visit, seller, id).await?;
             if form.all("newest").next().is_none_or(|shown| shown == newest) {
-                seller_desk.resend(id, email.transpose()?).await?;
+                seller_desk.resend(id, email).await.map_err(refused)?;
             }
             "resent"
         }
         Action::Terms => {
             let (expiry, limit) = terms(form, key)?;
             if expiry.is_none() && limit.is_none() {
-                return Err(Fault::Said(form::Fault::new(
-                    "until",
-                    "Say what is to change: all three fields are empty.",
-                )));
+                return Err(Fault::new("until", "Say what is to change: all three fields are empty.").into());
             }
-            seller_desk.set_terms(id, expiry, limit).await?;
+            seller_desk.set_terms(id, expiry, limit).await.map_err(refused)?;
             "changed"
         }
         Action::Open => {
-            let opened = visit.delivery.look(id, key.product()).await?;
+            let opened = visit.delivery.look(id, key.product()).await.map_err(refused)?;
             return Ok(super::opening::lead_to(visit, &opened));
         }
         Action::Rotate => {
-            let issued = seller_desk.rotate(id).await?;
+            let issued = seller_desk.rotate(id).await.map_err(refused)?;
             let text = issued.text.expose();
-            return super::key::page(visit, seller, issued.key.id(), Some(("replaced", text)))
-                .await
-                .map_err(Fault::ApiError);
+            return Ok(super::key::page(visit, seller, issued.key.id(), Some(("replaced", text))).await?);
         }
     };
     Ok(visit.go_to(&format!("/desk/key?id={id}&done={done}")))
@@ -149,8 +130,8 @@ async fn done(
 
 /// Reads the new expiry and the new use limit of a key from a form. Returns `None` for a field that was left empty:
 /// that value of the key stays as it is.
-fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>), Fault> {
-    let said = |field, text: &str| Fault::Said(form::Fault::new(field, text));
+fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>), Undone> {
+    let said = |field, text: &str| Fault::new(field, text);
     let expiry = match form.given("until") {
         None => None,
         Some("never") => Some(Expiry::At(crate::terms::NEVER)),
@@ -165,7 +146,7 @@ fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>)
     let limit = match (form.given("max_uses"), form.given("add_uses")) {
         (None, None) => None,
         (Some(_), Some(_)) => {
-            return Err(said("add_uses", "Say either how often it can be used in all, or how often more."));
+            return Err(said("add_uses", "Say either how often it can be used in all, or how often more.").into());
         }
         (Some(text), None) => {
             let limit = text.parse().ok().and_then(|count| UseLimit::from_count(count).ok());
@@ -176,7 +157,7 @@ fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>)
         (None, Some(text)) => {
             let Some(UseLimit::Uses(more)) = text.parse().ok().and_then(|count| UseLimit::from_count(count).ok())
             else {
-                return Err(said("add_uses", "The further uses must be a number of 1 or more."));
+                return Err(said("add_uses", "The further uses must be a number of 1 or more.").into());
             };
             Some(further(form, key, more)?)
         }
@@ -187,10 +168,10 @@ fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>)
 /// Returns the change that adds `more` uses to the limit of a key. The uses are added to the limit that the form
 /// showed, so submitting the form twice adds them only once. It is an error if the limit has changed otherwise since
 /// the form was shown.
-fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Fault> {
-    let said = |text: &str| Fault::Said(form::Fault::new("add_uses", text));
+fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Undone> {
+    let said = |text: &str| Fault::new("add_uses", text);
     let (now, shown) = (key.limit(), form.given("limit").and_then(|shown| shown.parse().ok()));
-    let shown = shown.map_or(Ok(now), UseLimit::from_count).map_err(|_| Fault::ApiError(ApiError::MALFORMED))?;
+    let shown = shown.map_or(Ok(now), UseLimit::from_count).map_err(|_| ApiError::MALFORMED)?;
     if shown == UseLimit::Unlimited {
         return Ok(LimitChange::Add(more));
     }
@@ -199,7 +180,7 @@ fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Fault> {
     if now == shown || now == sum {
         Ok(LimitChange::Set(sum))
     } else {
-        Err(said("The limit was changed meanwhile. Look at the key again."))
+        Err(said("The limit was changed meanwhile. Look at the key again.").into())
     }
 }
 
@@ -218,7 +199,7 @@ async fn confirm(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
     (key, action): (&Key, Action),
-    fault: Option<(&Form, &form::Fault)>,
+    fault: Option<(&Form, &Fault)>,
 ) -> Result<Reply, ApiError> {
     let field = |name, label, hint, kind| {
         let value = fault.map_or("", |(form, _)| form.text(name));

@@ -2,7 +2,7 @@
 
 use minijinja::{Value, context};
 
-use super::form::{Fault, Form, said as said_of};
+use super::form::{Fault, Form, Undone, said as said_of};
 use super::shown::{PAGE, choices, chosen, desk, links, names, options, parameter, short, sources, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::Said;
@@ -61,32 +61,15 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         let number: i64 = form.text("id").parse().map_err(|_| ApiError::NOT_FOUND)?;
         match decided(&visit, &seller, number, form).await {
             Ok(done) => Ok(visit.go_to(&format!("/desk/event?id={number}&done={done}"))),
-            Err(Refusal::Said(fault)) => page(&visit, &seller, number, Some((form, &fault))).await,
-            Err(Refusal::ApiError(error)) => Err(error),
+            Err(Undone::Said(fault)) => page(&visit, &seller, number, Some((form, &fault))).await,
+            Err(Undone::ApiError(error)) => Err(error),
         }
     })
 }
 
-/// Why the seller's decision about an event is not carried out.
-enum Refusal {
-    Said(Fault),
-    ApiError(ApiError),
-}
-
-impl<E: Into<ApiError>> From<E> for Refusal {
-    fn from(error: E) -> Self {
-        Self::ApiError(error.into())
-    }
-}
-
 /// Carries out what the seller has decided about an event: to apply it, to sell what it names, or to put it aside. Returns the
 /// name of the message that says what came of it.
-async fn decided(
-    visit: &PageRequest<'_>,
-    seller: &SignedIn,
-    number: i64,
-    form: &Form,
-) -> Result<&'static str, Refusal> {
+async fn decided(visit: &PageRequest<'_>, seller: &SignedIn, number: i64, form: &Form) -> Result<&'static str, Undone> {
     let seller_desk = visit.delivery.desk(&seller.actor);
     let entry = found(visit, number).await?;
     let name = || form.text("name").parse::<RefName>().map_err(|_| ApiError::MALFORMED);
@@ -131,8 +114,8 @@ async fn decided(
     })
 }
 
-fn said(field: &'static str, sentence: &str) -> Refusal {
-    Refusal::Said(Fault::new(field, sentence))
+fn said(field: &'static str, sentence: &str) -> Undone {
+    Fault::new(field, sentence).into()
 }
 
 /// Adds a platform's name to a product, so that sales under this name issue keys of the product.
@@ -141,7 +124,7 @@ async fn link(
     seller: &SignedIn,
     product: ProductId,
     name: (Source, RefName),
-) -> Result<(), Refusal> {
+) -> Result<(), Undone> {
     let desk = visit.delivery.desk(&seller.actor);
     let revised = desk.revise_product(product, |product| {
         let names = product.refs().iter().map(|(source, name)| (source.clone(), name.clone()));
@@ -149,7 +132,7 @@ async fn link(
     });
     match revised.await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(expected)) => Err(Refusal::Said(Fault::new("product_id", format!("The references {expected}.")))),
+        Ok(Err(expected)) => Err(Fault::of("product_id", "The references")(expected).into()),
         Err(StoreError::Refused { .. }) => Err(said("product_id", "Another product has this reference.")),
         Err(error) => Err(error.into()),
     }

@@ -1,19 +1,22 @@
 //! Forms that a browser submits.
 
+use std::collections::BTreeMap;
+
 use ::http::header;
 use minijinja::{Value, context};
 
-use super::PageRequest;
+use super::{ApiError, PageRequest};
 use crate::error::ErrorCode;
 use crate::http::Call;
 use crate::http::body::Body;
 use crate::http::fields::whole;
+use crate::text::Invalid;
 
 /// The maximum number of fields of a form. Our own forms have at most 53: a page of keys has a field for each.
 const FIELDS: usize = 64;
 
-/// The fields of a submitted form. If a name occurs twice, the last value counts.
-#[derive(Debug)]
+/// The fields of a form, as a browser submits them or as a page shows them. If a name occurs twice, the last value counts.
+#[derive(Debug, Clone)]
 pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {
@@ -30,6 +33,21 @@ impl Form {
         if fields.len() > FIELDS { Err(ErrorCode::InvalidParams) } else { Ok(Self(fields)) }
     }
 
+    pub(super) fn of<const N: usize>(fields: [(&str, String); N]) -> Self {
+        Self(fields.map(|(name, value)| (name.to_owned(), value)).into())
+    }
+
+    /// Adds a field, or gives a field another value.
+    pub(super) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.0.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Returns the template values of these fields. A field that is absent is "".
+    pub(super) fn values(&self, names: &[&'static str]) -> Value {
+        Value::from(names.iter().map(|name| (*name, self.text(name).to_owned())).collect::<BTreeMap<_, _>>())
+    }
+
     /// Returns the name and the value of each field.
     pub(super) fn fields(&self) -> impl Iterator<Item = &(String, String)> {
         self.0.iter()
@@ -43,6 +61,12 @@ impl Form {
     /// Returns the value of a field. Returns "" if the field is absent.
     pub(super) fn text(&self, name: &str) -> &str {
         self.0.iter().rev().find(|(field, _)| field == name).map_or("", |(_, value)| value)
+    }
+
+    /// Returns the number in a field. `called` begins the message about anything else.
+    pub(super) fn number(&self, field: &'static str, called: &str) -> Result<Option<i64>, Fault> {
+        let wrong = |_| Fault::new(field, format!("{called} must be a number."));
+        self.given(field).map(|text| text.parse().map_err(wrong)).transpose()
     }
 
     /// Returns the value of a field without spaces around it. Returns `None` if nothing is left, or if the field is
@@ -63,6 +87,29 @@ pub(super) struct Fault {
 impl Fault {
     pub(super) fn new(field: &'static str, sentence: impl Into<String>) -> Self {
         Self { field, sentence: sentence.into() }
+    }
+
+    /// Returns what converts an invalid value of a field into a message that begins with `called`.
+    pub(super) fn of(field: &'static str, called: &'static str) -> impl Fn(Invalid) -> Self {
+        move |expected| Self::new(field, format!("{called} {expected}."))
+    }
+}
+
+/// Why what a form asks for was not done: the seller sees the form again, with a message, or an error page.
+pub(super) enum Undone {
+    Said(Fault),
+    ApiError(ApiError),
+}
+
+impl From<Fault> for Undone {
+    fn from(fault: Fault) -> Self {
+        Self::Said(fault)
+    }
+}
+
+impl<E: Into<ApiError>> From<E> for Undone {
+    fn from(error: E) -> Self {
+        Self::ApiError(error.into())
     }
 }
 

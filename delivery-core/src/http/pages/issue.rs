@@ -10,8 +10,7 @@ use crate::email::Email;
 use crate::http::Reply;
 use crate::key::KeyId;
 use crate::product::ProductId;
-use crate::terms::{OwnTerms, UseLimit, Validity};
-use crate::text::Invalid;
+use crate::terms::OwnTerms;
 
 /// What a seller has typed.
 struct Wanted {
@@ -50,20 +49,9 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
 fn read(form: &Form) -> Result<Wanted, Fault> {
     let product = form.given("product_id").and_then(|id| ProductId::new(id.parse().ok()?).ok());
     let product = product.ok_or_else(|| Fault::new("product_id", "Choose a product."))?;
-    let email = form.text("customer_email").trim();
-    let email =
-        email.parse().map_err(|expected: Invalid| Fault::new("customer_email", format!("The address {expected}.")));
-    let number = |field, called: &str| {
-        let wrong = |_| Fault::new(field, format!("{called} must be a number."));
-        form.given(field).map(|text| text.parse::<i64>().map_err(wrong)).transpose()
-    };
-    let validity = number("days", "The days")?.map(Validity::from_days).transpose();
-    let limit = number("uses", "The uses")?.map(UseLimit::from_count).transpose();
-    let terms = OwnTerms {
-        validity: validity.map_err(|expected| Fault::new("days", format!("The days {expected}.")))?,
-        limit: limit.map_err(|expected| Fault::new("uses", format!("The uses {expected}.")))?,
-    };
-    Ok(Wanted { product, email: email?, terms, sends: form.text("sends") == "yes" })
+    let email = form.text("customer_email").trim().parse().map_err(Fault::of("customer_email", "The address"))?;
+    let terms = super::product::terms(form)?;
+    Ok(Wanted { product, email, terms, sends: form.text("sends") == "yes" })
 }
 
 /// Renders the form. It has the id of the key that it issues, so that a form that is sent twice issues one key.

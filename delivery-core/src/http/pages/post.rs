@@ -11,7 +11,6 @@ use crate::http::Reply;
 use crate::post::{Category, NewPost, Post, PostId};
 use crate::store::{PostQuery, StoreError};
 use crate::terms::NEVER;
-use crate::text::Invalid;
 
 /// The maximum number of posts that the list shows at once.
 const NEWEST: usize = 100;
@@ -54,26 +53,13 @@ async fn older(delivery: &Delivery, found: &[Post]) -> Result<Option<DateTime<Ut
     Ok(are_older.then_some(if is_of_one_second { before } else { last }))
 }
 
-/// The values in the fields of the form, as the seller typed them.
-#[derive(Default)]
-struct Typed {
-    id: String,
-    title: String,
-    category: String,
-    content: String,
-    preview: bool,
-    /// The [`digest`] of the values that the post had when the form was opened.
-    seen: String,
-}
-
-impl Typed {
-    fn value(&self) -> Value {
-        let Self { id, title, category, content, seen, .. } = self;
-        context! {
-            id => id.clone(), title => title.clone(), category => category.clone(), content => content.clone(),
-            seen => seen.clone(),
-        }
-    }
+/// Returns the values that the form shows for a post. The field `seen` has the [`digest`] of the others.
+fn fields(visit: &PageRequest<'_>, post: &Post) -> Form {
+    let shown = [("title", post.title()), ("category", post.category().as_str()), ("content", post.content())];
+    let seen = digest(visit, &shown.map(|(_, value)| value));
+    Form::of(shown.map(|(name, value)| (name, value.to_owned())))
+        .with("id", post.id().get().to_string())
+        .with("seen", seen)
 }
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
@@ -83,17 +69,9 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         }
         let typed = match parameter::<i64>(&visit, "id")? {
             Some(id) => {
-                let post = found(&visit, &seller, PostId::new(id).map_err(|_| ApiError::NOT_FOUND)?).await?;
-                Typed {
-                    id: id.to_string(),
-                    title: post.title().to_owned(),
-                    category: post.category().as_str().to_owned(),
-                    content: post.content().to_owned(),
-                    preview: false,
-                    seen: shown(&visit, &post),
-                }
+                fields(&visit, &found(&visit, &seller, PostId::new(id).map_err(|_| ApiError::NOT_FOUND)?).await?)
             }
-            None => Typed::default(),
+            None => Form::of([]),
         };
         page(&visit, &seller, &typed, None).await
     })
@@ -104,15 +82,6 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, id: PostId) -> Result
 }
 
 async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
-    let text = |name| form.text(name).to_owned();
-    let typed = Typed {
-        id: text("id"),
-        title: text("title"),
-        category: text("category"),
-        content: text("content"),
-        preview: form.text("do") == "preview",
-        seen: text("seen"),
-    };
     let id = match form.given("id") {
         Some(id) => Some(id.parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?),
         None => None,
@@ -121,25 +90,24 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
         Some(id) => found(visit, seller, id).await?.published_at(),
         None => crate::clock::whole_seconds(visit.delivery.inner.clock.now()),
     };
-    let wrong =
-        |field, called: &'static str| move |expected: Invalid| Fault::new(field, format!("{called} {expected}."));
     let facts = || {
-        if typed.content.trim().is_empty() {
+        if form.given("content").is_none() {
             return Err(Fault::new("content", "The content is missing."));
         }
-        let category = Category::new(typed.category.trim()).map_err(wrong("category", "The category"))?;
-        let facts = NewPost::new(typed.title.trim(), category, published_at).map_err(wrong("title", "The title"))?;
-        facts.content(typed.content.as_str()).map_err(wrong("content", "The content"))
+        let category = Category::new(form.text("category").trim()).map_err(Fault::of("category", "The category"))?;
+        let facts = NewPost::new(form.text("title").trim(), category, published_at);
+        let facts = facts.map_err(Fault::of("title", "The title"))?;
+        facts.content(form.text("content")).map_err(Fault::of("content", "The content"))
     };
     let facts = match facts() {
         Ok(facts) => facts,
-        Err(fault) => return page(visit, seller, &typed, Some(&fault)).await,
+        Err(fault) => return page(visit, seller, form, Some(&fault)).await,
     };
-    if typed.preview {
-        return page(visit, seller, &typed, None).await;
+    if form.text("do") == "preview" {
+        return page(visit, seller, form, None).await;
     }
     let saved = match id {
-        Some(id) => save(visit, seller, (id, &typed.seen), &facts).await,
+        Some(id) => save(visit, seller, (id, form.text("seen")), &facts).await,
         None => visit.delivery.desk(&seller.actor).add_post_once(facts).await.map(Some),
     };
     match saved {
@@ -147,7 +115,7 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
         Ok(None) => Err(ApiError::NOT_FOUND),
         Err(StoreError::Conflict { .. }) => {
             let fault = "Somebody else changed this post since you opened it. Open it again, and repeat your change.";
-            page(visit, seller, &typed, Some(&Fault::new("", fault))).await
+            page(visit, seller, form, Some(&Fault::new("", fault))).await
         }
         Err(error) => Err(error.into()),
     }
@@ -164,26 +132,23 @@ async fn save(
     let seller_desk = visit.delivery.desk(&seller.actor);
     let revised = seller_desk.revise_post(id, |post| {
         let facts = facts.clone().published_at(post.published_at());
-        let is_known = seen.is_empty() || *post.facts() == facts || shown(visit, post) == seen;
+        let is_known = seen.is_empty() || *post.facts() == facts || fields(visit, post).text("seen") == seen;
         if is_known { Ok(facts) } else { Err(()) }
     });
     revised.await?.map_err(|()| StoreError::Conflict { source: None })
 }
 
-/// Returns the [`digest`] of the values that the form shows for a post.
-fn shown(visit: &PageRequest<'_>, post: &Post) -> String {
-    digest(visit, &[post.title(), post.category().as_str(), post.content()])
-}
-
 async fn page(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
-    typed: &Typed,
+    form: &Form,
     fault: Option<&Fault>,
 ) -> Result<Reply, ApiError> {
-    let preview = if typed.preview { Some(preview(visit.delivery, &typed.content).await?) } else { None };
-    let post = typed.value();
-    let values = context! { post, preview, ..said(fault, desk(visit, seller, "/desk/posts")) };
+    let preview = match form.text("do") {
+        "preview" => Some(preview(visit.delivery, form.text("content")).await?),
+        _ => None,
+    };
+    let values = context! { post => form.values(&["id", "seen", "title", "category", "content"]), preview, ..said(fault, desk(visit, seller, "/desk/posts")) };
     Ok(visit.page("post.html", values)?.with_pictures())
 }
 

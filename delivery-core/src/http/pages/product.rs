@@ -11,7 +11,10 @@ use crate::http::Reply;
 use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::StoreError;
 use crate::terms::{OwnTerms, UseLimit, Validity};
-use crate::text::Invalid;
+
+/// The fields of the form.
+const FIELDS: &[&str] =
+    &["id", "seen", "name", "description", "content", "type", "price", "days", "uses", "language", "refs"];
 
 pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
@@ -45,124 +48,64 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             Some(id) => Some(visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?),
             None => None,
         };
-        let mut typed = Typed::of(product.as_deref());
-        typed.seen = product.as_deref().map(|product| shown(&visit, product)).unwrap_or_default();
-        page(&visit, &seller, &typed, None).await
+        page(&visit, &seller, (&fields(&visit, product.as_deref()), product.as_deref()), None).await
     })
 }
 
-/// The values in the fields of the form, as the seller typed them.
-#[derive(Default)]
-struct Typed {
-    id: String,
-    name: String,
-    description: String,
-    content: String,
-    kind: String,
-    price: String,
-    days: String,
-    uses: String,
-    language: String,
-    refs: String,
-    is_archived: bool,
-    preview: bool,
-    /// The [`digest`] of the values that the product had when the form was opened.
-    seen: String,
+/// Returns the values that the form shows for a product, or for a new one. The field `seen` has the [`digest`] of the others.
+fn fields(visit: &PageRequest<'_>, product: Option<&Product>) -> Form {
+    let Some(product) = product else { return Form::of([("type", "digital".to_owned())]) };
+    let terms = product.terms();
+    let refs = product.refs().iter().map(|(source, name)| format!("{source} {name}\n"));
+    let shown = [
+        ("name", product.name().to_owned()),
+        ("description", product.description().to_owned()),
+        ("content", product.content().to_owned()),
+        ("type", product.kind().to_owned()),
+        ("price", price(product.price())),
+        ("days", terms.validity.map(|validity| validity.as_days().to_string()).unwrap_or_default()),
+        ("uses", terms.limit.map(|limit| limit.as_count().to_string()).unwrap_or_default()),
+        ("language", product.language().map(ToString::to_string).unwrap_or_default()),
+        ("refs", refs.collect()),
+    ];
+    let seen = digest(visit, &shown.each_ref().map(|(_, value)| value.as_str()));
+    Form::of(shown).with("id", product.id().to_string()).with("seen", seen)
 }
 
-impl Typed {
-    fn of(product: Option<&Product>) -> Self {
-        let Some(product) = product else { return Self { kind: "digital".to_owned(), ..Self::default() } };
-        let terms = product.terms();
-        let refs = product.refs().iter().map(|(source, name)| format!("{source} {name}\n"));
-        Self {
-            id: product.id().to_string(),
-            name: product.name().to_owned(),
-            description: product.description().to_owned(),
-            content: product.content().to_owned(),
-            kind: product.kind().to_owned(),
-            price: price(product.price()),
-            days: terms.validity.map(|validity| validity.as_days().to_string()).unwrap_or_default(),
-            uses: terms.limit.map(|limit| limit.as_count().to_string()).unwrap_or_default(),
-            language: product.language().map(ToString::to_string).unwrap_or_default(),
-            refs: refs.collect(),
-            is_archived: product.is_archived(),
-            preview: false,
-            seen: String::new(),
-        }
+/// Returns the product that the form describes. The host application's reference is not in the form, so it is taken from
+/// `was`, the product before the change.
+fn facts(visit: &PageRequest<'_>, form: &Form, was: Option<&Product>) -> Result<NewProduct, Fault> {
+    let mut facts = NewProduct::new(form.text("name").trim()).map_err(Fault::of("name", "The name"))?;
+    if form.given("content").is_none() {
+        return Err(Fault::new("content", "The content must not be empty."));
     }
+    facts = facts.content(form.text("content")).map_err(Fault::of("content", "The content"))?;
+    let description = form.text("description").trim();
+    facts = facts.description(description).map_err(Fault::of("description", "The description"))?;
+    if let Some(kind) = form.given("type") {
+        facts = facts.kind(kind).map_err(Fault::of("type", "The type"))?;
+    }
+    if let Some(price) = form.given("price") {
+        facts = facts.price(price.parse().map_err(Fault::of("price", "The price"))?);
+    }
+    facts = facts.terms(terms(form)?).refs(references::read(visit, form.text("refs"), was.map(Product::refs))?);
+    if let Some(language) = form.given("language") {
+        facts = facts.language(language.parse().map_err(Fault::of("language", "The language"))?);
+    }
+    Ok(match was.and_then(Product::host_ref) {
+        Some(host_ref) => facts.host_ref(host_ref.clone()),
+        None => facts,
+    })
+}
 
-    fn read(form: &Form) -> Self {
-        let text = |name| form.text(name).to_owned();
-        Self {
-            id: text("id"),
-            name: text("name"),
-            description: text("description"),
-            content: text("content"),
-            kind: text("type"),
-            price: text("price"),
-            days: text("days"),
-            uses: text("uses"),
-            language: text("language"),
-            refs: with_added(form),
-            is_archived: false,
-            preview: form.text("do") == "preview",
-            seen: text("seen"),
-        }
-    }
-
-    fn value(&self) -> Value {
-        context! {
-            id => self.id.clone(), name => self.name.clone(), description => self.description.clone(),
-            content => self.content.clone(), kind => self.kind.clone(), price => self.price.clone(), days => self.days.clone(),
-            uses => self.uses.clone(), language => self.language.clone(), refs => self.refs.clone(),
-            is_archived => self.is_archived, seen => self.seen.clone(),
-        }
-    }
-
-    /// Returns the product that the form describes. The host application's reference is not in the form, so it is taken
-    /// from `was`, the product before the change.
-    fn facts(&self, visit: &PageRequest<'_>, was: Option<&Product>) -> Result<NewProduct, Fault> {
-        let said =
-            |field, called: &'static str| move |expected: Invalid| Fault::new(field, format!("{called} {expected}."));
-        let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-        let number = |field, called: &'static str, text: &str| {
-            let wrong = |_| Fault::new(field, format!("{called} must be a number."));
-            given(text).map(|text| text.parse::<i64>().map_err(wrong)).transpose()
-        };
-        let mut facts = NewProduct::new(self.name.trim()).map_err(said("name", "The name"))?;
-        if self.content.trim().is_empty() {
-            return Err(Fault::new("content", "The content must not be empty."));
-        }
-        facts = facts.content(self.content.as_str()).map_err(said("content", "The content"))?;
-        facts = facts.description(self.description.trim()).map_err(said("description", "The description"))?;
-        if let Some(kind) = given(&self.kind) {
-            facts = facts.kind(kind).map_err(said("type", "The type"))?;
-        }
-        if let Some(price) = given(&self.price) {
-            facts = facts.price(price.parse().map_err(said("price", "The price"))?);
-        }
-        let validity = number("days", "The days", &self.days)?
-            .map(Validity::from_days)
-            .transpose()
-            .map_err(said("days", "The days"))?;
-        let limit = number("uses", "The uses", &self.uses)?
-            .map(UseLimit::from_count)
-            .transpose()
-            .map_err(said("uses", "The uses"))?;
-        facts = facts.terms(OwnTerms { validity, limit }).refs(references::read(
-            visit,
-            &self.refs,
-            was.map(Product::refs),
-        )?);
-        if let Some(language) = given(&self.language) {
-            facts = facts.language(language.parse().map_err(said("language", "The language"))?);
-        }
-        if let Some(host_ref) = was.and_then(Product::host_ref) {
-            facts = facts.host_ref(host_ref.clone());
-        }
-        Ok(facts)
-    }
+/// Reads how long a key lasts and how often it can be used. Fields that are empty say nothing.
+pub(super) fn terms(form: &Form) -> Result<OwnTerms, Fault> {
+    let validity = form.number("days", "The days")?.map(Validity::from_days).transpose();
+    let limit = form.number("uses", "The uses")?.map(UseLimit::from_count).transpose();
+    Ok(OwnTerms {
+        validity: validity.map_err(Fault::of("days", "The days"))?,
+        limit: limit.map_err(Fault::of("uses", "The uses"))?,
+    })
 }
 
 /// Returns the lines of references, and the one that the seller adds by its platform and its ID.
@@ -175,7 +118,7 @@ fn with_added(form: &Form) -> String {
 }
 
 async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
-    let mut typed = Typed::read(form);
+    let typed = form.clone().with("refs", with_added(form));
     let id = match form.given("id") {
         Some(id) => Some(id.parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?),
         None => None,
@@ -184,13 +127,13 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
         Some(id) => Some(visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?),
         None => None,
     };
-    typed.is_archived = was.as_ref().is_some_and(|product| product.is_archived());
-    let facts = match typed.facts(visit, was.as_deref()) {
+    let shown = (&typed, was.as_deref());
+    let facts = match facts(visit, &typed, was.as_deref()) {
         Ok(facts) => facts,
-        Err(fault) => return page(visit, seller, &typed, Some(&fault)).await,
+        Err(fault) => return page(visit, seller, shown, Some(&fault)).await,
     };
-    if typed.preview {
-        return page(visit, seller, &typed, None).await;
+    if form.text("do") == "preview" {
+        return page(visit, seller, shown, None).await;
     }
     let saved = if let Some(id) = id {
         save(visit, seller, (id, form.text("seen")), facts).await.map(|saved| saved.map(|()| id))
@@ -203,12 +146,12 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
         Ok(None) => Err(ApiError::NOT_FOUND),
         Err(StoreError::Refused { .. }) => {
             let fault = Fault::new("refs", "Another product has one of these references.");
-            page(visit, seller, &typed, Some(&fault)).await
+            page(visit, seller, shown, Some(&fault)).await
         }
         Err(StoreError::Conflict { .. }) => {
             let fault =
                 "Somebody else changed this product since you opened it. Open it again, and repeat your change.";
-            page(visit, seller, &typed, Some(&Fault::new("", fault))).await
+            page(visit, seller, shown, Some(&Fault::new("", fault))).await
         }
         Err(error) => Err(error.into()),
     }
@@ -224,7 +167,8 @@ async fn save(
 ) -> Result<Option<()>, StoreError> {
     let seller_desk = visit.delivery.desk(&seller.actor);
     let revised = seller_desk.revise_product(id, |product| {
-        let is_known = seen.is_empty() || *product.facts() == facts || shown(visit, product) == seen;
+        let is_known =
+            seen.is_empty() || *product.facts() == facts || fields(visit, Some(product)).text("seen") == seen;
         if is_known { Ok(facts.clone()) } else { Err(()) }
     });
     match revised.await? {
@@ -233,29 +177,27 @@ async fn save(
     }
 }
 
-/// Returns the [`digest`] of the values that the form shows for a product.
-fn shown(visit: &PageRequest<'_>, product: &Product) -> String {
-    let Typed { name, description, content, kind, price, days, uses, language, refs, .. } = Typed::of(Some(product));
-    digest(visit, &[&name, &description, &content, &kind, &price, &days, &uses, &language, &refs])
-}
-
+/// Renders the form with these values, for this product or for a new one.
 async fn page(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
-    typed: &Typed,
+    (form, product): (&Form, Option<&Product>),
     fault: Option<&Fault>,
 ) -> Result<Reply, ApiError> {
-    let preview = if typed.preview { Some(preview(visit.delivery, &typed.content).await?) } else { None };
+    let preview = match form.text("do") {
+        "preview" => Some(preview(visit.delivery, form.text("content")).await?),
+        _ => None,
+    };
     let mut languages: BTreeSet<String> = visit.delivery.email_languages().iter().map(ToString::to_string).collect();
-    languages.extend(Some(typed.language.clone()).filter(|language| !language.is_empty()));
+    languages.extend(form.given("language").map(str::to_owned));
     let values = context! {
-        product => typed.value(), preview, languages => languages.into_iter().collect::<Vec<_>>(), platforms => setup::names(visit.delivery),
+        product => form.values(FIELDS), is_archived => product.is_some_and(Product::is_archived), preview,
+        languages => languages.into_iter().collect::<Vec<_>>(), platforms => setup::names(visit.delivery),
         files => Value::from(()), ..said(fault, desk(visit, seller, "/desk/products"))
     };
     #[cfg(feature = "files")]
-    if let Ok(id) = typed.id.parse().map_err(drop).and_then(|id| ProductId::new(id).map_err(drop))
+    if let Some(product) = product
         && visit.delivery.has_files()
-        && let Some(product) = visit.delivery.product(id).await?
     {
         let files = super::file_list::listed(product.files());
         return Ok(visit.page_with_upload("product.html", context! { files, ..values })?.with_pictures());
@@ -272,8 +214,7 @@ pub(super) async fn page_of(
     sentence: &str,
 ) -> Result<Reply, ApiError> {
     let product = visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
-    let seen = shown(visit, &product);
-    page(visit, seller, &Typed { seen, ..Typed::of(Some(&product)) }, Some(&Fault::new("files", sentence))).await
+    page(visit, seller, (&fields(visit, Some(&product)), Some(&product)), Some(&Fault::new("files", sentence))).await
 }
 
 pub(super) fn archive(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {

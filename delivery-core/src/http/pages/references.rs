@@ -24,7 +24,7 @@ pub(super) fn read(visit: &PageRequest<'_>, lines: &str, before: Option<&Refs>) 
             None => one(visit, line).map_err(|wrong| Fault::new("refs", format!("“{line}”: {wrong}")))?,
         });
     }
-    Refs::new(names).map_err(|expected| Fault::new("refs", format!("The references {expected}.")))
+    Refs::new(names).map_err(Fault::of("refs", "The references"))
 }
 
 fn one(visit: &PageRequest<'_>, line: &str) -> Result<(Source, RefName), String> {
