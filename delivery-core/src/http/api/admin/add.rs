@@ -1,14 +1,11 @@
 //! The endpoints with which the seller adds a product, a key or a post: `POST /api/admin/…`.
 
-use std::time::Duration;
-
 use chrono::{DateTime, Timelike, Utc};
 
+use super::COMMAND;
 use crate::delivery::Delivery;
-use crate::error::ErrorCode;
 use crate::http::Reply;
 use crate::http::api::wire;
-use crate::http::body::BodyRule;
 use crate::http::describe::{
     Body, CATEGORY, CONTENT, CUSTOMER_EMAIL, DAYS_FOR_ALL, DAYS_OF_PRODUCT, DESCRIPTION, EXPIRES_DAYS, Field, LANGUAGE,
     MAX_USES, NAME, PRICE, PRODUCT_ID, PUBLISHED_AT, REFS, SEND_EMAIL, TITLE, TYPE, UNLOCKED, USES_FOR_ALL,
@@ -17,8 +14,7 @@ use crate::http::describe::{
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
-use crate::http::row::{Docs, Handler, Row, Verb};
-use crate::limit::Policy;
+use crate::http::row::{Docs, Handler, Row};
 use crate::post::{Category, NewPost};
 use crate::product::{NewProduct, ProductId};
 use crate::store::StoreError;
@@ -28,31 +24,6 @@ use crate::{
     http::PlatformPath,
     order::Source,
     product::{RefName, Refs},
-};
-
-/// The values that the table rows of the seller's commands have in common. A command is an endpoint that changes
-/// something.
-pub(in crate::http) const SELLER: Row = Row {
-    path: "",
-    verb: Verb::Post,
-    // 30 seconds, because a body may have 2 MiB and the seller's connection may be slow.
-    body: BodyRule::Json { limit: 2 << 20, deadline: Duration::from_secs(30) },
-    limit: Some(Policy::Admin),
-    cross_origin: false,
-    handler: Handler::Seller(|_, _, _| Box::pin(async { Err(ApiError::NOT_FOUND) })),
-    codes: &[
-        ErrorCode::MissingParams,
-        ErrorCode::InvalidParams,
-        ErrorCode::Unauthorized,
-        ErrorCode::NotFound,
-        ErrorCode::MethodNotAllowed,
-        ErrorCode::PayloadTooLarge,
-        ErrorCode::UnsupportedMediaType,
-        ErrorCode::RateLimited,
-        ErrorCode::Internal,
-        ErrorCode::Unavailable,
-    ],
-    openapi: Docs { tag: "seller", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
 };
 
 pub(in crate::http) static ADD_PRODUCT: Row = Row {
@@ -78,10 +49,10 @@ pub(in crate::http) static ADD_PRODUCT: Row = Row {
             example: r##"{"name":"Guide","content":"# Guide","price":9.99}"##,
         }),
         success: shape!(wire::Added<'_>),
-        ..SELLER.openapi
+        ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(add_product(delivery, seller, fields))),
-    ..SELLER
+    ..COMMAND
 };
 
 pub(in crate::http) static ISSUE_KEY: Row = Row {
@@ -103,10 +74,10 @@ pub(in crate::http) static ISSUE_KEY: Row = Row {
             example: r#"{"product_id":1,"customer_email":"ada@example.com","max_uses":1}"#,
         }),
         success: shape!(wire::IssuedByHand<'_>),
-        ..SELLER.openapi
+        ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(issue_key(delivery, seller, fields))),
-    ..SELLER
+    ..COMMAND
 };
 
 pub(in crate::http) static ADD_POST: Row = Row {
@@ -122,10 +93,10 @@ pub(in crate::http) static ADD_POST: Row = Row {
             example: r#"{"title":"News","category":"releases","content":"A new chapter."}"#,
         }),
         success: shape!(wire::PostAdded<'_>),
-        ..SELLER.openapi
+        ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(add_post(delivery, seller, fields))),
-    ..SELLER
+    ..COMMAND
 };
 
 async fn add_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {

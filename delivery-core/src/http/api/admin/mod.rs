@@ -12,6 +12,8 @@ pub(in crate::http) mod platform;
 pub(in crate::http) mod records;
 pub(in crate::http) mod wire;
 
+use std::time::Duration;
+
 use crate::delivery::Error;
 use crate::error::ErrorCode;
 use crate::http::body::BodyRule;
@@ -31,15 +33,33 @@ const MOST: i64 = 100;
 
 /// The values that the table rows of the seller's commands have in common. A command is an endpoint that changes
 /// something.
-const COMMAND: Row = add::SELLER;
+pub(in crate::http) const COMMAND: Row = Row {
+    path: "",
+    verb: Verb::Post,
+    // 30 seconds, because a body may have 2 MiB and the seller's connection may be slow.
+    body: BodyRule::Json { limit: 2 << 20, deadline: Duration::from_secs(30) },
+    limit: Some(Policy::Admin),
+    cross_origin: false,
+    handler: Handler::Seller(|_, _, _| Box::pin(async { Err(ApiError::NOT_FOUND) })),
+    codes: &[
+        ErrorCode::MissingParams,
+        ErrorCode::InvalidParams,
+        ErrorCode::Unauthorized,
+        ErrorCode::NotFound,
+        ErrorCode::MethodNotAllowed,
+        ErrorCode::PayloadTooLarge,
+        ErrorCode::UnsupportedMediaType,
+        ErrorCode::RateLimited,
+        ErrorCode::Internal,
+        ErrorCode::Unavailable,
+    ],
+    openapi: Docs { tag: "seller", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
+};
 
 /// The values that the table rows of the seller's lists have in common.
 const LIST: Row = Row {
-    path: "",
     verb: Verb::Get,
     body: BodyRule::None,
-    limit: Some(Policy::Admin),
-    cross_origin: false,
     handler: Handler::SellerQuery(|_, _, _| Box::pin(async { Err(ApiError::NOT_FOUND) })),
     codes: &[
         ErrorCode::InvalidParams,
@@ -50,7 +70,7 @@ const LIST: Row = Row {
         ErrorCode::Internal,
         ErrorCode::Unavailable,
     ],
-    openapi: Docs { tag: "seller", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
+    ..COMMAND
 };
 
 /// The codes of a list of which a parameter is required.
