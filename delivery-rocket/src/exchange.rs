@@ -1,5 +1,6 @@
 //! Between Rocket's requests and responses and the core's values.
 
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,12 +10,16 @@ use http::{Extensions, HeaderName, HeaderValue};
 use rocket::catcher::{self, Catcher};
 use rocket::data::{Data, ToByteUnit};
 use rocket::form::Form;
+use rocket::futures::stream::{self, StreamExt};
 use rocket::http::{Header, Method, Status};
 use rocket::route::Outcome;
 use rocket::{Request, Response, route};
 use tokio_util::io::ReaderStream;
 
 use crate::body::Answer;
+
+/// How many bytes of each body Rocket reads before it looks for a route: a form may begin with them.
+const PEEKED: usize = "_method=delete".len();
 
 /// The service that this application mounts.
 pub(crate) struct Mounted(pub(crate) Delivery);
@@ -42,15 +47,19 @@ impl Api {
 
 #[rocket::async_trait]
 impl route::Handler for Api {
-    async fn handle<'r>(&self, request: &'r Request<'_>, data: Data<'r>) -> Outcome<'r> {
+    async fn handle<'r>(&self, request: &'r Request<'_>, mut data: Data<'r>) -> Outcome<'r> {
         if !self.is_at(request) {
             return Outcome::Forward((data, response(Reply::not_found()).status()));
         }
         let mut call = call(request, request.method());
         (self.extend)(request, &mut call.extensions);
+        // Rocket has read the beginning of the body, and has ignored that it broke off there.
+        let is_broken = !data.peek_complete() && data.peek(PEEKED).await.len() < PEEKED;
+        let broken = is_broken.then(|| Err(io::ErrorKind::UnexpectedEof.into()));
         let limit = self.endpoint.body_limit();
         // Reading one byte more than the limit shows that a body is too large. An endpoint without a body needs no buffer.
         let body = ReaderStream::with_capacity(data.open(limit.saturating_add(1).bytes()), limit.min(8 << 10));
+        let body = body.chain(stream::iter(broken));
         Outcome::Success(response(self.endpoint.serve(&self.delivery, &call, body).await))
     }
 }
@@ -139,7 +148,7 @@ pub(crate) fn write(reply: Reply, response: &mut Response<'_>) {
 /// sent with that method is treated as posted, too.
 pub(crate) async fn restore_method(request: &mut Request<'_>, data: &mut Data<'_>) {
     let form = request.content_type().is_some_and(|kind| kind.is_form());
-    let start = if form { data.peek("_method=delete".len()).await } else { &[] };
+    let start = if form { data.peek(PEEKED).await } else { &[] };
     let first = Form::values(std::str::from_utf8(start).unwrap_or_default()).next();
     if first.is_some_and(|field| field.name == "_method" && field.value.parse() == Ok(request.method())) {
         request.set_method(Method::Post);
