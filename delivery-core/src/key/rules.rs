@@ -28,8 +28,9 @@ pub enum Change {
         /// The rules of the host application, which are asked after ours.
         rules: Rules,
     },
-    /// The key is revoked. Revoking a revoked key changes nothing: the first revocation stays. There is one exception:
-    /// a revocation for a [dispute](Revocation::is_disputed) is replaced by a revocation for another reason.
+    /// The key is revoked. Revoking a revoked key changes nothing: the first revocation stays. There are two exceptions,
+    /// because a platform may lift its own revocation later. A revocation by a platform is replaced by that of a person.
+    /// A revocation for a [dispute](Revocation::is_disputed) is replaced by a revocation for another reason.
     Revoke {
         /// When the key is revoked; kept to the millisecond.
         at: DateTime<Utc>,
@@ -189,7 +190,11 @@ impl Key {
             Change::Revoke { at, reason, by } => {
                 let (at, reason, by) = (at.trunc_subsecs(3), reason.clone(), by.clone());
                 let new = Revocation { at, reason, by, successor: None };
-                let stays = |first: &Arc<Revocation>| !first.is_disputed() || new.is_disputed();
+                let stays = |first: &Arc<Revocation>| match first.successor {
+                    Some(_) => true,
+                    None if new.by.is_platform() => !first.is_disputed() || new.is_disputed(),
+                    None => !first.by.is_platform(),
+                };
                 if !state.revoked.as_ref().is_some_and(stays) {
                     state.revoked = Some(Arc::new(new));
                 }

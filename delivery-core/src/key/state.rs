@@ -104,7 +104,7 @@ impl Actor {
         Self::from_stored(&name).map_err(D::Error::custom)
     }
 
-    fn is_platform(&self) -> bool {
+    pub(super) fn is_platform(&self) -> bool {
         self.0.starts_with(PLATFORM)
     }
 }

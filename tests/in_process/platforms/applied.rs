@@ -48,6 +48,24 @@ async fn a_restore_lifts_only_what_its_own_dispute_made() {
     }
 }
 
+/// A platform may take back its own revocation later, so that of the seller takes its place.
+#[tokio::test]
+async fn what_the_seller_revokes_after_a_platform_stays_revoked() {
+    let shop = Shop::with_guide().await;
+    shop.tell(Event::Paid(sale("A", "guide"))).await;
+    let key = shop.keys().await[0].id();
+    assert_eq!(shop.tell(refunded("A")).await, Some(Revoked));
+    shop.delivery.desk(&Actor::admin()).revoke(key, Some("abuse".parse().unwrap())).await.unwrap();
+    let of = async || shop.keys().await[0].state().revoked.clone().unwrap();
+    let (by, reason) = (of().await.by.clone(), of().await.reason.clone().unwrap());
+    assert_eq!((by, reason.as_str()), (Actor::admin(), "abuse"));
+    // Neither another refund nor a later charge of its subscription changes that.
+    shop.tell(refunded("A")).await;
+    shop.tell(Event::Restored(dispute("A"))).await;
+    assert_eq!(of().await.by, Actor::admin());
+    assert_eq!(shop.statuses().await, [Status::Revoked]);
+}
+
 #[tokio::test]
 async fn what_is_disputed_before_it_is_paid_waits_for_the_end_of_the_dispute() {
     let shop = Shop::with_guide().await;
