@@ -103,6 +103,9 @@ const BLOCKING_THREADS: usize = 64;
 
 /// Runs a server to its end; a refusal is told on standard error.
 pub fn run<L, S: Future<Output = Result<(), Refusal>>>(bind: Bind<L>, server: impl FnOnce(Opened<L>) -> S) -> ExitCode {
+    // Files and folders that are made from now on are for their owner alone, also those that libraries make.
+    #[cfg(unix)]
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let mut is_json = false;
     let ran = Given::read().and_then(|given| {
         is_json = watch::is_json(&given);

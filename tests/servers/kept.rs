@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use support::postgres::postgres;
-use support::process::{CONFIGURED, JSON, Server, Site, by_token, configured, key_of, order};
+use support::process::{CONFIGURED, JSON, Server, Site, TOKEN, by_token, configured, key_of, order};
 
 pub fn a_file_of_secrets_is_only_ever_added_to(site: &Site) {
     site.start(&[]).terminate();
@@ -64,33 +64,40 @@ pub fn a_secret_that_a_crash_left_behind_is_found_again(site: &Site) {
     assert_eq!(line(&fs::read_to_string(&file).unwrap()), line(&made));
 }
 
+/// Looks at each file of a folder, and of the folders in it.
+fn are_private(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode & 0o077, 0, "{:o} {}", mode, entry.path().display());
+        if entry.path().is_dir() {
+            are_private(&entry.path());
+        }
+    }
+}
+
 /// In a folder that was there before, readable by everybody.
 pub fn files_are_for_their_owner_alone(site: &Site) {
     fs::create_dir(site.data()).unwrap();
     fs::set_permissions(site.data(), fs::Permissions::from_mode(0o755)).unwrap();
-    let check = |folder: &Path| {
-        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-            let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
-            assert_eq!(mode & 0o077, 0, "{:o} {}", mode, entry.path().display());
-        }
-    };
     let server = site.shop(&[]);
     assert_eq!(server.order("A").0, 200);
-    check(&site.data());
+    let head = by_token(TOKEN).replace("application/json", "application/pdf");
+    assert_eq!(server.call("PUT", "/api/admin/product/file?product_id=1&name=a.pdf", &head, "the guide").0, 200);
+    are_private(&site.data());
     server.kill();
     // As an earlier version or a copy may have left it.
     for file in ["delivery.db", "delivery.db-wal", "delivery.db-shm"] {
         fs::set_permissions(site.data().join(file), fs::Permissions::from_mode(0o644)).unwrap();
     }
     let server = site.start(&CONFIGURED);
-    check(&site.data());
+    are_private(&site.data());
     server.terminate();
     let site = Site::new(site.program);
     site.start(&[]).terminate();
     for mode in [0o600, 0o640, 0o644] {
         fs::set_permissions(site.data().join("secrets.env"), fs::Permissions::from_mode(mode)).unwrap();
         let server = site.start(&[]);
-        check(&site.data());
+        are_private(&site.data());
         server.terminate();
     }
 }

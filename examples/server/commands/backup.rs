@@ -8,7 +8,6 @@ use delivery_core::explain;
 use delivery_core::store::SqliteStore;
 
 use crate::settings::{Database, Settings};
-use crate::start::private::make_folder;
 use crate::start::secrets::Found;
 use crate::{Refusal, say};
 
@@ -20,7 +19,7 @@ pub(super) async fn run(settings: &Settings, folder: &Path) -> Result<(), Refusa
         return Err("backup copies a SQLite store; for PostgreSQL use pg_dump: see examples/deploy/README.md".into());
     };
     settings.expect_database()?;
-    make_folder(folder).map_err(|error| format!("the folder {} cannot be made: {error}", folder.display()))?;
+    fs::create_dir_all(folder).map_err(|error| format!("the folder {} cannot be made: {error}", folder.display()))?;
     let copy = folder.join(NAME);
     let made = SqliteStore::back_up(file, &copy).await.map_err(|error| explain(&error))?;
     say(&format!("{}: {} keys, {} bytes, read in whole", copy.display(), made.keys, made.bytes));
@@ -44,7 +43,7 @@ fn copy_new(from: &Path, to: &Path) -> io::Result<usize> {
     if !from.exists() || fs::read_dir(from)?.next().is_none() {
         return Ok(0);
     }
-    make_folder(to)?;
+    fs::create_dir_all(to)?;
     let mut copied = 0;
     for entry in fs::read_dir(from)? {
         let entry = entry?;

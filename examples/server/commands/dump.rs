@@ -1,6 +1,6 @@
 //! A whole store as one file of text, and a new store from such a file.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,6 @@ use delivery_core::store::{Dumped, PostgresStore, Progress, SqliteStore};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use crate::settings::{Database, Settings};
-use crate::start::private::{make_folder, private};
 use crate::start::secrets::Found;
 use crate::{Refusal, say};
 
@@ -34,7 +33,8 @@ pub(super) async fn dump(settings: &Settings, to: &Path) -> Result<(), Refusal> 
     let made = async {
         // Not a file that somebody else has made under this name, and can read.
         let _ = fs::remove_file(&new);
-        let file = private().create_new(true).write(true).open(&new).map_err(|error| unwritten(&new, &error))?;
+        let file =
+            OpenOptions::new().create_new(true).write(true).open(&new).map_err(|error| unwritten(&new, &error))?;
         let dumped = write(settings, &file).await?;
         let put = file.sync_all().and_then(|()| fs::rename(&new, to)).and_then(|()| File::open(folder(to))?.sync_all());
         put.map_err(|error| unwritten(to, &error))?;
@@ -77,7 +77,7 @@ pub(super) async fn load(settings: &Settings, from: &Path) -> Result<(), Refusal
     let progress = |progress| bar.show(progress);
     let loaded = match &settings.database {
         Database::Sqlite(file) => {
-            let made = make_folder(folder(file));
+            let made = fs::create_dir_all(folder(file));
             made.map_err(|error| format!("the folder {} cannot be made: {error}", folder(file).display()))?;
             SqliteStore::load(from, file, &keyring, progress).await
         }

@@ -12,7 +12,6 @@ use delivery_core::object_store::local::LocalFileSystem;
 use super::given::Given;
 use super::refusal::refusal;
 use crate::Refusal;
-use crate::start::private::make_folder;
 
 /// How old what an upload left behind must be to be deleted. No upload takes more than 24 hours.
 const ABANDONED: Duration = Duration::from_hours(48);
@@ -57,7 +56,7 @@ impl Objects {
     /// Makes the folder, and deletes what broken uploads left in it.
     pub(crate) fn prepare(&self) -> Result<(), Refusal> {
         let Some(folder) = self.folder() else { return Ok(()) };
-        make_folder(folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+        fs::create_dir_all(folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
         delete_abandoned(folder);
         Ok(())
     }

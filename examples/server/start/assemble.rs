@@ -1,6 +1,7 @@
 //! From settings to a service: store, mailer, secrets, limits.
 
 use std::error::Error;
+use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use delivery_core::mail::{FolderMailer, Mailer};
 use delivery_core::store::{CatalogEditor, Ledger, PostgresStore, Posts, SqliteStore};
 use delivery_core::{Delivery, explain, redacted};
 
-use super::private::{make_database_private, make_folder};
+use super::private::make_database_private;
 use super::secrets::Secrets;
 use crate::Refusal;
 use crate::observe::alert::{AlertWorker, alerts};
@@ -26,7 +27,7 @@ pub(crate) struct Service {
 
 /// Makes the data folder, opens the store, and puts together the service that listens on `address`.
 pub(crate) async fn assemble(settings: &Settings, address: SocketAddr) -> Result<Service, Refusal> {
-    make_folder(&settings.data_dir).map_err(|error| {
+    fs::create_dir_all(&settings.data_dir).map_err(|error| {
         format!(
             "DATA_DIR (--data-dir) must be a folder that can be made and written to; {}: {error}",
             settings.data_dir.display()

@@ -1,15 +1,7 @@
-//! Files and folders that only their owner can read, whatever the umask.
+//! Restricts files to their owner that were made before the server set its umask, or by another program.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::path::Path;
-
-/// Makes a folder that only its owner can enter, unless it is there.
-pub(crate) fn make_folder(path: &Path) -> std::io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(path)
-}
 
 /// Restricts the database files to their owner, in case they were made with a wider umask: they hold buyers' addresses
 /// and the products. SQLite gives the files beside the database the same mode.
@@ -33,12 +25,4 @@ pub(crate) fn make_private(file: &Path) {
             tracing::warn!("{} can be read by others, and that cannot be changed: {error}", file.display());
         }
     }
-}
-
-/// Makes files that only their owner can read.
-pub(crate) fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
 }

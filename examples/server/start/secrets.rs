@@ -17,7 +17,7 @@ use delivery_core::store::{KeyQuery, Ledger, StoreError};
 use delivery_core::{Entropy, SystemEntropy};
 
 use super::dotenv;
-use super::private::{make_private, private};
+use super::private::make_private;
 use crate::Refusal;
 use crate::settings::Settings;
 use crate::settings::refusal::{read, refusal};
@@ -204,7 +204,7 @@ fn stage(file: &Path, text: &str, new: &[(&str, String)]) -> io::Result<PathBuf>
     let mut bytes = [0; 8];
     SystemEntropy::default().fill(&mut bytes);
     let staged = folder(file).join(format!("secrets.env.new.{}", data_encoding::HEXLOWER.encode(&bytes)));
-    let mut out = private().create_new(true).write(true).open(&staged)?;
+    let mut out = OpenOptions::new().create_new(true).write(true).open(&staged)?;
     let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(lines(text, new).as_bytes()));
     keep_owner(&out, file);
     written.and_then(|()| out.sync_all()).and_then(|()| sync_folder(file)).inspect_err(|_| {
@@ -322,7 +322,7 @@ fn tidy(file: &Path) {
 async fn lock(file: &Path) -> Result<File, Refusal> {
     let path = folder(file).join("secrets.env.lock");
     let failed = |error: io::Error| format!("{} cannot be locked: {error}", path.display());
-    let lock = private().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
     for _ in 0..PATIENCE {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
