@@ -35,7 +35,6 @@ use super::{Call, Endpoint, Reply, query};
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::limit::{Identity, Policy};
-use crate::platform::is_read;
 use crate::telemetry;
 
 impl Endpoint {
@@ -153,10 +152,6 @@ async fn answer<E>(
         }
         Handler::SignedWebhook(handler) => {
             let Endpoint::Platform(path) = endpoint else { return Err(ApiError::NOT_FOUND) };
-            call.headers
-                .keys()
-                .filter(|name| is_read(name))
-                .try_for_each(|name| query::check_text(&call.headers, name))?;
             let body = read(row.body, &call.headers, body, strangers).await;
             let mut judged = Event::judge(delivery, path.name(), call, whole(&body)?);
             if let Judged::Event(event) = judged {

@@ -59,7 +59,6 @@ pub use self::paddle::Paddle;
 pub use self::polar::Polar;
 pub use self::shopify::Shopify;
 pub use self::signature::Secrets;
-pub(crate) use self::signature::is_read;
 pub use self::standard::Standard;
 pub use self::stripe::Stripe;
 pub use self::woocommerce::WooCommerce;

@@ -84,11 +84,10 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
 
 fn transaction(event: &Value, data: &Value) -> Result<Option<Event>, Unreadable> {
     let is_extra = match text(data, "/origin") {
-        None | Some("api" | "web" | "subscription_recurring" | "subscription_update") => false,
+        Some("subscription_payment_method_change") => return Ok(None),
         Some("subscription_charge") => true,
-        // A change of the payment method is not a sale. A transaction of an unknown origin is not read as a sale
-        // either.
-        Some(_) => return Ok(None),
+        // A transaction of an unknown origin is a sale too. A key too many does less harm than none for what was paid.
+        _ => false,
     };
     let order = needed(data, "/id")?;
     let items = list(data, "/items");

@@ -11,10 +11,9 @@ use super::{
 };
 use crate::order::Source;
 
-/// The billing reasons of orders that are sales. Orders for other reasons bill usage. An order with an unknown reason
-/// is not read as a sale.
-const SALES: [&str; 5] =
-    ["purchase", "subscription_create", "subscription_cycle", "subscription_cycle_after_trial", "subscription_update"];
+/// The billing reason of orders that bill usage. Orders for all other reasons are sales, also for one that is unknown: a key
+/// too many does less harm than none for what was paid.
+const USAGE: &str = "subscription_meter_cycle";
 
 /// Polar's notifications.
 #[derive(Debug, Clone)]
@@ -71,7 +70,7 @@ fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
 }
 
 fn paid(data: &Value) -> Result<Option<Event>, Unreadable> {
-    if text(data, "/billing_reason").is_some_and(|reason| !SALES.contains(&reason)) {
+    if text(data, "/billing_reason") == Some(USAGE) {
         return Ok(None);
     }
     let order = needed(data, "/id")?;

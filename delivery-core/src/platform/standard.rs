@@ -48,7 +48,7 @@ impl Platform for Standard {
         let kind = body.as_ref().ok().and_then(|body| text(body, "/type")).unwrap_or_default().to_owned();
         Ok(Received::Notification(Notification {
             id,
-            is_test: body.as_ref().is_ok_and(|body| is_true(body, "/data/test")),
+            is_test: body.as_ref().is_ok_and(|body| is_true(body, "/data/test") || is_true(body, "/test")),
             events: body.and_then(|body| events(&kind, &body)),
             kind,
         }))
