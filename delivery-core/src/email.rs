@@ -155,7 +155,7 @@ pub(crate) fn host_name(domain: &str) -> Result<String, Invalid> {
 
 /// Returns the ASCII form of a domain, with or without a dot.
 pub(crate) fn ascii_domain(domain: &str) -> Option<String> {
-    if domain.chars().any(char::is_control) {
+    if domain.chars().any(|c| c.is_control() || is_invisible(c)) {
         return None;
     }
     let ascii =
@@ -282,6 +282,9 @@ mod tests {
             "a@[IPv6:::1]",
             "a@1.2.3.4.5",
             "a@exa\u{0}mple.com",
+            "a@exa\u{ad}mple.com",
+            "a@\u{200b}example.com",
+            "a@example\u{2060}.com",
             "https://a@example.com/",
             &long_local,
             &long_domain,

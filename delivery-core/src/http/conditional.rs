@@ -47,7 +47,8 @@ pub(super) fn portion(headers: &HeaderMap, tag: &ETag, size: u64) -> Portion {
 /// for a range that cannot be satisfied, and `bytes=-` for a range.
 #[expect(clippy::option_option, reason = "no range, or one that is not there")]
 fn one_range(text: &str, size: u64) -> Option<Option<Range<u64>>> {
-    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+    let (unit, range) = text.split_once('=')?;
+    let (first, last) = range.split_once('-').filter(|_| unit.eq_ignore_ascii_case("bytes"))?;
     let number = |text: &str| {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         // A number of more than 64 bits is beyond the end of any file.
@@ -79,6 +80,7 @@ mod tests {
         for (fields, expected) in [
             (vec![], Whole),
             (vec![("range", "bytes=0-9")], Part(0..10)),
+            (vec![("range", "Bytes=0-9")], Part(0..10)),
             (vec![("range", "bytes=10-")], Part(10..100)),
             (vec![("range", "bytes=-10")], Part(90..100)),
             (vec![("range", "bytes=-1000")], Part(0..100)),

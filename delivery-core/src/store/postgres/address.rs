@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use url::Url;
 
 use super::PostgresError;
@@ -96,6 +96,9 @@ fn words(url: &Url) -> Result<Words, PostgresError> {
                 return Err(wrong("target_session_attrs", "must be read-write, primary or any: the store writes"));
             }
             "target_session_attrs" => {}
+            "sslmode" if value.parse::<PgSslMode>().is_err() => {
+                return Err(wrong("sslmode", "must be disable, allow, prefer, require, verify-ca or verify-full"));
+            }
             // The driver trusts the system's root certificates anyway, so `system` only switches verification on.
             "sslrootcert" if value == "system" => verifies = true,
             // Only known parameters are passed on. The driver would ignore an unknown one, and would log its value,
@@ -125,8 +128,6 @@ fn host_and_port(text: &str) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use sqlx::postgres::PgSslMode;
-
     use super::*;
 
     /// Returns the hosts of an address, each with its port.
@@ -181,6 +182,7 @@ mod tests {
         for (url, told) in [
             ("postgres://shop:hunter2@db.example/shop?sslmod=require", "the unknown parameter sslmod:"),
             ("postgres://shop@db.example/shop?connect_timeout=soon", "connect_timeout of the address must be"),
+            ("postgres://shop@db.example/shop?sslmode=on", "sslmode of the address must be"),
             ("postgres://shop@db.example/shop?channel_binding=yes", "channel_binding of the address must be"),
             ("postgres://shop@db.example/shop?target_session_attrs=standby", "the store writes"),
             ("postgres://shop:hunter2/x@db.example/shop", "/ is %2F"),
