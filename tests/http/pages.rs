@@ -190,12 +190,12 @@ fn catalog() -> Vec<Row> {
         get("desk_post::as_it_is", "GET /desk/post?id=1"),
         get("desk_post::a_new_one", "GET /desk/post"),
         get("desk_post::unknown", "GET /desk/post?id=99").like("desk_key::unknown"),
-        post("added", "id=&title=News&category=tips&content=%23+Hi").leads_to("/desk/post?id=4&done=saved"),
+        post("added", "id=&title=News&category=tips&content=%23+Hi").leads_to("/desk/post?id=4&done=posted"),
         post("added_twice", "id=&title=News&category=tips&content=%23+Hi")
             .times(2)
             .last_after(Duration::from_mins(1))
-            .leads_to("/desk/post?id=4&done=saved"),
-        post("changed", "id=1&title=News&category=tips&content=%23+Hi").leads_to("/desk/post?id=1&done=saved"),
+            .leads_to("/desk/post?id=4&done=posted"),
+        post("changed", "id=1&title=News&category=tips&content=%23+Hi").leads_to("/desk/post?id=1&done=posted"),
         post("previewed", "id=1&title=News&category=tips&content=%23+Hi&do=preview"),
         post("without_content", "id=&title=News&category=tips&content="),
         get("desk_post::deleting_is_confirmed", "GET /desk/post/delete?id=1"),

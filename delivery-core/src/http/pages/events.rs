@@ -153,6 +153,14 @@ async fn page(
     let (entry, names) = (found(visit, number).await?, names(visit.delivery).await?);
     let Said { names: asked_for, buyer, total: total_said } = Said::by(&entry);
     let asked_for: Vec<String> = asked_for.iter().map(ToString::to_string).collect();
+    // An event that is done has no content any more, but it has keys.
+    let (mut keys, mut owner) = (Vec::new(), None);
+    for id in &entry.keys {
+        let Some(key) = visit.delivery.key(*id).await? else { continue };
+        let product = visit.delivery.product(key.product()).await?;
+        keys.push((id.to_string(), product.map(|product| product.name().to_owned())));
+        owner = owner.or_else(|| Some(key.email().to_string()));
+    }
     let text = |name| sent.map_or("", |(form, _)| form.text(name));
     let order = entry.order.clone().map(|id| OrderRef { source: entry.id.source.clone(), id });
     let total = match &order {
@@ -162,7 +170,7 @@ async fn page(
     visit.page(
         "event.html",
         context! {
-            event => event(&entry), products => choices(&names), buyer,
+            event => event(&entry), products => choices(&names), buyer => buyer.or(owner), keys,
             total => total.or(total_said).map(|total| total.to_string()),
             asked_for,
             email => text("customer_email"), product_id => text("product_id"),

@@ -6,6 +6,7 @@ use super::shown::{all_names, desk, entry, key, message, parameter, subscription
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::http::Reply;
 use crate::key::{Key, KeyId, Status};
+use crate::ledger::Action;
 use crate::store::{AuditQuery, KeyQuery, MessageQuery, StoreError};
 
 /// The maximum number of entries shown in each part of a key's history: uses, messages and audit entries.
@@ -40,6 +41,8 @@ pub(super) async fn page(
     let messages = or_none(seller_desk.messages(&messages).await)?.map(|page| page.items).unwrap_or_default();
     let audit = AuditQuery { key: Some(id), limit: NEWEST, ..AuditQuery::default() };
     let audit = or_none(seller_desk.audit(&audit).await)?.map(|page| page.items).unwrap_or_default();
+    let mut issued = audit.iter().filter(|entry| entry.action == Action::Issued);
+    let predecessor = issued.find_map(|entry| entry.detail.as_deref()?.strip_prefix("in place of "));
     let reaches_nobody = delivery.inner.outbox.mailer.reaches_nobody();
     let product = delivery.product(found.product()).await?;
     let names = product.iter().map(|product| (product.id(), product.name().to_owned())).collect();
@@ -60,7 +63,7 @@ pub(super) async fn page(
             denied => delivery.denied(&found).map(|denied| denied.to_string()),
             subscription => subscribed.as_ref().map(subscription),
             text => text.map(|(how, text)| context! { how, text }),
-            others, references, total => total.map(|total| total.to_string()),
+            predecessor, others, references, total => total.map(|total| total.to_string()),
             actions => actions(&found, found.status(now), visit.look.has_buyer()),
             uses => uses.iter().map(|it| time(it.at)).collect::<Vec<Value>>(),
             messages => messages.iter().map(|it| message(it, reaches_nobody)).collect::<Vec<_>>(),

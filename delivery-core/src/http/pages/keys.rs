@@ -133,7 +133,10 @@ async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, Api
     let page = visit.delivery.keys(&query).await?;
     let count = match (&page.next, query.before) {
         (None, None) => Some(page.items.len() as u64),
-        _ => counted(visit, &chosen, &query).await,
+        // Keys may have been sold since they were counted.
+        _ => counted(visit, &chosen, &query)
+            .await
+            .filter(|count| *count >= (page.items.len() + usize::from(page.next.is_some())) as u64),
     };
     let label = match count {
         Some(1) => "1 key".to_owned(),

@@ -245,14 +245,14 @@ pub(super) async fn answer<E>(
     if visit.is_form() {
         // Read the body even if it is not kept in memory, because browsers show no response before they have sent the
         // whole form.
-        let was_signed_in = matches!(found, Ok(None)) && sign_in::was_signed_in(&visit);
-        let keep = if was_signed_in {
+        let is_carried_on = matches!(found, Ok(None)) && sign_in::is_carried_on(&visit, rule);
+        let keep = if is_carried_on {
             Keep::Within(&delivery.inner.bodies)
         } else {
             Keep::all_if(matches!(found, Ok(Some(_))))
         };
         let body = read(rule, &call.headers, body, keep).await;
-        if was_signed_in {
+        if is_carried_on {
             visit.form = Some(Form::read(call, &body)?);
             return sign_in::resumed(visit, show).await;
         }
@@ -261,7 +261,9 @@ pub(super) async fn answer<E>(
         }
     }
     let seller = found?.ok_or_else(|| SignedIn::is_missing(&visit))?;
-    if visit.form.as_ref().is_some_and(|form| check_csrf(form, &seller.csrf).is_err()) {
+    // Whoever signs out in a tab of an older session wants to be signed out. Other sites were refused above.
+    let needs_csrf = path != Page::SignOut.row().path;
+    if needs_csrf && visit.form.as_ref().is_some_and(|form| check_csrf(form, &seller.csrf).is_err()) {
         return sign_in::proved_again(visit, show).await;
     }
     let seller = seller.counting(delivery).await;

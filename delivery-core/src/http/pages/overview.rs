@@ -9,11 +9,11 @@ use super::shown::{PERIODS, all_names, day_and_month, desk, names, parameter, ti
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Delivery, Recent};
 use crate::key::Status;
-use crate::ledger::{Amount, Currency};
+use crate::ledger::{Amount, Currency, EventOutcome};
 use crate::look::plot;
 use crate::order::Source;
 use crate::product::ProductId;
-use crate::store::{Day, Figures, MessageQuery, MessageState, StoreError};
+use crate::store::{Day, Figures, InboxQuery, MessageQuery, MessageState, StoreError};
 
 /// The maximum number of items of one kind that are counted. If there are more, the page says "More than 100".
 const MOST: usize = 100;
@@ -134,6 +134,28 @@ async fn attention(
             ));
         }
     }
+    for name in platforms.names() {
+        if let Some(refused) = platforms.refused_at(name.as_str())
+            && platforms.named(name.as_str()).is_some()
+            && last_event(visit, name).await?.is_none_or(|last| last < refused)
+        {
+            let sentence =
+                format!("Nothing was accepted from {name} since a request had a wrong signature: is its secret right?");
+            all.push((sentence, "/desk/setup".to_owned()));
+        }
+    }
+    let queued = MessageQuery { state: Some(MessageState::Queued), limit: MOST, ..MessageQuery::default() };
+    match visit.delivery.desk(&seller.actor).messages(&queued).await {
+        Ok(page) => {
+            let tried = page.items.iter().filter(|message| message.reason.is_some()).count();
+            if tried > 0 {
+                let count = counted(tried, page.next.is_some() && tried == MOST, "message", "messages");
+                all.push((format!("{count} could not be sent yet"), "/desk/messages?state=queued".to_owned()));
+            }
+        }
+        Err(StoreError::Unsupported) => {}
+        Err(error) => return Err(error.into()),
+    }
     let failed = MessageQuery { state: Some(MessageState::Failed), limit: MOST, ..MessageQuery::default() };
     match visit.delivery.desk(&seller.actor).messages(&failed).await {
         Ok(page) if !page.items.is_empty() => {
@@ -143,25 +165,29 @@ async fn attention(
         Ok(_) | Err(StoreError::Unsupported) => {}
         Err(error) => return Err(error.into()),
     }
-    {
-        use crate::ledger::EventOutcome;
-        use crate::store::InboxQuery;
-
-        let waits = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: MOST, ..InboxQuery::default() };
-        match visit.delivery.events(&waits).await {
-            Ok(page) if !page.items.is_empty() => {
-                let count =
-                    counted(page.items.len(), page.next.is_some(), "event of a platform", "events of platforms");
-                all.push((format!("{count} could not be applied"), "/desk/events?outcome=needs_attention".to_owned()));
-            }
-            Ok(_) | Err(StoreError::Unsupported) => {}
-            Err(error) => return Err(error.into()),
+    let waits = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: MOST, ..InboxQuery::default() };
+    match visit.delivery.events(&waits).await {
+        Ok(page) if !page.items.is_empty() => {
+            let count = counted(page.items.len(), page.next.is_some(), "event of a platform", "events of platforms");
+            all.push((format!("{count} could not be applied"), "/desk/events?outcome=needs_attention".to_owned()));
         }
-        if visit.delivery.inner.platforms.is_any() {
-            all.extend(unlinked(visit, products).await?);
-        }
+        Ok(_) | Err(StoreError::Unsupported) => {}
+        Err(error) => return Err(error.into()),
+    }
+    if platforms.is_any() {
+        all.extend(unlinked(visit, products).await?);
     }
     Ok(all)
+}
+
+/// Returns when the newest event of a platform was received.
+async fn last_event(visit: &PageRequest<'_>, platform: &Source) -> Result<Option<DateTime<Utc>>, ApiError> {
+    let query = InboxQuery { source: Some(platform.clone()), limit: 1, ..InboxQuery::default() };
+    match visit.delivery.events(&query).await {
+        Ok(page) => Ok(page.items.first().map(|entry| entry.received_at)),
+        Err(StoreError::Unsupported) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Returns the line about products that no sale of a platform can be for.

@@ -111,7 +111,7 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
         None => visit.delivery.desk(&seller.actor).add_post_once(facts).await.map(Some),
     };
     match saved {
-        Ok(Some(post)) => Ok(visit.go_to(&format!("/desk/post?id={}&done=saved", post.id().get()))),
+        Ok(Some(post)) => Ok(visit.go_to(&format!("/desk/post?id={}&done=posted", post.id().get()))),
         Ok(None) => Err(ApiError::NOT_FOUND),
         Err(StoreError::Conflict { .. }) => {
             let fault = "Somebody else changed this post since you opened it. Open it again, and repeat your change.";

@@ -70,7 +70,8 @@ const DONE: &[(&str, &str)] = &[
     ("restored", "The key can be used again."),
     ("changed", "The key has its new terms."),
     ("resent", "The e-mail is on its way."),
-    ("saved", "Saved."),
+    ("saved", "Saved. Buyers who open it from now on get it as it is now."),
+    ("posted", "Saved. Whoever lists the posts gets it as it is now."),
     ("files", "The files are there. Buyers who open the product get them."),
     ("file_deleted", "The file is deleted."),
     ("archived", "The product is no longer sold."),
@@ -292,7 +293,8 @@ pub(super) fn links(
     };
     let parameter = |name| query::parameter(visit.call, name).ok().flatten().unwrap_or_default();
     let (here, back) = (parameter("before"), parameter("back"));
-    let back: Vec<&str> = back.split(',').filter(|start| !start.is_empty()).collect();
+    let mut back: Vec<&str> = back.split(',').filter(|start| !start.is_empty()).collect();
+    back.drain(..back.len().saturating_sub(STARTS));
     let newer = (!here.is_empty()).then(|| {
         let (last, rest) = back.split_last().map_or(("", &[][..]), |(last, rest)| (*last, rest));
         link(path, &[("before", last), ("back", &rest.join(","))])

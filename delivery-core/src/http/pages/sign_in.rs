@@ -9,6 +9,7 @@ use subtle::ConstantTimeEq;
 use super::form::Form;
 use super::session::{Cookie, SESSION, SESSION_COOKIE, check_csrf};
 use super::{Answering, ApiError, Page, PageRequest, SignedIn};
+use crate::http::body::BodyRule;
 use crate::http::limits::{admit, client};
 use crate::http::{Reply, query};
 use crate::limit::Policy;
@@ -19,6 +20,10 @@ const FORM: i64 = 12 * 60 * 60;
 
 /// The fields that the sign-in form does not carry on: those of its own, and secrets, which no page shows.
 const LEFT_OUT: [&str; 4] = ["csrf", "token", "next", "secret"];
+
+/// The maximum length of a form that is carried on for a browser that need not have been signed in, in bytes. As HTML it may be six
+/// times as long.
+const SHORT: usize = 16 << 10;
 
 /// The handler of a page for a signed-in seller.
 type Show = for<'c> fn(PageRequest<'c>, SignedIn) -> Answering<'c>;
@@ -74,11 +79,12 @@ fn again(visit: &PageRequest<'_>, next: &str) -> Result<Reply, ApiError> {
     Ok(form(visit, next, Some("This token is not right."))?.with_code(StatusCode::UNAUTHORIZED))
 }
 
-/// Returns whether the browser has the cookie of a session, which may have ended, or of a sign-in form, which it gets after
-/// signing out.
-pub(super) fn was_signed_in(visit: &PageRequest<'_>) -> bool {
+/// Returns whether a form with this body is carried on: the browser was signed in within a week, and has the cookie of
+/// a session. After signing out it has only the cookie of a sign-in form. Everybody gets that one, so it carries short forms only.
+pub(super) fn is_carried_on(visit: &PageRequest<'_>, rule: BodyRule) -> bool {
     let has = |cookie| visit.cookie(cookie).is_some();
-    visit.delivery.inner.tokens.is_some() && (has(Cookie::Session) || has(Cookie::Form))
+    let is_short = matches!(rule, BodyRule::Form { limit, .. } if limit <= SHORT);
+    visit.delivery.inner.tokens.is_some() && (has(Cookie::Session) || has(Cookie::Form) && is_short)
 }
 
 /// Answers a form of the desk whose session has ended. What was typed is not lost: the answer is a sign-in form that carries it

@@ -125,10 +125,15 @@ fn audit_entry_of<'c>(key: &Key, change: &'c Change) -> Option<(&'c Actor, Actio
         }
         Change::Restore { by, .. } => Some((by, Action::Restored, None)),
         Change::SetTerms { by, expires_at, limit, .. } => {
-            let expires_at = expires_at.map(|at| format!("expires_at {}", crate::clock::timestamp(at)));
+            let (was, until) = (key.expires_at(), crate::clock::timestamp);
+            let expires_at = expires_at.map(|at| format!("expires_at {} to {}", until(was), until(at)));
             let limit = limit.map(|limit| match limit {
-                crate::key::LimitChange::Set(limit) => format!("max_uses {}", limit.as_count()),
-                crate::key::LimitChange::Add(uses) => format!("add_uses {}", uses.get()),
+                crate::key::LimitChange::Set(limit) => {
+                    format!("max_uses {} to {}", key.limit().as_count(), limit.as_count())
+                }
+                crate::key::LimitChange::Add(uses) => {
+                    format!("max_uses {} and {} more", key.limit().as_count(), uses.get())
+                }
             });
             let detail: Vec<String> = expires_at.into_iter().chain(limit).collect();
             Some((by, Action::TermsChanged, Some(detail.join(", "))))

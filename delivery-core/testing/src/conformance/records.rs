@@ -163,6 +163,7 @@ async fn every_change_is_in_the_audit_log_with_who_made_it(store: Port) {
     let audit = records(&store).audit(&AuditQuery { limit: 99, ..AuditQuery::default() }).await.expect("read").items;
     assert!(audit.iter().all(|entry| entry.actor == by()));
     let was = format!("was {}", key(2, 1).email);
+    let expired = key(2, 1).expires_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
     let told: Vec<_> = audit.iter().map(|it| (it.at, it.action, it.key, it.product, it.detail.as_deref())).collect();
     let detail = |text: &str| Some(text.to_owned());
     let expected = [
@@ -177,7 +178,7 @@ async fn every_change_is_in_the_audit_log_with_who_made_it(store: Port) {
         (7, Action::Issued, Some(heir.id), None, detail(&format!("in place of {id}"))),
         (7, Action::Rotated, Some(id), None, detail(&format!("successor {}", heir.id))),
         (5, Action::EmailChanged, Some(id), None, detail(&was)),
-        (4, Action::TermsChanged, Some(id), None, detail("expires_at 2026-11-22T02:39:00Z")),
+        (4, Action::TermsChanged, Some(id), None, detail(&format!("expires_at {expired} to 2026-11-22T02:39:00Z"))),
         (3, Action::Restored, Some(id), None, None),
         (1, Action::Revoked, Some(id), None, detail("fraud")),
         (0, Action::Issued, Some(id), None, None),
