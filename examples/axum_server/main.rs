@@ -63,7 +63,7 @@ fn reads(method: &Method) -> bool {
 async fn reference(method: Method) -> Response {
     match docs::page().filter(|_| reads(&method)) {
         Some(page) => {
-            let headers = [(header::CONTENT_TYPE, docs::TYPE), (header::CONTENT_SECURITY_POLICY, docs::POLICY)];
+            let headers = [(header::CONTENT_TYPE, docs::TYPE), (header::CONTENT_SECURITY_POLICY, docs::policy())];
             (headers, page).into_response()
         }
         None => delivery_axum::not_found().await,

@@ -106,7 +106,7 @@ impl<'r> Responder<'r, 'static> for Reference {
     fn respond_to(self, _: &'r Request<'_>) -> rocket::response::Result<'static> {
         let mut response = Response::new();
         response.set_raw_header("content-type", docs::TYPE);
-        response.set_raw_header("content-security-policy", docs::POLICY);
+        response.set_raw_header("content-security-policy", docs::policy());
         response.set_sized_body(self.0.len(), io::Cursor::new(self.0));
         Ok(response)
     }

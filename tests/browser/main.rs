@@ -57,6 +57,9 @@ async fn the_tasks_of_a_seller() {
         tasks::sets_a_secret(&seller, [&shop, &other]).await;
         tasks::exports(&seller, &shop).await;
         tasks::forgets_a_person(&seller, &shop).await;
+        if scripts {
+            tasks::tries_the_api(&seller).await;
+        }
         seller.close().await;
     }
 }

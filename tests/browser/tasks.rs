@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::browser::Browser;
 use crate::journey::signs_in;
 use crate::shop::Shop;
+use support::process::TOKEN;
 
 const TYPED: &str = "grcae@example.com";
 const GRACE: &str = "grace@example.com";
@@ -154,4 +155,17 @@ pub async fn forgets_a_person(seller: &Browser, shop: &Shop) {
     seller.click("Keys").await;
     let keys = seller.text().await;
     assert!(keys.contains(GRACE) && !keys.contains(ADA), "{keys}");
+}
+
+/// Finds an endpoint in the reference, and tries it.
+pub async fn tries_the_api(developer: &Browser) {
+    developer.go("/docs").await;
+    developer.fill("Admin token", TOKEN).await;
+    developer.fill("Search", "/api/admin/stats").await;
+    let found = "return [...document.querySelectorAll('article:not([hidden])')].map(it => it.id).join(' ')";
+    assert_eq!(developer.run(found).await, "showStats");
+    developer.run("document.querySelector('#showStats details.tool').open = true").await;
+    developer.run("document.querySelector('#showStats form button').click()").await;
+    developer.reads("Answered 200").await;
+    developer.reads("\"revenue\"").await;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use delivery_core::http::{Endpoint, OPENAPI};
 use serde_json::{Value, json};
-
+use sha2::{Digest, Sha256};
 use support::process::{CONFIGURED, JSON, Server, Site, TOKEN, by_token, configured, read_answer, status};
 use support::wait_for;
 
@@ -171,9 +171,14 @@ pub fn the_api_describes_itself_to_programs_and_to_people(site: &Site) {
     }
     // Addresses of the shop itself, in examples.
     let page = page.replace("http://localhost/", "");
-    for elsewhere in ["http://", "https://", " src=", "@import", "url(", "<script", "<link"] {
+    for elsewhere in ["http://", "https://", " src=", "@import", "url(", "<link"] {
         assert!(!page.contains(elsewhere), "the page asks for {elsewhere}");
     }
+    // Its only script is the one that the policy allows.
+    let scripts: Vec<&str> = page.split("<script>").skip(1).filter_map(|rest| rest.split("</script>").next()).collect();
+    let [script] = scripts.as_slice() else { panic!("{} scripts", scripts.len()) };
+    let digest = data_encoding::BASE64.encode(&Sha256::digest(script));
+    assert!(head.contains(&format!("script-src 'sha256-{digest}'; connect-src 'self'")), "{head}");
     assert_eq!(server.exchange("HEAD", "/docs", "", "").1, "");
     assert_eq!(server.call("POST", "/docs", "", "").0, 404);
     server.terminate();

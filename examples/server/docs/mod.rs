@@ -1,17 +1,34 @@
-//! The API reference as a page. It is rendered from the OpenAPI document, and loads nothing from elsewhere.
+//! The API reference as a page, where endpoints can be tried. It is rendered from the OpenAPI document, and loads nothing from
+//! elsewhere. It is a page of our own, because those that are known fail accessibility checks: Swagger UI 5.32 those for contrast,
+//! for nested buttons and for the names of fields.
 
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
+use data_encoding::BASE64;
 use delivery_core::http::OPENAPI;
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, Error, HtmlEscape, context};
+use sha2::{Digest, Sha256};
 
 /// Where the page is.
 pub const PATH: &str = "/docs";
 /// What it is served as.
 pub const TYPE: &str = "text/html; charset=utf-8";
-/// No script, and nothing from anywhere.
-pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
+/// Finds endpoints, and sends requests to them.
+const SCRIPT: &str = include_str!("page.js");
+
+/// No script but the page's own, and nothing from anywhere.
+#[must_use]
+pub fn policy() -> &'static str {
+    static POLICY: LazyLock<String> = LazyLock::new(|| {
+        let digest = BASE64.encode(&Sha256::digest(SCRIPT));
+        format!(
+            "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; connect-src 'self'; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+    });
+    &POLICY
+}
 
 /// The page, as HTML. None if it cannot be made, which a test would have shown.
 pub fn page() -> Option<&'static str> {
@@ -26,6 +43,7 @@ fn render() -> Result<String, Error> {
     let api: serde_json::Value = serde_json::from_str(OPENAPI).unwrap_or_default();
     let api = Value::from(Serde(api));
     let mut environment = Environment::new();
+    environment.add_filter("fields", fields);
     environment.add_filter("kind", kind);
     environment.add_filter("prose", prose);
     environment.add_filter("shown", shown);
@@ -34,7 +52,7 @@ fn render() -> Result<String, Error> {
         move |reference: Value| at(&api, reference)
     });
     environment.add_template("page.html", include_str!("page.html"))?;
-    environment.get_template("page.html")?.render(context! { api })
+    environment.get_template("page.html")?.render(context! { api, script => SCRIPT })
 }
 
 /// What a schema is of: its type, or the first of several.
@@ -46,6 +64,27 @@ fn kind(schema: &Value) -> Result<String, Error> {
         None if kind.is_undefined() => self::kind(&first(schema.get_attr("anyOf")?)?),
         None => Ok(first(kind)?.to_string()),
     }
+}
+
+/// The header fields of an example of an operation, by name and value.
+fn fields(operation: &Value) -> Result<Vec<(String, String)>, Error> {
+    let proofs = operation.get_attr("security")?.to_string();
+    let proof = match () {
+        () if proofs.contains("admin") => Some(("Authorization", "Bearer $ADMIN_TOKEN")),
+        () if proofs.contains("keyHeader") => Some(("X-API-Key", "$KEY")),
+        () => None,
+    };
+    let mut fields: Vec<_> = proof.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let parameters = operation.get_attr("parameters")?;
+    for parameter in parameters.try_iter().into_iter().flatten() {
+        if parameter.get_attr("in")?.as_str() == Some("header") && parameter.get_attr("required")?.is_true() {
+            fields.push((parameter.get_attr("name")?.to_string(), "…".to_owned()));
+        }
+    }
+    if operation.get_attr("requestBody")?.to_string().contains("application/json") {
+        fields.push(("Content-Type".to_owned(), "application/json".to_owned()));
+    }
+    Ok(fields)
 }
 
 /// Text with its `code` as such, in paragraphs.
