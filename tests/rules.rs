@@ -31,7 +31,12 @@ impl Model {
         match change {
             // Strategies make whole milliseconds.
             Change::Revoke { at, reason, by } => {
-                self.revoked.get_or_insert((*at, reason.clone(), by.clone()));
+                // That of a person takes the place of a platform's, which the platform may lift later.
+                let is_platform = |by: &Actor| by.as_str().starts_with("platform:");
+                let stays = |(.., first): &(_, _, Actor)| is_platform(by) || !is_platform(first);
+                if !self.revoked.as_ref().is_some_and(stays) {
+                    self.revoked = Some((*at, reason.clone(), by.clone()));
+                }
             }
             Change::Restore { .. } => self.revoked = None,
             Change::SetEmail { email, .. } => self.email = email.clone(),
