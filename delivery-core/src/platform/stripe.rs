@@ -286,8 +286,8 @@ fn takes_money(dispute: &Value) -> bool {
 }
 
 fn dispute(dispute: &Value) -> Result<Option<Dispute>, Unreadable> {
-    let number = reference(dispute, "/id");
-    Ok(payment(dispute)?.map(|of| Dispute { number, ..Dispute::from(of) }))
+    let (number, is_lost) = (reference(dispute, "/id"), text(dispute, "/status") == Some("lost"));
+    Ok(payment(dispute)?.map(|of| Dispute { number, is_lost, ..Dispute::from(of) }))
 }
 
 fn payment(of: &Value) -> Result<Option<ChargeRef>, Unreadable> {

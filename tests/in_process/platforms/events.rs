@@ -79,7 +79,7 @@ fn stripe_charges_by_invoices_and_takes_back_by_payments() {
     for (kind, status, expected) in [
         ("charge.dispute.created", "needs_response", vec![Event::Disputed(payment("pi_1").into())]),
         ("charge.dispute.closed", "won", vec![Event::Restored(payment("pi_1").into())]),
-        ("charge.dispute.closed", "lost", vec![Event::Disputed(payment("pi_1").into())]),
+        ("charge.dispute.closed", "lost", vec![Event::Disputed(Dispute { is_lost: true, ..payment("pi_1").into() })]),
         ("charge.dispute.updated", "won", vec![]),
         // An inquiry is no dispute until it becomes one.
         ("charge.dispute.created", "warning_needs_response", vec![]),

@@ -81,6 +81,9 @@ pub(super) struct Money {
     pub(super) disputed: BTreeMap<String, Vec<Returned>>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) won: BTreeSet<String>,
+    /// Disputes that the seller has lost, by number.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) lost: BTreeSet<String>,
     /// Ends of disputes for which the platform did not say which dispute ended.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) ends: BTreeSet<String>,
@@ -235,7 +238,10 @@ impl Bought {
             pieces = pieces.saturating_add(returned.pieces);
             amount = amount.saturating_add(returned.amount.unwrap_or_default());
         }
-        pieces >= self.pieces.max(1) || self.amount.is_some_and(|all| all > 0 && amount >= all)
+        match self.amount.filter(|all| *all > 0) {
+            Some(all) => amount >= all || pieces >= Returned::ALL,
+            None => pieces >= self.pieces.max(1),
+        }
     }
 }
 
@@ -244,9 +250,15 @@ impl Money {
     /// as there are fewer such ends than disputes that were not won, these disputes all count as open; after that, none
     /// does.
     pub(super) fn open(&self) -> Vec<&Vec<Returned>> {
-        let lost = self.disputed.iter().filter(|(dispute, _)| !self.won.contains(*dispute));
-        let open: Vec<_> = lost.map(|(_, lines)| lines).collect();
+        let not_won = self.disputed.iter().filter(|(dispute, _)| !self.won.contains(*dispute));
+        let open: Vec<_> = not_won.map(|(_, lines)| lines).collect();
         if open.len() > self.ends.len() { open } else { Vec::new() }
+    }
+
+    /// Returns the lines of each dispute that the seller has lost.
+    pub(super) fn lost(&self) -> Vec<&Vec<Returned>> {
+        let lost = self.disputed.iter().filter(|(dispute, _)| self.lost.contains(*dispute));
+        lost.filter(|(dispute, _)| !self.won.contains(*dispute)).map(|(_, lines)| lines).collect()
     }
 
     /// Returns why the money went back, if it did. `stands_at` is when the platform last reported the order as valid:
@@ -286,6 +298,7 @@ impl Money {
         self.partial.extend(other.partial);
         self.disputed.extend(other.disputed);
         self.won.extend(other.won);
+        self.lost.extend(other.lost);
         self.ends.extend(other.ends);
     }
 }

@@ -27,14 +27,15 @@ impl Deal {
                 let is_back = money.refunded.is_some() && money.refunded <= money.kept;
                 if is_back { ReportOutcome::Restored } else { ReportOutcome::Nothing("the money stays") }
             }
-            Report::Disputed(Dispute { of, number, extent, .. }) => {
+            Report::Disputed(Dispute { of, number, extent, is_lost, .. }) => {
                 let lines = match extent {
                     Extent::Full => &[][..],
                     Extent::Lines { lines, .. } => lines,
                     Extent::Partial { refund } => return self.note_part(of, refund),
                 };
-                let disputed = &mut self.money(of).disputed;
-                disputed.entry(number.clone().unwrap_or_default()).or_insert_with(|| lines.to_vec());
+                let (money, number) = (self.money(of), number.clone().unwrap_or_default());
+                money.lost.extend(is_lost.then(|| number.clone()));
+                money.disputed.entry(number).or_insert_with(|| lines.to_vec());
                 ReportOutcome::Revoked(self.if_unknown())
             }
             // A dispute about a part of the money revokes nothing, so its end restores nothing.

@@ -6,12 +6,16 @@ use super::paid::Paid;
 use super::settle::Settled;
 use super::step::{ReportOutcome, Step};
 use super::view::View;
-use super::{Bought, Captured, Charge, Charged, Deal, Report, Standing, Term};
+use super::{Bought, Captured, Charge, ChargeRef, Charged, Deal, Report, Standing, Term};
 use crate::product::ProductId;
 
 /// The reason that is given for a sale that waits because its payment was disputed before the sale was reported. Such a
 /// sale waits until the dispute ends.
 const DISPUTED: &str = "the payment is disputed";
+/// The reason that is given for a failed refund whose sale has no key. The refund was reported before the sale, so the
+/// sale was ignored.
+const REFUND_FAILED: &str =
+    "its refund failed, but the sale was ignored because of it: issue a key by hand, and dismiss this event";
 
 impl Deal {
     /// Returns the outcome of a report. `noted` is what [`note`](Self::note) returned for this report. `was_paid` says
@@ -46,7 +50,22 @@ impl Deal {
                 waits.unwrap_or(if is_link { came.of_link() } else { came })
             }
             Report::Linked(_) => self.changed(settled).unwrap_or(noted).of_link(),
-            Report::Refunded(_) | Report::Kept { .. } | Report::Disputed(_) | Report::Won(_) => noted,
+            Report::Kept { of, .. } => {
+                let is_its = |paid: &&Paid<'_>| paid.is_reported() && self.is_of(paid, of);
+                let lacks = view.paid.iter().filter(is_its).any(|paid| settled.lacks(view, paid).is_some());
+                if lacks { ReportOutcome::Waits(REFUND_FAILED) } else { noted }
+            }
+            Report::Refunded(_) | Report::Disputed(_) | Report::Won(_) => noted,
+        }
+    }
+
+    /// Returns whether a reference names a payment: one of its charges, or what paid for one of them.
+    fn is_of(&self, paid: &Paid<'_>, of: &ChargeRef) -> bool {
+        match of {
+            ChargeRef::Order(order) => paid.is(order.as_str()),
+            ChargeRef::Payment(payment) => {
+                paid.parts.iter().any(|(_, charge, _)| self.payments_of(charge).contains(payment.as_str()))
+            }
         }
     }
 
@@ -56,12 +75,12 @@ impl Deal {
         if let Some(lacks) = all().find_map(|paid| settled.lacks(view, paid)) {
             return lacks;
         }
-        let is_lost = |product: &ProductId| paid.taken_back(*product).is_some() && !settled.holds(view, paid, *product);
+        let is_lost = |product: &ProductId| paid.is_gone(*product) && !settled.holds(view, paid, *product);
         let is_sale = settled.steps.iter().any(Step::is_sale);
         let is_dated = settled.steps.iter().any(|step| step.date().is_some());
         if is_sale {
             ReportOutcome::Issued
-        } else if paid.all_taken_back().is_some() {
+        } else if paid.is_all_gone() {
             ReportOutcome::Nothing("the money went back before")
         } else if paid.products.is_empty() && paid.is_of_the_past() {
             ReportOutcome::Nothing("it pays for nothing to come")
@@ -111,7 +130,7 @@ impl Deal {
     /// - Its lines are mapped to products. What a subscription charges only once, such as a fee, needs no product.
     /// - None of its lines is mapped, but it pays for products that are known from elsewhere, or only for a time that
     ///   is over.
-    /// - All of its money went back.
+    /// - All of its money went back, or a dispute about all of it was lost.
     pub(super) fn serves(&self, view: &View<'_>, order: &str) -> bool {
         let is_mapped = |line: &Bought| line.product.is_some();
         let is_all = |charge: &Charge| {
@@ -121,7 +140,7 @@ impl Deal {
         let names_none = |charge: &Charge| charge.lines.iter().all(|line| line.product.is_none());
         let mut paid = view.paid.iter().filter(|paid| paid.is(order));
         let is_paid_for = |paid: &Paid<'_>| !paid.products.is_empty() || paid.is_of_the_past();
-        let is_over = paid.clone().any(|paid| paid.all_taken_back().is_some());
+        let is_over = paid.clone().any(Paid::is_all_gone);
         let is_served = |charge: &Charge| is_all(charge) || (names_none(charge) && paid.any(is_paid_for));
         is_over || self.charges.get(order).is_some_and(is_served)
     }
@@ -134,7 +153,7 @@ impl Settled<'_> {
         let is_issued = |product: ProductId| {
             self.steps.iter().any(|step| matches!(step, Step::Issue(_, offer, _) if offer.product == product))
         };
-        let products = paid.products.iter().copied().filter(|product| paid.taken_back(*product).is_none());
+        let products = paid.products.iter().copied().filter(|product| !paid.is_gone(*product));
         let lacking: Vec<ProductId> =
             products.filter(|product| !is_issued(*product) && !self.holds(view, paid, *product)).collect();
         if lacking.iter().any(|product| view.is_disputed(paid, *product)) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Utc};
 
 use super::facts::{Charge, Money};
-use super::{Bought, Cause, Own, Term};
+use super::{Bought, Cause, Own, Returned, Term};
 use crate::product::ProductId;
 
 /// One payment. It has several parts if a platform reports it more than once, for example as the order that began a
@@ -93,9 +93,17 @@ impl<'d> Paid<'d> {
         all.or_else(|| is_returned().then_some(Cause::Refund))
     }
 
-    /// Returns why all of the money went back, if it did.
-    pub(super) fn all_taken_back(&self) -> Option<Cause> {
-        self.parts.iter().find_map(|(_, charge, money)| money.taken_back(charge.stands_at))
+    /// Returns whether no key is owed for a product any more: its money went back, or a dispute about it was lost.
+    pub(super) fn is_gone(&self, product: ProductId) -> bool {
+        let is_lost = || self.parts.iter().any(|(_, charge, money)| is_about(&money.lost(), charge, product));
+        self.taken_back(product).is_some() || is_lost()
+    }
+
+    /// Returns whether all of the money went back, or a dispute about all of it was lost.
+    pub(super) fn is_all_gone(&self) -> bool {
+        self.parts.iter().any(|(_, charge, money)| {
+            money.taken_back(charge.stands_at).is_some() || money.lost().iter().any(|lines| lines.is_empty())
+        })
     }
 
     /// Returns the partial refunds that were not noted yet.
@@ -107,17 +115,19 @@ impl<'d> Paid<'d> {
 
     /// Returns whether the money for a product is disputed.
     pub(super) fn is_disputed(&self, product: ProductId) -> bool {
-        self.parts.iter().any(|(_, charge, money)| {
-            let open = money.open();
-            let lines: Vec<_> = open.iter().flat_map(|lines| lines.iter()).collect();
-            open.iter().any(|lines| lines.is_empty()) || charge.is_disputed(product, &lines)
-        })
+        self.parts.iter().any(|(_, charge, money)| is_about(&money.open(), charge, product))
     }
 
     /// Returns how long a key of the product is valid if nothing says until when it is paid.
     pub(super) fn own(&self, product: ProductId) -> Option<Own> {
         self.lines().filter(|line| line.product == Some(product)).find_map(|line| line.own)
     }
+}
+
+/// Returns whether disputes, each with its lines, are about a product of a charge.
+fn is_about(disputes: &[&Vec<Returned>], charge: &Charge, product: ProductId) -> bool {
+    let lines: Vec<_> = disputes.iter().flat_map(|lines| lines.iter()).collect();
+    disputes.iter().any(|lines| lines.is_empty()) || charge.is_disputed(product, &lines)
 }
 
 /// Returns the term that ends last among the terms of `lines`.

@@ -97,7 +97,8 @@ pub struct Bought {
     pub product: Option<ProductId>,
     /// The number of pieces.
     pub pieces: u64,
-    /// The price in the platform's smallest unit, if the platform reports refunds as amounts.
+    /// The amount at which the line is fully refunded, in the unit in which the platform counts refunds: the smallest
+    /// unit of the currency, or pieces. `None` if the platform does not report amounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<u64>,
     /// The time that the line pays for.
@@ -172,6 +173,9 @@ pub struct Dispute {
     /// How much is disputed. The end of a dispute concerns everything that the dispute was about.
     #[serde(default = "all")]
     pub extent: Extent,
+    /// Whether the seller has lost the dispute, so that the money will not come back.
+    #[serde(default)]
+    pub is_lost: bool,
 }
 
 fn all() -> Extent {
@@ -190,7 +194,8 @@ pub enum Extent {
         /// number of the refund, or the sum that was refunded so far. Reports with the same text count once.
         refund: String,
     },
-    /// Some pieces of some lines. A line is refunded once the returned pieces or amounts add up to the whole line.
+    /// Some pieces of some lines. A line is refunded once the returned amounts add up to the whole line or, if the line
+    /// has no amount, the returned pieces.
     Lines {
         /// The platform's own number of this refund. Reports with the same number count once.
         refund: String,
@@ -209,10 +214,11 @@ pub struct Returned {
     /// The platform's most specific name for the line; empty if the platform has none.
     #[serde(default)]
     pub name: String,
-    /// The number of refunded pieces. A number that is greater than the line's own number of pieces stands for all
-    /// pieces.
+    /// The number of refunded pieces. [`ALL`](Self::ALL) stands for all pieces. Any other number counts only if the line
+    /// has no amount.
     pub pieces: u64,
-    /// The refunded amount in the platform's smallest unit, if the platform reports refunds as amounts.
+    /// The refunded amount in the unit of the line's [`amount`](Bought::amount), if the platform reports refunds as
+    /// amounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<u64>,
 }
@@ -225,6 +231,11 @@ pub enum Cause {
     Refund,
     /// The order was cancelled after it was paid.
     Cancellation,
+}
+
+impl Returned {
+    /// The number of [`pieces`](Self::pieces) that stands for all pieces of a line, however many these are.
+    pub const ALL: u64 = u32::MAX as u64;
 }
 
 impl Refund {
@@ -251,7 +262,7 @@ impl Refund {
 
 impl From<ChargeRef> for Dispute {
     fn from(of: ChargeRef) -> Self {
-        Self { of, number: None, end: None, extent: Extent::Full }
+        Self { of, number: None, end: None, extent: Extent::Full, is_lost: false }
     }
 }
 

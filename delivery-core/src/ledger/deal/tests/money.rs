@@ -32,6 +32,15 @@ fn what_became_of_the_money_counts_in_every_order_and_once() {
         let line = Bought { amount: Some(1900), ..line("m", 1, 1, Term::Unsaid) };
         charged("o", 0, Links::default(), vec![line])
     };
+    // Three pieces were ordered. One of them was refunded before the order was paid.
+    let of_pieces = || {
+        let line = Bought { amount: Some(3), ..line("m", 1, 2, Term::Unsaid) };
+        charged("o", 0, Links::default(), vec![line])
+    };
+    let piece = |refund: &str| {
+        let line = Returned { line: Some("m".to_owned()), name: String::new(), pieces: 1, amount: Some(1) };
+        refunded(ChargeRef::Order(id("o")), Extent::Lines { refund: refund.to_owned(), lines: vec![line] })
+    };
     let failed = |at: i64| Report::Kept { of: by_payment(), at: day(at) };
     let stands = |at: i64| {
         let Report::Charged(charged) = sale() else { unreachable!("a charge") };
@@ -53,7 +62,10 @@ fn what_became_of_the_money_counts_in_every_order_and_once() {
         ("all pieces of a line", vec![sale(), part("r1", &[("a", u64::MAX)])], &[2]),
         ("a part of a line's money", vec![of_money(), money("r1", 900)], &[1]),
         ("a line's money that adds up", vec![of_money(), money("r1", 900), money("r2", 1000)], &[]),
+        ("a piece refunded before the order was paid counts once", vec![of_pieces(), piece("r1"), piece("r2")], &[1]),
+        ("all three pieces", vec![of_pieces(), piece("r1"), piece("r2"), piece("r3")], &[]),
         ("disputed", vec![sale(), disputed("d1")], &[]),
+        ("a lost dispute", vec![sale(), disputed("d1"), lost("d1")], &[]),
         ("won", vec![sale(), disputed("d1"), won("d1")], &[1, 2]),
         ("won, and disputed again", vec![sale(), disputed("d1"), won("d1"), disputed("d2")], &[]),
         ("won, and refunded", vec![sale(), disputed("d1"), won("d1"), full()], &[]),

@@ -180,6 +180,35 @@ fn a_dispute_about_a_line_concerns_no_other() {
 }
 
 #[test]
+fn a_sale_that_comes_after_its_dispute_or_refund_waits_only_for_what_can_still_change() {
+    const FAILED: &str =
+        "its refund failed, but the sale was ignored because of it: issue a key by hand, and dismiss this event";
+    let sale = || charged("o", 0, with_payment(), vec![line("a", 1, 1, Term::Unsaid)]);
+    let refund = || Report::Refunded(Refund { at: Some(day(5)), ..Refund::full(by_payment()) });
+    let failed = || Report::Kept { of: by_payment(), at: day(6) };
+    let gone = ReportOutcome::Nothing("the money went back before");
+    for (case, before, last, expected) in [
+        ("an open dispute", vec![disputed("d1")], sale(), ReportOutcome::Waits("the payment is disputed")),
+        ("a lost dispute", vec![disputed("d1"), lost("d1")], sale(), gone),
+        ("only the loss is known", vec![lost("d1")], sale(), gone),
+        ("won after all", vec![disputed("d1"), lost("d1"), won("d1")], sale(), ReportOutcome::Issued),
+        ("a refund", vec![refund()], sale(), gone),
+        ("the refund fails afterwards", vec![refund(), sale()], failed(), ReportOutcome::Waits(FAILED)),
+        (
+            "the key was issued by another report",
+            vec![refund(), sale(), failed(), sale()],
+            failed(),
+            ReportOutcome::Restored,
+        ),
+        ("it fails before the sale", vec![refund(), failed()], sale(), ReportOutcome::Issued),
+        ("the sale came first", vec![sale(), refund()], failed(), ReportOutcome::Restored),
+        ("no sale is known", vec![refund()], failed(), ReportOutcome::Restored),
+    ] {
+        assert_eq!(World::of(&before).report(&last), expected, "{case}");
+    }
+}
+
+#[test]
 fn a_product_that_is_disputed_waits_while_others_are_issued() {
     let lines = || vec![line("a", 1, 1, Term::Unsaid), line("b", 2, 1, Term::Unsaid)];
     let mut world = World::of(&[disputed_line("o", "a")]);

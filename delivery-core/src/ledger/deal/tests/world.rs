@@ -221,6 +221,10 @@ pub(super) fn disputed(number: &str) -> Report {
     Report::Disputed(dispute(by_payment(), number, Vec::new()))
 }
 
+pub(super) fn lost(number: &str) -> Report {
+    Report::Disputed(Dispute { is_lost: true, ..dispute(by_payment(), number, Vec::new()) })
+}
+
 /// A dispute about these lines. If there are none, the dispute is about the whole charge.
 pub(super) fn dispute(of: ChargeRef, number: &str, lines: Vec<Returned>) -> Dispute {
     let extent = if lines.is_empty() { Extent::Full } else { Extent::Lines { refund: String::new(), lines } };
