@@ -108,6 +108,9 @@ pub enum EventOutcome {
     Ignored,
 }
 
+/// The reason of an event that waits because the platform gave no usable address of the buyer.
+pub const NO_ADDRESS: &str = "it has no e-mail address that a key can be sent to";
+
 /// A customer whose address a platform has reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "whoever receives builds it")]

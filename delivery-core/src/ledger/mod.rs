@@ -35,7 +35,7 @@ pub use self::deal::{
 };
 pub use self::error::{Refused, StoreError};
 pub use self::inbox::{
-    Customer, EventId, EventName, EventOutcome, InboxEvent, UNKNOWN_PRODUCT, names_buyer, names_customer,
+    Customer, EventId, EventName, EventOutcome, InboxEvent, NO_ADDRESS, UNKNOWN_PRODUCT, names_buyer, names_customer,
 };
 pub use self::message::{FailedMessage, Lease, LeasedMessage, MessageNumber, Outcome, Route};
 pub use self::notice::{Addressee, MOST_WEBHOOKS, MessageId, MessageKind, Notice, Recipient, WebhookName};

@@ -8,6 +8,8 @@ use chrono::{DateTime, Utc};
 use super::{Page, Period, StoreError};
 use crate::email::Email;
 use crate::ledger::{Customer, Deal, Edit, EventOutcome, InboxEvent, ReferenceKind, UNKNOWN_PRODUCT};
+#[cfg(doc)]
+use crate::ledger::{NO_ADDRESS, names_customer};
 use crate::order::{OrderId, Source};
 use crate::product::RefName;
 
@@ -52,8 +54,9 @@ pub trait Inbox: Send + Sync {
     ) -> Result<Vec<InboxEvent>, StoreError>;
 
     /// Retries events that need the seller's attention: makes them due at `now` and resets their attempts. Concerns
-    /// only events of the platform `source`, or of all platforms if `None`. Concerns only events that were received at
-    /// or after `since`, or at any time if `None`. Returns how many events were made due.
+    /// only events of the platform `source`, or of all platforms if `None`. If `customer` is given, concerns only events
+    /// with the reason [`NO_ADDRESS`] whose content [names](names_customer) this customer. Returns how many events were
+    /// made due.
     ///
     /// # Errors
     ///
@@ -61,7 +64,7 @@ pub trait Inbox: Send + Sync {
     async fn retry_entries(
         &self,
         source: Option<&Source>,
-        since: Option<DateTime<Utc>>,
+        customer: Option<&OrderId>,
         now: DateTime<Utc>,
     ) -> Result<u64, StoreError>;
 

@@ -236,10 +236,10 @@ impl<S: Ledger> Inbox for Faulty<S> {
     async fn retry_entries(
         &self,
         source: Option<&Source>,
-        since: Option<DateTime<Utc>>,
+        customer: Option<&OrderId>,
         now: DateTime<Utc>,
     ) -> Result<u64, StoreError> {
-        self.call(self.kept()?.retry_entries(source, since, now)).await
+        self.call(self.kept()?.retry_entries(source, customer, now)).await
     }
 
     async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {

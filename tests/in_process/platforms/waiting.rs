@@ -80,10 +80,14 @@ async fn an_order_that_was_served_stays_served_when_its_line_is_mapped_anew_or_t
 }
 
 #[tokio::test]
-async fn a_sale_waits_for_its_address() {
+async fn a_sale_waits_for_its_address_however_long_it_takes() {
     let shop = Shop::with_guide().await;
     let buyer = Buyer { email: None, customer: Some(id("ctm_1")) };
     assert_eq!(shop.tell(Event::Paid(Sale { buyer, ..sale("A", "guide") })).await, Some(NeedsAttention));
+    // Events of this age are tried again once a day.
+    shop.clock.advance(Duration::from_hours(3 * 24));
+    assert_eq!(shop.delivery.maintenance().apply_events().await.unwrap(), 1);
+    assert_eq!(shop.keys().await, []);
     let told = Event::Customer { reference: id("ctm_1"), email: "ada@example.com".to_owned(), told_at: None };
     assert_eq!(shop.tell(told).await, Some(Remembered));
     shop.delivery.maintenance().apply_events().await.unwrap();

@@ -77,6 +77,7 @@ faults! {
     IgnoresTheOutcome: "an_event_is_listed_with_what_it_came_to";
     LeasesAnEventToMany: "an_event_that_waits_is_leased_to_one_and_applied_once";
     RetriesEventsOfAnyPlatform: "an_event_that_waits_for_the_seller_is_due_when_it_is_retried";
+    RetriesEventsOfAnyCustomer: "an_event_that_waits_for_the_seller_is_due_when_it_is_retried";
     PrunesWhatWaits: "events_that_are_done_are_pruned_and_what_they_came_to_stays";
     ForgetsCustomers: "the_address_of_a_customer_is_the_last_that_was_told";
     FindsCustomersByCase: "the_address_of_a_customer_is_the_last_that_was_told";

@@ -56,11 +56,12 @@ impl Inbox for Wrong {
     async fn retry_entries(
         &self,
         source: Option<&Source>,
-        since: Option<DateTime<Utc>>,
+        customer: Option<&OrderId>,
         now: DateTime<Utc>,
     ) -> Result<u64, StoreError> {
         let source = source.filter(|_| !self.is(RetriesEventsOfAnyPlatform));
-        self.kept()?.retry_entries(source, since, now).await
+        let customer = customer.filter(|_| !self.is(RetriesEventsOfAnyCustomer));
+        self.kept()?.retry_entries(source, customer, now).await
     }
 
     async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {

@@ -28,7 +28,7 @@ use super::{Delivery, Error};
 use crate::ledger::{EventOutcome, Handling, InboundEvent, InboxEvent, MessageKind, Notice, Received};
 use crate::limit::{Decision, Identity, Policy, Subject};
 use crate::observer::Event as Observed;
-use crate::order::Source;
+use crate::order::{OrderId, Source};
 use crate::platform::Notification;
 use crate::redact::redacted;
 use crate::store::{InboxQuery, Page, StoreError};
@@ -38,10 +38,6 @@ use crate::throttle::Throttle;
 /// The time limit for each of two steps in receiving an event: looking up its products, and making older events due
 /// that wait for the seller. After this time, the first step is given up, and the second continues in the background.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The maximum age of the waiting events that are retried at once when a platform reports a customer's address. Some
-/// platforms report an address with every sale, and any number of older events may wait for the seller. To retry all of
-/// them with each sale would be too expensive.
-const RECENTLY: TimeDelta = TimeDelta::hours(1);
 
 impl Delivery {
     /// Saves an event of a commerce platform durably, and applies it if possible. When this returns `Ok`, the event
@@ -136,6 +132,10 @@ impl Delivery {
     /// Passes an event to the ledger, and reports what changed to the log, the metrics and the observers.
     async fn apply(&self, receipt: InboundEvent) -> Result<Received, Error> {
         let (delivery, is_retry) = (self.clone(), receipt.is_retry);
+        let customer = match &receipt.step {
+            Some(Handling::Remember(customer)) => Some(customer.reference.clone()),
+            _ => None,
+        };
         let work = async move {
             let inner = &delivery.inner;
             let received = inner.ledger.receive(receipt).await?;
@@ -166,16 +166,13 @@ impl Delivery {
                     _ => Observed::TermsChanged { key: key.clone() },
                 });
             }
-            // Retry other events that may have waited for what this event brought. `since` restricts the retry to those
-            // that were received at that time or later.
-            let since = match received.entry.outcome {
+            // Retry other events that may have waited for what this event brought.
+            let source = Some(&received.entry.id.source);
+            match outcome.filter(|_| received.is_new || is_retry) {
                 // Retry all waiting events of the platform. This is not too expensive, because disputes end rarely.
-                Some(EventOutcome::Restored) => Some(None),
-                Some(EventOutcome::Remembered) => Some(inner.clock.now().checked_sub_signed(RECENTLY)),
-                _ => None,
-            };
-            if let Some(since) = since.filter(|_| received.is_new || is_retry) {
-                delivery.retry_events(Some(&received.entry.id.source), since).await;
+                Some(EventOutcome::Restored) => delivery.retry_events(source, None).await,
+                Some(EventOutcome::Remembered) => delivery.retry_events(source, customer.as_ref()).await,
+                _ => {}
             }
             Ok(received)
         };
@@ -202,14 +199,14 @@ impl Delivery {
     }
 
     /// Retries events that wait for the seller, because what they waited for may exist now: makes them due, so that the
-    /// worker applies them soon. If `source` is given, retries only events of this platform. If `since` is given,
-    /// retries only events that were received at that time or later. Without this call, each waiting event is retried
-    /// within an hour.
-    pub(super) async fn retry_events(&self, source: Option<&Source>, since: Option<DateTime<Utc>>) {
-        let (inner, source) = (self.inner.clone(), source.cloned());
+    /// worker applies them soon. If `source` is given, retries only events of this platform. If `customer` is given,
+    /// retries only events that wait for the address of this customer of the platform. Without this call, each waiting
+    /// event is retried within a day.
+    pub(super) async fn retry_events(&self, source: Option<&Source>, customer: Option<&OrderId>) {
+        let (inner, source, customer) = (self.inner.clone(), source.cloned(), customer.cloned());
         let retrying = tokio::spawn(async move {
             let Some(inbox) = inner.ledger.office() else { return };
-            match inbox.retry_entries(source.as_ref(), since, inner.clock.now()).await {
+            match inbox.retry_entries(source.as_ref(), customer.as_ref(), inner.clock.now()).await {
                 Ok(0) => {}
                 Ok(_) => inner.platforms.wake.notify_one(),
                 Err(error) => {

@@ -9,7 +9,7 @@ use crate::delivery::{Delivery, Error};
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::ledger::{
-    Bought, Deal, MOST_PRODUCTS, MessageKind, NewSale, Notice, Offer, Own, ReferenceKind, UNKNOWN_PRODUCT,
+    Bought, Deal, MOST_PRODUCTS, MessageKind, NO_ADDRESS, NewSale, Notice, Offer, Own, ReferenceKind, UNKNOWN_PRODUCT,
 };
 use crate::order::{OrderId, OrderRef, Source};
 use crate::platform::{Buyer, Line};
@@ -19,7 +19,6 @@ use crate::terms::{Terms, UseLimit, Validity};
 
 /// The maximum number of lines of an order. More would be too expensive, because each line may cost a query.
 const MOST_LINES: usize = 500;
-pub(super) const NO_ADDRESS: &str = "it has no e-mail address that a key can be sent to";
 /// The maximum number of characters that the seller sees of a platform's name for a product.
 const SHOWN: usize = 80;
 

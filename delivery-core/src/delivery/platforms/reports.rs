@@ -2,11 +2,13 @@
 
 use chrono::{DateTime, Utc};
 
-use super::offers::{Buying, NO_ADDRESS, Offered};
+use super::offers::{Buying, Offered};
 use super::told::{Added, Told};
 use crate::clock::whole_seconds;
 use crate::delivery::{Delivery, Error};
-use crate::ledger::{Captured, Charged, Customer, Handling, InboxEvent, Offer, ReferenceKind, Report, Word};
+use crate::ledger::{
+    Captured, Charged, Customer, Handling, InboxEvent, NO_ADDRESS, Offer, ReferenceKind, Report, Word,
+};
 use crate::order::{OrderId, OrderRef, Source};
 use crate::platform::{self, Buyer, Event, Unreadable};
 use crate::store::KeyQuery;

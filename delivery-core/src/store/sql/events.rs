@@ -12,7 +12,9 @@ use super::session::{Database, Patience, Session, Value, log, part_by_part, row,
 use super::statements::limit;
 use crate::email::Email;
 use crate::ledger::plan::{ReferenceId, number_at};
-use crate::ledger::{Action, Customer, Deal, Edit, EventOutcome, InboxEvent, ReferenceKind, UNKNOWN_PRODUCT};
+use crate::ledger::{
+    Action, Customer, Deal, Edit, EventOutcome, InboxEvent, NO_ADDRESS, ReferenceKind, UNKNOWN_PRODUCT,
+};
 use crate::order::{OrderId, Source};
 use crate::product::RefName;
 use crate::store::{Inbox, InboxQuery, MAX_RETRY_DELAY, Page, StoreError};
@@ -60,13 +62,15 @@ const LIFT_DISMISSAL: &str = "DELETE FROM delivery_dismissed WHERE source = $1 A
 const IS_DISMISSED: &str = "SELECT name FROM delivery_dismissed WHERE source = $1 AND name = $2";
 
 /// Retries events that need attention: makes them due at `$1`. Concerns only events of platform `$2`, or of all
-/// platforms if `$2` is NULL. Concerns only events that were received at `$3` or later, or at any time if `$3` is NULL.
+/// platforms if `$2` is NULL. If `$3` is not NULL, concerns only events with the reason `$6` that name the customer `$3`.
 /// One statement changes at most `$5` events, in the order of their numbers, from number `$4` on.
 const RETRY_ENTRIES: &str = "UPDATE delivery_inbox SET due_at = $1, attempts = 0, version = version + 1 \
     WHERE number IN ( \
         SELECT number FROM delivery_inbox \
         WHERE outcome = 'needs_attention' AND outcome <> 'issued' AND number >= $4 \
-            AND (CAST($2 AS text) IS NULL OR source = $2) AND (CAST($3 AS bigint) IS NULL OR received_at >= $3) \
+            AND (CAST($2 AS text) IS NULL OR source = $2) \
+            AND (CAST($3 AS text) IS NULL \
+                OR (reason = $6 AND replace(body, '\"customer\":\"' || $3 || '\"', '') <> body)) \
         ORDER BY number LIMIT $5) \
     RETURNING number";
 
@@ -110,13 +114,13 @@ impl<D: Database> Inbox for D {
     async fn retry_entries(
         &self,
         source: Option<&Source>,
-        since: Option<DateTime<Utc>>,
+        customer: Option<&OrderId>,
         now: DateTime<Utc>,
     ) -> Result<u64, StoreError> {
         let source = source.map(|source| source.as_str().to_owned());
-        let since = since.as_ref().map(DateTime::timestamp_millis);
+        let customer = customer.map(|customer| customer.as_str().to_owned());
         part_by_part(self, move |session, from| {
-            let wanted = values![now.timestamp_millis(), source.clone(), since, from, AT_ONCE];
+            let wanted = values![now.timestamp_millis(), source.clone(), customer.clone(), from, AT_ONCE, NO_ADDRESS];
             Box::pin(async move { retried(&session.rows(RETRY_ENTRIES, wanted).await?) })
         })
         .await

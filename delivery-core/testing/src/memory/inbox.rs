@@ -9,8 +9,8 @@ use super::MemoryStore;
 use delivery_core::email::Email;
 use delivery_core::key::Key;
 use delivery_core::ledger::{
-    Action, Amount, Customer, Deal, DealRow, Edit, EventId, EventOutcome, InboxEvent, InboxWrites, Loaded, Needs,
-    ReferenceId, ReferenceKind, names_buyer, names_customer,
+    Action, Amount, Customer, Deal, DealRow, Edit, EventId, EventOutcome, InboxEvent, InboxWrites, Loaded, NO_ADDRESS,
+    Needs, ReferenceId, ReferenceKind, names_buyer, names_customer,
 };
 use delivery_core::order::{OrderId, Source};
 use delivery_core::product::RefName;
@@ -146,14 +146,18 @@ impl Inbox for MemoryStore {
     async fn retry_entries(
         &self,
         source: Option<&Source>,
-        since: Option<DateTime<Utc>>,
+        customer: Option<&OrderId>,
         now: DateTime<Utc>,
     ) -> Result<u64, StoreError> {
         let mut retried = 0;
         for entry in self.state().inbox.entries.values_mut() {
             let waits = entry.outcome == Some(EventOutcome::NeedsAttention);
             let is_of = source.is_none_or(|source| *source == entry.id.source);
-            if waits && is_of && since.is_none_or(|since| since <= entry.received_at) {
+            let lacks = |customer| {
+                let names = |body: &String| names_customer(body, customer);
+                entry.reason.as_deref() == Some(NO_ADDRESS) && entry.body.as_ref().is_some_and(names)
+            };
+            if waits && is_of && customer.is_none_or(lacks) {
                 (entry.due_at, entry.attempts, entry.version) = (Some(now), 0, entry.version + 1);
                 retried += 1;
             }
