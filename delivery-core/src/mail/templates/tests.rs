@@ -34,7 +34,9 @@ fn message_after(
         };
         let product = Product::new(ProductId::new(number).unwrap(), facts);
         let id = (KeyId::from_bytes([u8::try_from(number).unwrap(); 16]), keyring.newest());
-        let key = Key::from(NewKey::on_terms(id, product.id(), email.clone(), terms, at));
+        let order = OrderRef { source: Source::webhook(), id: format!("100{number}").parse().unwrap() };
+        let granted = NewKey::on_terms(id, product.id(), email.clone(), terms, at);
+        let key = Key::from(NewKey { order: Some(order), ..granted });
         let state = KeyState { used, ..key.state().clone() };
         let key = Key::new(key.granted().clone(), state);
         texts.push(keyring.text(key.id(), keyring.newest()));
@@ -121,7 +123,13 @@ fn several_keys_come_in_one_email() {
     let message = message(MessageKind::Resend, &["Field Guide", "Atlas"], terms(30, 5), 2, None);
     assert_eq!(message.subject, "Your 2 keys");
     for body in [&message.text, &message.html] {
-        for part in ["Here are your keys again", "Field Guide", "Atlas", "3 of 5 uses are left."] {
+        for part in [
+            "Here are your keys again",
+            "Field Guide",
+            "Atlas",
+            "3 of 5 uses are left. Order 1001.",
+            "3 of 5 uses are left. Order 1002.",
+        ] {
             assert!(body.contains(part), "{part} in {body}");
         }
         // Each key occurs twice: as text, and in its link.
