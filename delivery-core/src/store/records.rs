@@ -140,6 +140,8 @@ pub struct MessageQuery {
     pub state: Option<MessageState>,
     /// Only messages about this key.
     pub key: Option<KeyId>,
+    /// Only messages that were first queued in this period. The time is that in the message's number, to the second.
+    pub period: Period,
     /// Only messages with a lower number than this. To continue a list, pass the [`Page::next`] of the previous page.
     pub before: Option<MessageNumber>,
     /// Messages per page, from 1 to 1,000; other values are clamped to this range.
@@ -286,7 +288,14 @@ impl MessageQuery {
     pub fn matches(&self, message: &StoredMessage) -> bool {
         self.state.is_none_or(|state| state == message.state)
             && self.key.is_none_or(|key| key == message.key)
-            && self.before.is_none_or(|before| message.message < before)
+            && self.numbers().contains(&message.message.get())
+    }
+
+    /// Returns the numbers of the messages that may match: those of the period, below [`before`](Self::before).
+    #[must_use]
+    pub fn numbers(&self) -> Range<i64> {
+        let Range { start, end } = self.period.numbers();
+        start..end.min(self.before.map_or(i64::MAX, MessageNumber::get))
     }
 }
 

@@ -46,6 +46,7 @@ faults! {
     IgnoresThePeriod:
         "keys_are_searched_by_every_field_newest_first_in_pages",
         "every_change_is_in_the_audit_log_with_who_made_it",
+        "messages_are_listed_newest_first_by_state_and_key",
         "an_event_is_listed_with_what_it_came_to";
     IgnoresTheBeginOfAnAddress: "keys_are_searched_by_every_field_newest_first_in_pages";
     IgnoresThePageSize: "a_page_has_at_least_one_and_at_most_a_thousand";

@@ -70,7 +70,8 @@ impl Requests for Wrong {
 impl Records for Wrong {
     async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
         let state = query.state.filter(|_| !self.is(ListsMessagesOfAnyState));
-        self.kept()?.messages(&MessageQuery { state, ..query.clone() }).await
+        let period = if self.is(IgnoresThePeriod) { Period::default() } else { query.period };
+        self.kept()?.messages(&MessageQuery { state, period, ..query.clone() }).await
     }
 
     async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {

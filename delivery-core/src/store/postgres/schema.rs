@@ -25,6 +25,7 @@ const MIGRATIONS: &[Script] = &[
     (5, "platform secrets", include_str!("migrations/0005_platform_secrets.sql")),
     (6, "archived products", include_str!("migrations/0006_archived_products.sql")),
     (7, "payments", include_str!("migrations/0007_payments.sql")),
+    (8, "inbox by source", include_str!("migrations/0008_inbox_by_source.sql")),
 ];
 
 /// The name of a schema, and how the store uses it. The name has only letters, digits and underscores.

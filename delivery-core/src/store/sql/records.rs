@@ -26,7 +26,10 @@ pub(in crate::store) const FIGURES: Duration = Duration::from_mins(5);
 impl<D: Database> Records for D {
     async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
         let (sql, size) = (messages(query), query.page_size());
-        let wanted = page(query.before.map(MessageNumber::get), size, query.key);
+        let Range { start, end } = query.numbers();
+        // The additional row shows whether another page follows.
+        let mut wanted = values![start, end, limit(size + 1)];
+        wanted.extend(query.key.map(|key| Value::from(key.as_bytes().to_vec())));
         let found =
             self.read(Patience::Usual, move |session| Box::pin(async move { session.rows(&sql, wanted).await }));
         message_page(&found.await?, size)
@@ -89,31 +92,25 @@ impl<D: Database> Records for D {
     }
 }
 
-/// Returns the parameters of a statement that selects a page: the number below which the page begins, the page size
-/// plus one, and the id of the key to which the page is restricted, if any. The additional row shows whether another
-/// page follows.
-fn page(before: Option<i64>, size: usize, key: Option<KeyId>) -> Vec<Value> {
-    let mut values = values![before.unwrap_or(i64::MAX), limit(size + 1)];
-    values.extend(key.map(|key| Value::from(key.as_bytes().to_vec())));
-    values
-}
-
-/// Returns a statement that selects at most `$2` messages that match `query`, newest first, with numbers below `$1`. If
-/// `query` names a key, `$3` is the id of that key.
+/// Returns a statement that selects at most `$3` messages that match `query`, newest first, with numbers from `$1` on and
+/// below `$2`. If `query` names a key, `$4` is the id of that key.
 fn messages(query: &MessageQuery) -> String {
-    let key = if query.key.is_some() { " AND m.key = (SELECT number FROM delivery_key WHERE id = $3)" } else { "" };
+    let key = if query.key.is_some() { " AND key = (SELECT number FROM delivery_key WHERE id = $4)" } else { "" };
     // Few messages are queued or failed, and the indexes of these messages are not ordered by number. `+ 0` keeps the
     // planner of the database from searching all messages by number instead of using these indexes.
     let (state, number) = match query.state {
-        None => ("", "m.number"),
-        Some(MessageState::Queued) => (" AND m.state = 0", "m.number + 0"),
-        Some(MessageState::Sent) => (" AND m.state = 1", "m.number"),
-        Some(MessageState::Failed) => (" AND m.state = 2", "m.number + 0"),
+        None => ("", "number"),
+        Some(MessageState::Queued) => (" AND state = 0", "number + 0"),
+        Some(MessageState::Sent) => (" AND state = 1", "number"),
+        Some(MessageState::Failed) => (" AND state = 2", "number + 0"),
     };
+    // The inner query reads only an index. The messages themselves are read for one page.
     format!(
         "SELECT m.number, m.kind, m.recipient, m.state, m.attempts, m.queued_at, m.due_at, m.reason, k.id \
-            FROM delivery_message m JOIN delivery_key k ON k.number = m.key \
-            WHERE {number} < $1{key}{state} ORDER BY {number} DESC LIMIT $2"
+            FROM (SELECT number FROM delivery_message WHERE {number} >= $1 AND {number} < $2{key}{state} \
+                ORDER BY {number} DESC LIMIT $3) page \
+            JOIN delivery_message m ON m.number = page.number JOIN delivery_key k ON k.number = m.key \
+            ORDER BY m.number DESC"
     )
 }
 
@@ -191,7 +188,8 @@ const BACKLOG: &str = "SELECT \
     (SELECT CAST(count(*) AS bigint) FROM delivery_message WHERE state = 0) AS queued, \
     (SELECT min(queued_at) FROM delivery_message WHERE state = 0) AS oldest, \
     (SELECT CAST(count(*) AS bigint) FROM delivery_message WHERE state = 2) AS failed, \
-    (SELECT CAST(count(*) AS bigint) FROM delivery_inbox WHERE outcome = 'needs_attention') AS attention";
+    (SELECT CAST(count(*) AS bigint) FROM delivery_inbox WHERE outcome = 'needs_attention' AND outcome <> 'issued') \
+        AS attention";
 
 /// Converts the row of [`BACKLOG`].
 fn backlog(row: &impl Columns) -> Result<Backlog, StoreError> {
@@ -214,7 +212,7 @@ mod tests {
 
     /// Returns SQLite's query plan for a statement.
     async fn explained(connection: &mut SqliteConnection, sql: &str) -> String {
-        let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).bind(i64::MAX).bind(51);
+        let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).bind(0).bind(i64::MAX).bind(51);
         let rows = explain.fetch_all(connection).await.unwrap();
         rows.iter().map(|row| row.text("detail").unwrap()).collect::<Vec<_>>().join("\n")
     }
@@ -226,8 +224,8 @@ mod tests {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         connection.execute(include_str!("../sqlite/migrations/0001_delivery.sql")).await.unwrap();
         for (state, index) in [
-            (MessageState::Queued, "SCAN m USING INDEX delivery_message_queued"),
-            (MessageState::Failed, "SCAN m USING INDEX delivery_message_failed"),
+            (MessageState::Queued, "SCAN delivery_message USING COVERING INDEX delivery_message_queued"),
+            (MessageState::Failed, "SCAN delivery_message USING COVERING INDEX delivery_message_failed"),
         ] {
             let query = MessageQuery { state: Some(state), limit: 50, ..MessageQuery::default() };
             let plan = explained(&mut connection, &messages(&query)).await;

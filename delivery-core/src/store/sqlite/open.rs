@@ -37,6 +37,7 @@ const MIGRATIONS: &[Script] = &[
     (5, "platform secrets", include_str!("migrations/0005_platform_secrets.sql")),
     (6, "archived products", include_str!("migrations/0006_archived_products.sql")),
     (7, "payments", include_str!("migrations/0007_payments.sql")),
+    (8, "inbox by source", include_str!("migrations/0008_inbox_by_source.sql")),
 ];
 
 /// Returns the number of the newest migration.
