@@ -32,8 +32,8 @@ use crate::text::{Invalid, line};
 
 /// The script of the buyer's page. It takes the key from the URL, clears the address bar, and copies text on request.
 const SCRIPT: &str = include_str!("look/key.js");
-/// The script of the desk's form for files. It shows how much was sent.
-const UPLOAD: &str = include_str!("look/upload.js");
+/// The script of the desk's forms for products and posts. It shows previews, and how much of a file was sent.
+const FORMS: &str = include_str!("look/forms.js");
 const STYLE: &str = include_str!("look/style.css");
 /// The language of `_words.html`.
 const ENGLISH: &str = "en";
@@ -216,9 +216,9 @@ impl Look {
         let style = format!("{base}/key/style.css?v={}", version(&self.style()));
         let icon = format!("{base}/key/icon.svg?v={}", version(&self.icon()));
         let script = Value::from_safe_string(SCRIPT.to_owned());
-        let upload = Value::from_safe_string(UPLOAD.to_owned());
+        let forms = Value::from_safe_string(FORMS.to_owned());
         self.environment.get_template(template)?.render(context! {
-            shop, base, style, icon, script, upload,
+            shop, base, style, icon, script, forms,
             page_language => language.as_str(), words_file => words(language.as_str()), ..values
         })
     }
@@ -239,6 +239,19 @@ impl Look {
             minijinja::HtmlEscape(&letter)
         ))
     }
+}
+
+/// Returns a number of 0 or more with a comma before each three digits of its whole part, such as `1,234.50`.
+pub(crate) fn grouped(number: &str) -> String {
+    let (whole, fraction) = number.split_at(number.find('.').unwrap_or(number.len()));
+    let mut text = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text + fraction
 }
 
 /// Returns the names of the macros of a template. There are none if it cannot be evaluated.
@@ -265,10 +278,9 @@ pub(crate) fn script_hash() -> String {
     hash(SCRIPT)
 }
 
-/// Returns the hash of the script for uploads, as [`script_hash`] does for the buyer's.
-#[cfg(feature = "files")]
-pub(crate) fn upload_hash() -> String {
-    hash(UPLOAD)
+/// Returns the hash of the script for forms, as [`script_hash`] does for the buyer's.
+pub(crate) fn forms_hash() -> String {
+    hash(FORMS)
 }
 
 fn hash(script: &str) -> String {
@@ -281,6 +293,7 @@ impl Default for Look {
         static BUILT_IN: LazyLock<Arc<Environment<'static>>> = LazyLock::new(|| {
             let mut environment = Environment::new();
             environment.set_undefined_behavior(UndefinedBehavior::Strict);
+            environment.add_filter("grouped", |number: Value| grouped(&number.to_string()));
             for (name, source) in ours::ALL {
                 // This cannot fail, because a test parses each of these templates.
                 let _ = environment.add_template(name, source);

@@ -45,7 +45,7 @@ fn pages() -> Vec<Row> {
         row("desk_files::no_session", "POST /desk/product/files?id=1")
             .header("origin", "http://localhost")
             .typed("multipart/form-data; boundary=x", "--x--\r\n")
-            .leads_to("/desk/sign-in"),
+            .leads_to("/desk/sign-in?next=%2Fdesk%2Fproduct%2Ffiles%3Fid%3D1"),
         row("desk_files::another_origin", "POST /desk/product/files?id=1")
             .at_desk()
             .header("origin", "http://evil.example")

@@ -216,6 +216,8 @@ fn records() -> Vec<Row> {
         get("overview::with_what_needs_attention", "GET /desk").after_event(SALE),
         get("desk_messages::none", "GET /desk/messages"),
         get("desk_messages::that_wait", "GET /desk/messages?state=queued").after_order(order),
+        get("desk_messages::of_a_day", "GET /desk/messages?state=&since=2026-11-20&until=2026-11-20")
+            .after_order(order),
         get("desk_messages::state_made_up", "GET /desk/messages?state=lost").like("desk_keys::status_made_up"),
         row("desk_messages::one_that_waits_is_not_sent_again", "POST /desk/messages")
             .after_order(order)

@@ -91,6 +91,10 @@ pub fn rows() -> Vec<Row> {
             .last_after(Duration::from_hours(12))
             .leads_to("/desk/sign-in?next=%2Fdesk%2Ferase"),
         row("sign_out::ends_the_session", "POST /desk/sign-out").sends(""),
+        row("sign_out::in_a_tab_of_an_older_session", "POST /desk/sign-out")
+            .at_desk()
+            .form("csrf=of-an-older-session")
+            .like("ends_the_session"),
         row("sign_out::twice", "POST /desk/sign-out").sends("").times(2).leads_to("/desk/sign-in"),
         row("sign_out::by_another_sites_link", "GET /desk/sign-out").at_desk().leads_to("/desk"),
     ]

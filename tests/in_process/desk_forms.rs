@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint, Page, Reply};
 use delivery_core::key::Actor;
 use delivery_core::look::Look;
@@ -23,20 +24,25 @@ impl Seller for Everybody {
     }
 }
 
-async fn shop() -> Shop {
-    Shop::with(|builder| builder.pages(Look::default()).seller(Arc::new(Everybody))).await
+pub async fn shop() -> Shop {
+    Shop::with(desk).await
 }
 
-async fn get(shop: &Shop, page: Page) -> String {
+/// A desk at which everybody is signed in.
+pub fn desk(builder: Builder) -> Builder {
+    builder.pages(Look::default()).seller(Arc::new(Everybody))
+}
+
+pub async fn get(shop: &Shop, page: Page) -> String {
     text(&Endpoint::Page(page).call(&shop.delivery, Call::new(Method::GET)).await)
 }
 
-fn text(reply: &Reply) -> String {
+pub fn text(reply: &Reply) -> String {
     String::from_utf8(reply.body().into_owned()).unwrap()
 }
 
 /// The value of a hidden field.
-fn field(page: &str, name: &str) -> String {
+pub fn field(page: &str, name: &str) -> String {
     let value = page.split(&format!("name=\"{name}\" value=\"")).nth(1).expect(name);
     value.split('"').next().unwrap().to_owned()
 }
@@ -44,10 +50,14 @@ fn field(page: &str, name: &str) -> String {
 async fn issue(shop: &Shop, form: &str, more: &str) -> Reply {
     let [csrf, key, seal] = ["csrf", "key", "seal"].map(|name| field(form, name));
     let body = format!("csrf={csrf}&key={key}&seal={seal}&product_id={}&{more}", shop.product.id());
+    post(shop, Page::Issue, body).await
+}
+
+pub async fn post(shop: &Shop, page: Page, body: String) -> Reply {
     let call = [(header::ORIGIN, "http://localhost"), (header::CONTENT_TYPE, "application/x-www-form-urlencoded")]
         .into_iter()
         .fold(Call::new(Method::POST), |call, (name, value)| call.header(name, HeaderValue::from_static(value)));
-    Endpoint::Page(Page::Issue).call(&shop.delivery, Call { body: body.into(), ..call }).await
+    Endpoint::Page(page).call(&shop.delivery, Call { body: body.into(), ..call }).await
 }
 
 async fn keys(shop: &Shop) -> usize {

@@ -4,6 +4,7 @@ mod bindings;
 mod calls;
 mod cross_origin;
 mod desk_forms;
+mod desk_lists;
 mod doubles;
 mod export;
 mod files;

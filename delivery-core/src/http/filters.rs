@@ -61,7 +61,12 @@ pub(super) fn inbox(call: &Call) -> Result<InboxQuery, Fault> {
 }
 
 pub(super) fn messages(call: &Call) -> Result<MessageQuery, Fault> {
-    Ok(MessageQuery { state: parsed(call, "state")?, key: parsed(call, "key_id")?, ..MessageQuery::default() })
+    Ok(MessageQuery {
+        state: parsed(call, "state")?,
+        key: parsed(call, "key_id")?,
+        period: period(call)?,
+        ..MessageQuery::default()
+    })
 }
 
 /// Returns the kind and the language of an e-mail to show: `purchase` if the call does not say which.

@@ -1,4 +1,27 @@
 (() => {
+  // Shows a preview beside the form without loading the page again. Whatever else the server answers, the form is sent
+  // as without this script.
+  for (const form of document.querySelectorAll("form[data-preview]")) {
+    form.addEventListener("submit", async (event) => {
+      const button = event.submitter;
+      if (button?.value !== "preview" || form.dataset.preview === "whole") return;
+      event.preventDefault();
+      const fields = new URLSearchParams(new FormData(form));
+      fields.append(button.name, button.value);
+      const answer = await fetch(form.action, { method: "POST", body: fields }).then((it) => it.text(), () => "");
+      const page = new DOMParser().parseFromString(answer, "text/html");
+      const shown = page.getElementById("preview")?.parentElement;
+      if (!shown || page.querySelector("[role=alert]")) {
+        form.dataset.preview = "whole";
+        form.requestSubmit(button);
+        return;
+      }
+      document.getElementById("preview")?.parentElement.remove();
+      form.after(shown);
+      shown.scrollIntoView({ block: "nearest" });
+      shown.focus({ preventScroll: true });
+    });
+  }
   for (const form of document.querySelectorAll("form[data-upload]")) {
     const bar = form.querySelector("progress");
     const said = form.querySelector("[role=status]");

@@ -17,16 +17,19 @@
     take();
     addEventListener("hashchange", take);
   }
-  for (const button of document.querySelectorAll("button[data-copy]")) {
+  // A button copies the text of an element, or its own: lists show identifiers shortened.
+  for (const button of document.querySelectorAll("button[data-copy], button[data-text]")) {
     button.hidden = !navigator.clipboard;
     button.addEventListener("click", async () => {
-      const from = document.getElementById(button.dataset.copy);
-      const said = document.getElementById(button.dataset.said);
+      const { copy, text, done, failed } = button.dataset;
+      const from = document.getElementById(copy);
+      const said = document.getElementById(button.dataset.said ?? "said");
       try {
-        await navigator.clipboard.writeText(from.value ?? from.textContent);
-        said.textContent = button.dataset.done ?? "Copied.";
+        await navigator.clipboard.writeText(text ?? from.value ?? from.textContent);
+        said.textContent = done ?? "Copied.";
+        if (text) button.textContent = "✓";
       } catch {
-        said.textContent = button.dataset.failed ?? "The browser does not allow it: select the text.";
+        said.textContent = failed ?? "The browser does not allow it: select the text.";
       }
     });
   }

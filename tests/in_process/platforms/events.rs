@@ -309,6 +309,26 @@ fn polar_charges_for_periods_and_changes_and_sells_no_usage() {
         assert_eq!((sale.lines[0].quantity, &sale.links.subscription), (3, &Some(id("s1"))), "{reason}");
     }
     assert_eq!(paid("subscription_meter_cycle"), []);
+    assert_eq!(paid("a_reason_that_is_added_later").len(), 1, "whatever else is paid is a sale");
+}
+
+#[test]
+fn a_paid_transaction_of_an_unknown_origin_is_a_sale() {
+    for origin in ["web", "api", "an_origin_that_is_added_later"] {
+        let data = json!({ "id": "txn_1", "origin": origin, "status": "completed", "items": [{ "price": { "id": "pri_1" }, "quantity": 1 }] });
+        let events =
+            events("paddle", "", &json!({ "event_id": "evt_1", "event_type": "transaction.completed", "data": data }));
+        assert_eq!(sold(&events).order, id("txn_1"), "{origin}");
+    }
+}
+
+#[test]
+fn a_standard_event_is_a_test_where_either_field_says_so() {
+    for (top, inner, is_test) in [(false, false, false), (true, false, true), (false, true, true)] {
+        let data = json!({ "order_id": "1", "product_id": 1, "customer_email": "a@example.com", "test": inner });
+        let body = json!({ "type": "order.paid", "test": top, "data": data }).to_string();
+        assert_eq!(read("standard", "", body.as_bytes()).is_test, is_test, "{top} {inner}");
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         let query = InboxQuery { before: parameter(&visit, "before")?, limit: PAGE, ..filters::inbox(visit.call)? };
         let page = visit.delivery.events(&query).await?;
         let next = page.next.map(|next| next.to_string());
-        visit.page(
+        visit.page_with_script(
             "events.html",
             context! {
                 events => page.items.iter().map(event).collect::<Vec<_>>(),

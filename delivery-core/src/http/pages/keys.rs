@@ -1,14 +1,17 @@
 //! The list of keys, with search and filters.
 
+use std::collections::BTreeSet;
+
 use minijinja::{Value, context};
 
 use super::form::Form;
-use super::shown::{Chosen, PAGE, PERIODS, all_names, choices, chosen, desk, key, links, parameter, sources};
+use super::shown::{Chosen, PAGE, PERIODS, STARTS, all_names, choices, chosen, desk, key, links, parameter, sources};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Error, Recent};
 use crate::http::Reply;
 use crate::http::filters;
 use crate::key::{KeyId, Status};
+use crate::look::grouped;
 use crate::order::OrderId;
 use crate::store::{KeyQuery, Page};
 
@@ -31,7 +34,7 @@ const FILTERS: &[&str] = &["status", "product_id", "source", "since", "until"];
 
 /// Sends or revokes the keys that the seller has chosen, after a confirmation.
 async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
-    let ids: Result<Vec<KeyId>, _> = form.all("id").map(str::parse).collect();
+    let ids: Result<BTreeSet<KeyId>, _> = form.all("id").map(str::parse).collect();
     let ids = ids.map_err(|_| ApiError::MALFORMED)?;
     if ids.is_empty() {
         return Ok(visit.go_to("/desk/keys?done=none_chosen"));
@@ -90,7 +93,7 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Resul
     if let Some(id) = visit.delivery.verify(&visit.key_in(typed)).or_else(|| typed.parse::<KeyId>().ok()) {
         return Ok(visit.go_to(&format!("/desk/key?id={id}")));
     }
-    let before = form.given("before").map(str::parse).transpose().map_err(|_| ApiError::MALFORMED)?;
+    let before: Option<KeyId> = form.given("before").map(str::parse).transpose().map_err(|_| ApiError::MALFORMED)?;
     let all = KeyQuery { before, limit: PAGE, ..KeyQuery::default() };
     let mut page = Page { items: Vec::new(), next: None };
     // Some order numbers look like e-mail addresses. So search for an e-mail address first, and for an order number if
@@ -108,11 +111,19 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Resul
     if page.items.is_empty() && !begin.is_empty() && !begin.contains(char::is_control) {
         page = visit.delivery.keys(&KeyQuery { email_prefix: Some(begin.to_owned()), ..all }).await?;
     }
-    let more = page.next.map(|next| next.to_string());
+    let mut starts: Vec<&str> = form.text("back").split(',').filter(|start| !start.is_empty()).collect();
+    let mut found = Vec::new();
+    if before.is_some() {
+        let (last, rest) = starts.split_last().map_or(("", &[][..]), |(last, rest)| (*last, rest));
+        found.push(("Newer", last.to_owned(), rest.join(",")));
+        starts.push(form.text("before"));
+    }
+    starts.drain(..starts.len().saturating_sub(STARTS));
+    found.extend(page.next.map(|next| ("Older", next.to_string(), starts.join(","))));
     let what = What {
         q: typed,
         label: "What was found, newest first".to_owned(),
-        more,
+        found,
         links: Value::from(()),
         chosen: chosen(visit, FILTERS)?,
     };
@@ -140,13 +151,13 @@ async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, Api
     };
     let label = match count {
         Some(1) => "1 key".to_owned(),
-        Some(count) => format!("{count} keys, newest first"),
+        Some(count) => format!("{} keys, newest first", grouped(&count.to_string())),
         None => "Keys, newest first".to_owned(),
     };
     let next = page.next.map(|next| next.to_string());
     let tables = [("keys", "Download the keys as CSV"), ("uses", "Download their uses as CSV")];
     let links = links(visit, "/desk/keys", &chosen, next, &tables);
-    list(visit, seller, &page, What { q: "", label, more: None, links, chosen }).await
+    list(visit, seller, &page, What { q: "", label, found: Vec::new(), links, chosen }).await
 }
 
 /// Returns how many keys a list has, as they were counted at most a minute ago. Returns `None` if that is not known, or if
@@ -168,8 +179,9 @@ async fn counted(visit: &PageRequest<'_>, chosen: &Chosen, query: &KeyQuery) -> 
 struct What<'t> {
     q: &'t str,
     label: String,
-    /// The value of `before` for the next page of a search. The button for that page submits it in a form.
-    more: Option<String>,
+    /// The pages beside this one of a search: the text of a button, and the values of `before` and `back` that it submits in a
+    /// form. `back` has the starts of the pages before.
+    found: Vec<(&'static str, String, String)>,
     /// The links below the list, if it is not the result of a search.
     links: Value,
     /// What the filters say.
@@ -183,12 +195,12 @@ async fn list(
     what: What<'_>,
 ) -> Result<Reply, ApiError> {
     let (names, now) = (all_names(visit.delivery, &page.items).await?, visit.delivery.inner.clock.now());
-    let What { q, label, more, links, chosen } = what;
-    visit.page(
+    let What { q, label, found, links, chosen } = what;
+    visit.page_with_script(
         "keys.html",
         context! {
             keys => page.items.iter().map(|it| key(it, now, &names)).collect::<Vec<_>>(),
-            q, label, more,
+            q, label, found,
             sources => sources(visit.delivery, &chosen, "source"),
             filters => Value::from(chosen),
             statuses => STATUSES.to_vec(),

@@ -8,7 +8,7 @@ use crate::http::filters;
 use crate::ledger::MessageNumber;
 use crate::store::MessageQuery;
 
-const STATES: &[(&str, &str)] = &[("", "All"), ("queued", "Waiting"), ("sent", "Sent"), ("failed", "Failed")];
+const STATES: &[(&str, &str)] = &[("queued", "waiting"), ("sent", "sent"), ("failed", "failed")];
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
@@ -19,7 +19,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             let done = if is_retried { "&done=retried" } else { "&done=nothing" };
             return Ok(visit.go_to(&format!("/desk/messages?state=failed{done}")));
         }
-        let chosen = chosen(&visit, &["state"])?;
+        let chosen = chosen(&visit, &["state", "since", "until"])?;
         let before = parameter(&visit, "before")?.map(MessageNumber::new);
         let query = MessageQuery { before, limit: PAGE, ..filters::messages(visit.call)? };
         let page = seller_desk.messages(&query).await?;

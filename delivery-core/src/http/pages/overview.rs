@@ -13,12 +13,10 @@ use crate::ledger::{Amount, Currency, EventOutcome};
 use crate::look::plot;
 use crate::order::Source;
 use crate::product::ProductId;
-use crate::store::{Day, Figures, InboxQuery, MessageQuery, MessageState, StoreError};
+use crate::store::{Backlog, Day, Figures, InboxQuery, KeyQuery, MessageQuery, MessageState, StoreError};
 
 /// The maximum number of items of one kind that are counted. If there are more, the page says "More than 100".
 const MOST: usize = 100;
-/// The maximum number of queued messages that are read to find the oldest.
-const QUEUED: usize = 1000;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
@@ -38,13 +36,14 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             Recent::Known(at, counted) => Some(shown(counted, *at, days, &all_names(delivery, &[]).await?)),
             Recent::Counting | Recent::Failed => None,
         };
-        let has_sold = !matches!(&recent, Recent::Known(_, counted) if counted.keys.is_empty());
-        let steps = (!has_sold).then(|| first_steps(delivery, !products.is_empty()));
+        // The figures may be a minute old.
+        let newest = delivery.keys(&KeyQuery { limit: 1, ..KeyQuery::default() }).await?;
+        let steps = newest.items.is_empty().then(|| first_steps(delivery, !products.is_empty()));
         visit.page(
             "overview.html",
             context! {
                 figures, counting, steps, attention, periods => PERIODS.to_vec(), days,
-                health => health(&visit, &seller).await,
+                health => health(&visit).await,
                 ..desk(&visit, &seller, "/desk")
             },
         )
@@ -139,8 +138,11 @@ async fn attention(
             && platforms.named(name.as_str()).is_some()
             && last_event(visit, name).await?.is_none_or(|last| last < refused)
         {
-            let sentence =
-                format!("Nothing was accepted from {name} since a request had a wrong signature: is its secret right?");
+            // Anybody can send such a request.
+            let sentence = format!(
+                "A request in the name of {name} had a wrong signature, and none was accepted since. If sales are missing, \
+                 compare the secret here with the one that {name} shows"
+            );
             all.push((sentence, "/desk/setup".to_owned()));
         }
     }
@@ -222,21 +224,19 @@ fn counted(count: usize, is_more: bool, one: &str, many: &str) -> String {
 
 /// Returns the state of the store, of the mail queue and of the rate limiter. Each entry is a name, a text, and whether
 /// this part of the service works.
-async fn health(visit: &PageRequest<'_>, seller: &SignedIn) -> Vec<(&'static str, String, bool)> {
+async fn health(visit: &PageRequest<'_>) -> Vec<(&'static str, String, bool)> {
     let delivery = visit.delivery;
     let store = delivery.ready().await.is_ok();
-    let queued = MessageQuery { state: Some(MessageState::Queued), limit: QUEUED, ..MessageQuery::default() };
-    let queued = delivery.desk(&seller.actor).messages(&queued).await;
     let now = delivery.inner.clock.now();
-    let mail = match queued {
-        Ok(page) => {
-            // The last message of the page is the oldest, because the list is sorted from newest to oldest.
-            let oldest = page.items.last().map(|message| now.signed_duration_since(message.queued_at));
+    let mail = match delivery.backlog().await {
+        Ok(Backlog { queued, oldest, .. }) => {
+            let oldest = oldest.map(|oldest| now.signed_duration_since(oldest));
             let is_late = oldest.is_some_and(|age| age > TimeDelta::minutes(10));
             let text = match oldest {
                 None => "nothing waits to be sent".to_owned(),
                 Some(age) => {
-                    let count = counted(page.items.len(), page.next.is_some(), "message waits", "messages wait");
+                    let queued = usize::try_from(queued).unwrap_or(usize::MAX);
+                    let count = counted(queued, false, "message waits", "messages wait");
                     match age.num_minutes() {
                         ..1 => count,
                         1 => format!("{count}, the oldest for a minute"),

@@ -200,9 +200,9 @@ async fn page(
         && visit.delivery.has_files()
     {
         let files = super::file_list::listed(product.files());
-        return Ok(visit.page_with_upload("product.html", context! { files, ..values })?.with_pictures());
+        return Ok(visit.page_with_forms("product.html", context! { files, ..values })?.with_pictures());
     }
-    Ok(visit.page("product.html", values)?.with_pictures())
+    Ok(visit.page_with_forms("product.html", values)?.with_pictures())
 }
 
 /// Shows the form of a product as it is stored, with an error.

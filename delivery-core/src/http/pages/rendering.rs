@@ -9,9 +9,7 @@ use super::shown::{CONTENT, SOURCE};
 use super::{ApiError, Page, PageRequest};
 use crate::delivery::Delivery;
 use crate::http::{Call, Reply, names};
-#[cfg(feature = "files")]
-use crate::look::upload_hash;
-use crate::look::{Shown, script_hash};
+use crate::look::{Shown, forms_hash, script_hash};
 use crate::product::Product;
 
 /// Replaces the JSON body of an error with an HTML page that tells the reader what to do. Any other reply is returned
@@ -60,10 +58,9 @@ impl PageRequest<'_> {
         Ok(Reply::text("text/html; charset=utf-8", html.into()).security_headers(&policy))
     }
 
-    /// Renders a page with the script that shows the progress of an upload.
-    #[cfg(feature = "files")]
-    pub(super) fn page_with_upload(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
-        self.page_with(template, values, &format!("; script-src {}; connect-src 'self'", upload_hash()))
+    /// Renders a page with the script for forms, which has previews and the progress of uploads.
+    pub(super) fn page_with_forms(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
+        self.page_with(template, values, &format!("; script-src {}; connect-src 'self'", forms_hash()))
     }
 
     pub(super) fn page_with(&self, template: &str, values: Value, policy: &str) -> Result<Reply, ApiError> {

@@ -107,7 +107,9 @@ impl SignedIn {
         }
         let query = visit.call.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();
         let here = format!("{}{query}", visit.path);
-        if visit.is_form() || here == "/desk" {
+        // The address of the form for files leads to the product.
+        let is_lost = visit.is_form() && visit.path != "/desk/product/files";
+        if is_lost || here == "/desk" {
             return visit.go_to("/desk/sign-in").into();
         }
         let next = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", &here).finish();

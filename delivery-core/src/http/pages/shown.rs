@@ -19,7 +19,7 @@ use crate::terms::NEVER;
 /// The maximum number of rows that a list shows at once. The list links to the further rows.
 pub(super) const PAGE: usize = 50;
 /// How many pages a list leads back, one after another. The address of a page has their starts, of up to 36 characters each.
-const STARTS: usize = 50;
+pub(super) const STARTS: usize = 50;
 
 /// The numbers of days that the overview can show, and what it calls them. The first is shown if none is chosen.
 pub(super) const PERIODS: [(u32, &str); 4] = [(30, "30 days"), (7, "7 days"), (90, "90 days"), (365, "a year")];

@@ -50,8 +50,10 @@ fn form(visit: &PageRequest<'_>, next: &str, fault: Option<&str>) -> Result<Repl
         None => visit.new_secret(Cookie::Form),
     };
     let carried: Vec<_> = visit.form.iter().flat_map(carried).cloned().collect();
-    let values =
-        context! { csrf => visit.csrf(&secret), fault, next => wanted(visit, next), carried, path => visit.path };
+    let lost_secret = visit.form.as_ref().is_some_and(|form| form.given("secret").is_some());
+    let values = context! {
+        csrf => visit.csrf(&secret), fault, next => wanted(visit, next), carried, lost_secret, path => visit.path
+    };
     let page = visit.page("sign_in.html", values)?;
     Ok(page.cookie(&visit.set_cookie(Cookie::Form, &text, FORM)))
 }

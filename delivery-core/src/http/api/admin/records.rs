@@ -25,7 +25,14 @@ pub(in crate::http) static MESSAGES: Row = Row {
         id: "listMessages",
         summary: "Messages",
         description: "E-mails and the host's webhooks, newest first.",
-        parameters: &[Parameter::State, Parameter::OfKey, Parameter::Before, Parameter::PageSize],
+        parameters: &[
+            Parameter::State,
+            Parameter::OfKey,
+            Parameter::Since,
+            Parameter::Until,
+            Parameter::Before,
+            Parameter::PageSize,
+        ],
         success: shape!(wire::Messages<'_>),
         ..LIST.openapi
     },
