@@ -26,7 +26,7 @@ pub async fn sells(seller: &Browser, shop: &Shop) {
     seller.fill("Content", "# Maps\n\nThank **you**. <script>document.title = 'hacked'</script>").await;
     seller.fill("Price", "12.50").await;
     seller.fill("Uses of a key", "1").await;
-    seller.click("Preview").await;
+    seller.press_button("Preview").await;
     seller.reads("What a buyer sees").await;
     seller.shows(".content h2", "Maps").await;
     seller.click("Save").await;

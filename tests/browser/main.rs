@@ -58,6 +58,8 @@ async fn the_tasks_of_a_seller() {
         tasks::exports(&seller, &shop).await;
         tasks::forgets_a_person(&seller, &shop).await;
         if scripts {
+            tasks::previews_in_place(&seller).await;
+            tasks::copies_an_order(&seller, &shop).await;
             tasks::tries_the_api(&seller).await;
         }
         seller.close().await;

@@ -157,6 +157,31 @@ pub async fn forgets_a_person(seller: &Browser, shop: &Shop) {
     assert!(keys.contains(GRACE) && !keys.contains(ADA), "{keys}");
 }
 
+/// A preview loads no page, and nothing moves.
+pub async fn previews_in_place(seller: &Browser) {
+    seller.click("Products").await;
+    seller.click("Field guide").await;
+    seller.run("window.isLeft = false; window.scrollTo(0, 1e6); window.was = window.scrollY").await;
+    seller.press_button("Preview").await;
+    seller.reads("What a buyer sees").await;
+    assert_eq!(seller.run("return [window.isLeft, window.scrollY - window.was]").await, json!([false, 0]));
+    // A form that is refused is shown as without a script.
+    seller.fill("Price", "a lot").await;
+    seller.click("Preview").await;
+    seller.reads("The price").await;
+}
+
+/// The list shows the beginning and the end of an order's number, and copies the whole.
+pub async fn copies_an_order(seller: &Browser, shop: &Shop) {
+    let order = "a1".repeat(29);
+    shop.is_paid(&order, "plink_guide", ADA);
+    seller.click("Keys").await;
+    seller.reads("cs_a1a1a1a1a…a1a1a1").await;
+    // The newest key is the first.
+    seller.press_button("⧉").await;
+    seller.reads("✓").await;
+}
+
 /// Finds an endpoint in the reference, and tries it.
 pub async fn tries_the_api(developer: &Browser) {
     developer.go("/docs").await;
