@@ -142,6 +142,11 @@ impl Browser {
         self.client.find(Locator::XPath(&path)).await.unwrap().click().await.unwrap();
     }
 
+    /// Clicks on the first element of a CSS selector, and waits for nothing.
+    pub async fn press_at(&self, selector: &str) {
+        self.client.find(Locator::Css(selector)).await.unwrap().click().await.unwrap();
+    }
+
     /// Types into the field with this label, in place of what was in it.
     pub async fn fill(&self, label: &str, text: &str) {
         let path = format!("//*[@id=//label[normalize-space()=\"{label}\"]/@for]");

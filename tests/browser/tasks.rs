@@ -161,9 +161,11 @@ pub async fn forgets_a_person(seller: &Browser, shop: &Shop) {
 pub async fn previews_in_place(seller: &Browser) {
     seller.click("Products").await;
     seller.click("Field guide").await;
+    seller.shows(".content h2", "Maps").await;
+    seller.fill("Content", "# Atlas").await;
     seller.run("window.isLeft = false; window.scrollTo(0, 1e6); window.was = window.scrollY").await;
     seller.press_button("Preview").await;
-    seller.reads("What a buyer sees").await;
+    seller.shows(".content h2", "Atlas").await;
     assert_eq!(seller.run("return [window.isLeft, window.scrollY - window.was]").await, json!([false, 0]));
     // A form that is refused is shown as without a script.
     seller.fill("Price", "a lot").await;
@@ -178,7 +180,7 @@ pub async fn copies_an_order(seller: &Browser, shop: &Shop) {
     seller.click("Keys").await;
     seller.reads("cs_a1a1a1a1a…a1a1a1").await;
     // The newest key is the first.
-    seller.press_button("⧉").await;
+    seller.press_at(".copy").await;
     seller.reads("✓").await;
 }
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use delivery_core::http::{Call, Endpoint, Page, PlatformPath};
-use delivery_core::platform::{Secrets, Stripe};
+use delivery_core::http::Page;
+use delivery_core::platform::{LemonSqueezy, Secrets};
 use delivery_testing::{Behaviour, Shop};
-use http::Method;
 
 use crate::desk_forms::{desk, field, get, post, shop, text};
+use crate::platform_secrets::sale;
 
 /// Returns the values of the hidden fields of the form whose button has this text.
 fn form<'p>(page: &'p str, button: &str, names: [&str; 2]) -> Option<[&'p str; 2]> {
@@ -80,12 +80,14 @@ async fn the_overview_says_what_waits_although_it_was_tried() {
 
 #[tokio::test]
 async fn the_overview_says_that_a_platform_was_refused_until_it_is_accepted() {
-    const LINE: &str = "A request in the name of stripe had a wrong signature";
-    let secrets = Secrets::new(["whsec_1"]).unwrap();
-    let shop = Shop::with(|builder| desk(builder).platform(Stripe::new(&secrets))).await;
-    assert!(!get(&shop, Page::Overview).await.contains(LINE));
-    let stripe = Endpoint::Platform(PlatformPath::new("/api/webhook/stripe").unwrap());
-    let forged = stripe.call(&shop.delivery, Call { body: "{}".into(), ..Call::new(Method::POST) }).await;
-    assert_eq!(forged.status().as_u16(), 401);
-    assert!(get(&shop, Page::Overview).await.contains(LINE));
+    const LINE: &str = "A request in the name of lemonsqueezy had a wrong signature";
+    let platform = LemonSqueezy::new(&Secrets::new(["a secret"]).unwrap());
+    let shop = Shop::with(|builder| desk(builder).platform(platform)).await;
+    for (order, secret, status, is_said) in
+        [("1", "a secret", 200, false), ("2", "another secret", 401, true), ("3", "a secret", 200, false)]
+    {
+        shop.clock.advance(Duration::from_secs(1));
+        assert_eq!(sale(&shop.delivery, order, secret).await, status);
+        assert_eq!(get(&shop, Page::Overview).await.contains(LINE), is_said, "{order}");
+    }
 }

@@ -19,7 +19,7 @@ use sha2::Sha256;
 const PATH: &str = "/api/webhook/lemonsqueezy";
 
 /// Reports a sale, signed with this secret. Returns the status of the answer.
-async fn sale(delivery: &Delivery, order: &str, secret: &str) -> u16 {
+pub async fn sale(delivery: &Delivery, order: &str, secret: &str) -> u16 {
     let body = format!(
         r#"{{"meta":{{"event_name":"order_created"}},"data":{{"type":"orders","id":"{order}","attributes":{{"status":"paid",
         "user_email":"ada@example.com","first_order_item":{{"variant_id":90210,"product_id":501,"quantity":1}}}}}}}}"#

@@ -212,7 +212,7 @@ impl Delivery {
             if let Some(store) = delivery.inner.editor.as_ref().and_then(|editor| editor.in_host_transactions()) {
                 store.committed();
             }
-            // Outside a runtime, the events are retried within the hour.
+            // Outside a runtime, the events are retried within a day.
             if let Ok(runtime) = Handle::try_current() {
                 runtime.spawn(async move { delivery.retry_events(None, None).await });
             }

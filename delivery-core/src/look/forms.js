@@ -1,25 +1,29 @@
 (() => {
-  // Shows a preview beside the form without loading the page again. Whatever else the server answers, the form is sent
-  // as without this script.
+  // Shows a preview beside the form without loading the page again. Whatever else the server answers, or if the page
+  // shows an error, the form is sent as without this script.
   for (const form of document.querySelectorAll("form[data-preview]")) {
+    let turns = 0;
     form.addEventListener("submit", async (event) => {
       const button = event.submitter;
-      if (button?.value !== "preview" || form.dataset.preview === "whole") return;
+      const isWhole = form.dataset.preview === "whole" || document.querySelector("[role=alert]");
+      if (button?.value !== "preview" || isWhole) return;
       event.preventDefault();
+      turns += 1;
+      const turn = turns;
       const fields = new URLSearchParams(new FormData(form));
       fields.append(button.name, button.value);
       const answer = await fetch(form.action, { method: "POST", body: fields }).then((it) => it.text(), () => "");
       const page = new DOMParser().parseFromString(answer, "text/html");
       const shown = page.getElementById("preview")?.parentElement;
+      if (turn !== turns) return;
       if (!shown || page.querySelector("[role=alert]")) {
         form.dataset.preview = "whole";
         form.requestSubmit(button);
         return;
       }
-      document.getElementById("preview")?.parentElement.remove();
-      form.after(shown);
+      document.getElementById("preview").parentElement.replaceWith(shown);
       shown.scrollIntoView({ block: "nearest" });
-      shown.focus({ preventScroll: true });
+      if (document.activeElement === button) shown.focus({ preventScroll: true });
     });
   }
   for (const form of document.querySelectorAll("form[data-upload]")) {

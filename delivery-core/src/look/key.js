@@ -24,12 +24,15 @@
       const { copy, text, done, failed } = button.dataset;
       const from = document.getElementById(copy);
       const said = document.getElementById(button.dataset.said ?? "said");
+      for (const other of document.querySelectorAll("button[data-text]")) other.textContent = "";
+      said.textContent = "";
       try {
         await navigator.clipboard.writeText(text ?? from.value ?? from.textContent);
         said.textContent = done ?? "Copied.";
         if (text) button.textContent = "✓";
       } catch {
         said.textContent = failed ?? "The browser does not allow it: select the text.";
+        if (text) button.previousElementSibling.textContent = text;
       }
     });
   }

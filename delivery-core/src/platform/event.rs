@@ -1,5 +1,7 @@
 //! The events that platforms report.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +90,10 @@ pub struct Sale {
     /// What was bought. Empty if the platform does not say. The sale is then for everything that the subscription is
     /// for.
     pub lines: Vec<Line>,
+    /// The platform's numbers of refunds that were made before this report, if the lines have only the pieces that were
+    /// left.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub early: BTreeSet<String>,
     /// The buyer.
     pub buyer: Buyer,
     /// The platform's other references to the sale. Other events may name the sale by one of them.
@@ -170,8 +176,18 @@ impl Sale {
     /// Returns a sale of which only the order is known.
     #[must_use]
     pub fn new(order: OrderId) -> Self {
-        let (lines, buyer, links) = (Vec::new(), Buyer::default(), Links::default());
-        Self { order, at: None, stands_at: None, is_open: false, is_again: false, total: None, lines, buyer, links }
+        Self {
+            order,
+            at: None,
+            stands_at: None,
+            is_open: false,
+            is_again: false,
+            total: None,
+            lines: Vec::new(),
+            early: BTreeSet::new(),
+            buyer: Buyer::default(),
+            links: Links::default(),
+        }
     }
 }
 

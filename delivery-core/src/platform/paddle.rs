@@ -212,7 +212,7 @@ fn extent(data: &Value) -> Extent {
 /// Reads a refunded item. A full refund of an item returns all its pieces. A partial refund returns money but no
 /// pieces.
 fn returned(item: &Value) -> Option<Returned> {
-    let pieces = if text(item, "/type") == Some("full") { Returned::ALL } else { 0 };
+    let pieces = if text(item, "/type") == Some("full") { u32::MAX.into() } else { 0 };
     let amount = amount(item, "/totals/total").or_else(|| amount(item, "/amount"));
     Some(Returned { line: Some(reference(item, "/item_id")?), name: String::new(), pieces, amount })
 }

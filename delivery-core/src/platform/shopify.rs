@@ -91,6 +91,7 @@ fn sale(order: &Value) -> Result<Option<Sale>, Unreadable> {
         total: decimal(order, "/current_total_price", "/currency")
             .or_else(|| decimal(order, "/total_price", "/currency")),
         lines: list(order, "/line_items").iter().filter_map(sold).collect(),
+        early: list(order, "/refunds").iter().filter_map(|refund| number(refund, "/id")).collect(),
         buyer: Buyer::by_email(addresses.into_iter().find_map(|pointer| text(order, pointer))),
         ..Sale::new(needed(order, "/id")?)
     };
@@ -108,9 +109,9 @@ fn sold(item: &Value) -> Option<Line> {
 }
 
 /// Reads a refund. Shopify also reports pieces that were removed from an order as refunded, although no money is
-/// returned for them. Pieces may be removed or refunded before the order is paid, and are then not among those that
-/// were sold. The refunded pieces are therefore the `amount`, which is compared with what was ordered. `pieces` is 0 for
-/// a removal, because a removal alone revokes no key.
+/// returned for them. Such pieces may have been removed before the order was paid, and were then never sold. Two
+/// numbers are therefore returned for each line. `pieces` counts only the pieces for which money was returned, and is
+/// compared with what was sold. `amount` counts all refunded pieces, and is compared with what was ordered.
 fn refund(refund: &Value) -> Result<Refund, Unreadable> {
     let of = ChargeRef::Order(needed(refund, "/order_id")?);
     let is_removal = refund.pointer("/transactions").and_then(Value::as_array).is_some_and(Vec::is_empty);

@@ -1,5 +1,6 @@
 //! Events of a platform that a store has received: sold, refunded, waiting for the seller, and an address.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -86,6 +87,7 @@ pub fn sale(index: u64) -> InboundEvent {
         is_open: false,
         links: Links { payment: Some(name(&format!("payment {index}"))), ..Links::default() },
         lines: vec![line],
+        early: BTreeSet::new(),
         offers: vec![offer],
         missing: None,
     };

@@ -25,7 +25,7 @@ pub use self::secrets::SecretError;
 pub(crate) use self::told::Said;
 use self::told::Told;
 use super::{Delivery, Error};
-use crate::ledger::{EventOutcome, Handling, InboundEvent, InboxEvent, MessageKind, Notice, Received};
+use crate::ledger::{EventOutcome, Handling, InboundEvent, InboxEvent, MessageKind, Notice, Received, Report};
 use crate::limit::{Decision, Identity, Policy, Subject};
 use crate::observer::Event as Observed;
 use crate::order::{OrderId, Source};
@@ -136,6 +136,7 @@ impl Delivery {
             Some(Handling::Remember(customer)) => Some(customer.reference.clone()),
             _ => None,
         };
+        let is_lost = receipt.reports().iter().any(|it| matches!(it, Report::Disputed(dispute) if dispute.is_lost));
         let work = async move {
             let inner = &delivery.inner;
             let received = inner.ledger.receive(receipt).await?;
@@ -148,8 +149,8 @@ impl Delivery {
                 let order = order.as_ref().map(|order| redacted(order.as_str()));
                 tracing::warn!(platform, event, order, reason, "an event of a platform waits for the seller");
             }
-            // Count an event in the metrics when it is new, and again when a retry completes it. A waiting event is
-            // retried each hour. Do not count the retries that leave it waiting.
+            // Count an event in the metrics when it is new, and again when a retry completes it. Do not count
+            // the retries that leave it waiting.
             let outcome = received.entry.outcome;
             if received.is_new || is_retry && outcome != Some(EventOutcome::NeedsAttention) {
                 let outcome = outcome.map_or("kept", EventOutcome::as_str);
@@ -171,6 +172,7 @@ impl Delivery {
             match outcome.filter(|_| received.is_new || is_retry) {
                 // Retry all waiting events of the platform. This is not too expensive, because disputes end rarely.
                 Some(EventOutcome::Restored) => delivery.retry_events(source, None).await,
+                Some(EventOutcome::Revoked) if is_lost => delivery.retry_events(source, None).await,
                 Some(EventOutcome::Remembered) => delivery.retry_events(source, customer.as_ref()).await,
                 _ => {}
             }

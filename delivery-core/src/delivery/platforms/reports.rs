@@ -83,7 +83,7 @@ impl Delivery {
     }
 
     async fn charged(&self, entry: &InboxEvent, sale: &platform::Sale, added: &Added) -> Result<Option<Report>, Error> {
-        let platform::Sale { order, at, stands_at, is_open, is_again, total, lines, buyer, links } = sale;
+        let platform::Sale { order, at, stands_at, is_open, is_again, total, lines, early, buyer, links } = sale;
         let (source, subscription) = (&entry.id.source, links.subscription.as_ref());
         let buying = Buying { lines, buyer, order: Some(order), subscription, added };
         let Some(Offered { lines, offers, missing }) = self.offers(source, &buying).await? else { return Ok(None) };
@@ -93,8 +93,9 @@ impl Delivery {
         }
         let at = at.unwrap_or_else(|| whole_seconds(entry.received_at));
         let (order, stands_at, is_open) = (order.clone(), *stands_at, *is_open);
-        let total = *total;
-        Ok(Some(Report::Charged(Charged { order, at, stands_at, is_open, total, links, lines, offers, missing })))
+        let (total, early) = (*total, early.clone());
+        let charged = Charged { order, at, stands_at, is_open, total, links, lines, early, offers, missing };
+        Ok(Some(Report::Charged(charged)))
     }
 
     /// Finds the order that probably began a subscription, if no event has named that order yet. This is the order of

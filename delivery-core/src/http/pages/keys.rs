@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use minijinja::{Value, context};
 
 use super::form::Form;
-use super::shown::{Chosen, PAGE, PERIODS, STARTS, all_names, choices, chosen, desk, key, links, parameter, sources};
+use super::shown::{Chosen, PAGE, PERIODS, all_names, around, choices, chosen, desk, key, links, parameter, sources};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Error, Recent};
 use crate::http::Reply;
@@ -111,15 +111,9 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Resul
     if page.items.is_empty() && !begin.is_empty() && !begin.contains(char::is_control) {
         page = visit.delivery.keys(&KeyQuery { email_prefix: Some(begin.to_owned()), ..all }).await?;
     }
-    let mut starts: Vec<&str> = form.text("back").split(',').filter(|start| !start.is_empty()).collect();
-    let mut found = Vec::new();
-    if before.is_some() {
-        let (last, rest) = starts.split_last().map_or(("", &[][..]), |(last, rest)| (*last, rest));
-        found.push(("Newer", last.to_owned(), rest.join(",")));
-        starts.push(form.text("before"));
-    }
-    starts.drain(..starts.len().saturating_sub(STARTS));
-    found.extend(page.next.map(|next| ("Older", next.to_string(), starts.join(","))));
+    let pages = around(form.text("before"), form.text("back"), page.next.map(|next| next.to_string()));
+    let found = ["Newest", "Newer", "Older"].into_iter().zip(pages);
+    let found = found.filter_map(|(text, page)| page.map(|[before, back]| (text, before, back))).collect();
     let what = What {
         q: typed,
         label: "What was found, newest first".to_owned(),

@@ -144,12 +144,9 @@ async fn page(
     form: &Form,
     fault: Option<&Fault>,
 ) -> Result<Reply, ApiError> {
-    let preview = match form.text("do") {
-        "preview" => Some(preview(visit.delivery, form.text("content")).await?),
-        _ => None,
-    };
+    let preview = preview(visit.delivery, form).await?;
     let values = context! { post => form.values(&["id", "seen", "title", "category", "content"]), preview, ..said(fault, desk(visit, seller, "/desk/posts")) };
-    Ok(visit.page("post.html", values)?.with_pictures())
+    Ok(visit.page_with_forms("post.html", values)?.with_pictures())
 }
 
 pub(super) fn delete(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {

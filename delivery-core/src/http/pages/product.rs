@@ -184,10 +184,7 @@ async fn page(
     (form, product): (&Form, Option<&Product>),
     fault: Option<&Fault>,
 ) -> Result<Reply, ApiError> {
-    let preview = match form.text("do") {
-        "preview" => Some(preview(visit.delivery, form.text("content")).await?),
-        _ => None,
-    };
+    let preview = preview(visit.delivery, form).await?;
     let mut languages: BTreeSet<String> = visit.delivery.email_languages().iter().map(ToString::to_string).collect();
     languages.extend(form.given("language").map(str::to_owned));
     let values = context! {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Datelike, NaiveDate, Utc};
 use minijinja::{Value, context};
 
+use super::form::Form;
 use super::{ApiError, PageRequest, SignedIn, base};
 use crate::clock::timestamp;
 use crate::delivery::Delivery;
@@ -19,7 +20,7 @@ use crate::terms::NEVER;
 /// The maximum number of rows that a list shows at once. The list links to the further rows.
 pub(super) const PAGE: usize = 50;
 /// How many pages a list leads back, one after another. The address of a page has their starts, of up to 36 characters each.
-pub(super) const STARTS: usize = 50;
+const STARTS: usize = 50;
 
 /// The numbers of days that the overview can show, and what it calls them. The first is shown if none is chosen.
 pub(super) const PERIODS: [(u32, &str); 4] = [(30, "30 days"), (7, "7 days"), (90, "90 days"), (365, "a year")];
@@ -115,10 +116,17 @@ pub(super) const CONTENT: &str = "<!--content-->";
 /// The placeholder in a template for the source text of a product's content.
 pub(super) const SOURCE: &str = "<!--source-->";
 
-/// Converts Markdown that a seller has typed to HTML.
-pub(super) async fn preview(delivery: &Delivery, markdown: &str) -> Result<Value, ApiError> {
-    let html = delivery.inner.shelf.preview(markdown.to_owned()).await;
-    html.map(Value::from_safe_string).ok_or_else(|| Reply::panicked().into())
+/// Converts the Markdown in the field `content` of a form to HTML.
+///
+/// # Errors
+///
+/// If it cannot be shown although the seller has asked for it. Otherwise the seller must still be able to change it.
+pub(super) async fn preview(delivery: &Delivery, form: &Form) -> Result<Option<Value>, ApiError> {
+    let html = delivery.inner.shelf.preview(form.text("content").to_owned()).await;
+    if html.is_none() && form.text("do") == "preview" {
+        return Err(Reply::panicked().into());
+    }
+    Ok(html.map(Value::from_safe_string))
 }
 
 /// Formats a day without its year, such as `5 May`.
@@ -277,7 +285,7 @@ pub(super) fn entry(entry: &AuditEntry) -> Value {
 /// filters are left out.
 ///
 /// The list is read in one direction only. So each page has the starts of the pages before it in its address, in the
-/// parameter `back`.
+/// parameter `back`: see [`around`].
 pub(super) fn links(
     visit: &PageRequest<'_>,
     path: &str,
@@ -292,19 +300,26 @@ pub(super) fn links(
         format!("{}{path}?{}", base(visit.delivery), query.finish()).trim_end_matches('?').to_owned()
     };
     let parameter = |name| query::parameter(visit.call, name).ok().flatten().unwrap_or_default();
-    let (here, back) = (parameter("before"), parameter("back"));
-    let mut back: Vec<&str> = back.split(',').filter(|start| !start.is_empty()).collect();
-    back.drain(..back.len().saturating_sub(STARTS));
-    let newer = (!here.is_empty()).then(|| {
-        let (last, rest) = back.split_last().map_or(("", &[][..]), |(last, rest)| (*last, rest));
-        link(path, &[("before", last), ("back", &rest.join(","))])
-    });
-    let newest = (!back.is_empty()).then(|| link(path, &[]));
-    let mut starts: Vec<&str> = back.into_iter().chain([&*here]).filter(|start| !start.is_empty()).collect();
-    starts.drain(..starts.len().saturating_sub(STARTS));
-    let next = before.map(|before| link(path, &[("before", &before), ("back", &starts.join(","))]));
+    let pages = around(&parameter("before"), &parameter("back"), before);
+    let [newest, newer, next] =
+        pages.map(|page| page.map(|[before, back]| link(path, &[("before", &before), ("back", &back)])));
     let tables: Vec<_> = tables.iter().map(|(what, text)| (link("/desk/export", &[("what", what)]), *text)).collect();
     context! { newest, newer, next, tables }
+}
+
+/// Returns the values of the parameters `before` and `back` for the newest page of a list, for the page before this one and
+/// for the next one. `here` and `back` are their values for this page. `next` is where the next page begins.
+pub(super) fn around(here: &str, back: &str, next: Option<String>) -> [Option<[String; 2]>; 3] {
+    let mut starts: Vec<&str> = back.split(',').filter(|start| !start.is_empty()).collect();
+    starts.drain(..starts.len().saturating_sub(STARTS));
+    let newest = (!starts.is_empty()).then(<[String; 2]>::default);
+    let newer = (!here.is_empty()).then(|| {
+        let (last, rest) = starts.split_last().map_or(("", &[][..]), |(last, rest)| (*last, rest));
+        [last.to_owned(), rest.join(",")]
+    });
+    starts.extend((!here.is_empty()).then_some(here));
+    starts.drain(..starts.len().saturating_sub(STARTS));
+    [newest, newer, next.map(|next| [next, starts.join(",")])]
 }
 
 /// What the seller chose for the filters of a list, by the names of the parameters; "" for a filter that is not used.

@@ -19,7 +19,7 @@ use crate::store::SignIn;
 const FORM: i64 = 12 * 60 * 60;
 
 /// The fields that the sign-in form does not carry on: those of its own, and secrets, which no page shows.
-const LEFT_OUT: [&str; 4] = ["csrf", "token", "next", "secret"];
+const LEFT_OUT: [&str; 5] = ["csrf", "token", "next", "secret", "lost_secret"];
 
 /// The maximum length of a form that is carried on for a browser that need not have been signed in, in bytes. As HTML it may be six
 /// times as long.
@@ -50,7 +50,8 @@ fn form(visit: &PageRequest<'_>, next: &str, fault: Option<&str>) -> Result<Repl
         None => visit.new_secret(Cookie::Form),
     };
     let carried: Vec<_> = visit.form.iter().flat_map(carried).cloned().collect();
-    let lost_secret = visit.form.as_ref().is_some_and(|form| form.given("secret").is_some());
+    let is_given = |name| visit.form.as_ref().is_some_and(|form| form.given(name).is_some());
+    let lost_secret = is_given("secret") || is_given("lost_secret");
     let values = context! {
         csrf => visit.csrf(&secret), fault, next => wanted(visit, next), carried, lost_secret, path => visit.path
     };

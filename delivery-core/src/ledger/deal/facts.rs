@@ -49,6 +49,9 @@ pub(super) struct Charge {
     /// Refunds of single lines, by the platform's number of the refund.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) returned: BTreeMap<String, Vec<Returned>>,
+    /// Refunds that were made before the charge was reported. Its lines have only the pieces that were left.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) early: BTreeSet<String>,
     /// Partial refunds that were already noted in the audit log.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) noted: BTreeSet<String>,
@@ -121,6 +124,7 @@ impl Charge {
         self.count(charged.total, charged.stands_at);
         self.stands_at = self.stands_at.max(charged.stands_at);
         self.link(&charged.links);
+        self.early.extend(charged.early.iter().cloned());
         self.buy(charged.lines.iter().cloned());
     }
 
@@ -139,9 +143,11 @@ impl Charge {
             match self.lines.iter_mut().find(|known| known.line == line.line) {
                 None => self.lines.push(line),
                 Some(known) if known.product.is_none() => *known = line,
-                // The buyer added pieces to the order later, and paid for them too.
-                Some(known) if known.pieces < line.pieces => (known.pieces, known.amount) = (line.pieces, line.amount),
-                Some(_) => {}
+                // The buyer may have added pieces to the order later, and paid for them too.
+                Some(known) => {
+                    known.pieces = known.pieces.max(line.pieces);
+                    known.amount = known.amount.max(line.amount);
+                }
             }
         }
     }
@@ -185,6 +191,7 @@ impl Charge {
         self.buy(other.lines);
         self.money.merge(other.money);
         self.returned.extend(other.returned);
+        self.early.extend(other.early);
         self.noted.extend(other.noted);
     }
 
@@ -210,9 +217,13 @@ impl Charge {
     }
 
     fn are_returned(&self, product: Option<ProductId>, open: &[&Returned]) -> bool {
-        let returned: Vec<&Returned> = self.returned.values().flatten().chain(open.iter().copied()).collect();
+        let of = |is_counted: &dyn Fn(&String) -> bool| -> Vec<&Returned> {
+            let refunds = self.returned.iter().filter(|(refund, _)| is_counted(refund)).flat_map(|(_, lines)| lines);
+            refunds.chain(open.iter().copied()).collect()
+        };
+        let (all, later) = (of(&|_| true), of(&|refund| !self.early.contains(refund)));
         let mut lines = self.lines.iter().filter(|line| line.product == product).peekable();
-        lines.peek().is_some() && lines.all(|line| line.is_returned(&returned))
+        lines.peek().is_some() && lines.all(|line| line.is_returned(&all, &later))
     }
 
     /// Returns the product that the lines which pay for `product` are mapped to. This is `product` itself, or `None` if
@@ -232,33 +243,26 @@ impl Returned {
 }
 
 impl Bought {
-    fn is_returned(&self, returned: &[&Returned]) -> bool {
-        let (mut pieces, mut amount) = (0_u64, 0_u64);
-        for returned in returned.iter().filter(|returned| returned.is_of(self)) {
-            pieces = pieces.saturating_add(returned.pieces);
-            amount = amount.saturating_add(returned.amount.unwrap_or_default());
-        }
-        match self.amount.filter(|all| *all > 0) {
-            Some(all) => amount >= all || pieces >= Returned::ALL,
-            None => pieces >= self.pieces.max(1),
-        }
+    /// Returns whether the line was refunded: the amounts of `all` refunds add up to what was ordered, or the pieces of the
+    /// `later` ones to what was left when the charge was reported.
+    fn is_returned(&self, all: &[&Returned], later: &[&Returned]) -> bool {
+        let sum = |returned: &[&Returned], count: fn(&Returned) -> u64| {
+            let its = returned.iter().filter(|returned| returned.is_of(self)).map(|returned| count(returned));
+            its.fold(0, u64::saturating_add)
+        };
+        let (pieces, amount) = (sum(later, |it| it.pieces), sum(all, |it| it.amount.unwrap_or_default()));
+        pieces >= self.pieces.max(1) || self.amount.is_some_and(|all| all > 0 && amount >= all)
     }
 }
 
 impl Money {
-    /// Returns the lines of each open dispute. A platform may report that a dispute ended, but not which one. As long
-    /// as there are fewer such ends than disputes that were not won, these disputes all count as open; after that, none
-    /// does.
-    pub(super) fn open(&self) -> Vec<&Vec<Returned>> {
+    /// Returns the disputes that were not won: whether each was lost, and its lines. A platform may report that a dispute
+    /// ended, but not which one. As long as there are fewer such ends than disputes that were not won, these disputes
+    /// all count; after that, none does.
+    pub(super) fn disputes(&self) -> Vec<(bool, &Vec<Returned>)> {
         let not_won = self.disputed.iter().filter(|(dispute, _)| !self.won.contains(*dispute));
-        let open: Vec<_> = not_won.map(|(_, lines)| lines).collect();
+        let open: Vec<_> = not_won.map(|(dispute, lines)| (self.lost.contains(dispute), lines)).collect();
         if open.len() > self.ends.len() { open } else { Vec::new() }
-    }
-
-    /// Returns the lines of each dispute that the seller has lost.
-    pub(super) fn lost(&self) -> Vec<&Vec<Returned>> {
-        let lost = self.disputed.iter().filter(|(dispute, _)| self.lost.contains(*dispute));
-        lost.filter(|(dispute, _)| !self.won.contains(*dispute)).map(|(_, lines)| lines).collect()
     }
 
     /// Returns why the money went back, if it did. `stands_at` is when the platform last reported the order as valid:

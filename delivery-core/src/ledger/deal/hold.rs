@@ -99,4 +99,9 @@ impl<'d> View<'d> {
     pub(super) fn is_disputed(&self, paid: &Paid<'d>, product: ProductId) -> bool {
         self.of_key(paid.name, product).iter().any(|paid| paid.is_disputed(product))
     }
+
+    /// Returns whether a new key would be disputed, and the seller may still win a dispute about it.
+    pub(super) fn can_be_won(&self, paid: &Paid<'d>, product: ProductId) -> bool {
+        self.of_key(paid.name, product).iter().any(|paid| paid.can_be_won(product))
+    }
 }

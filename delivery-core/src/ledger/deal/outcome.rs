@@ -14,8 +14,11 @@ use crate::product::ProductId;
 const DISPUTED: &str = "the payment is disputed";
 /// The reason that is given for a failed refund whose sale has no key. The refund was reported before the sale, so the
 /// sale was ignored.
-const REFUND_FAILED: &str =
-    "its refund failed, but the sale was ignored because of it: issue a key by hand, and dismiss this event";
+const REFUND_FAILED: &str = "its refund failed, and its sale, which came after the refund, has no key: if the sale does \
+    not wait here itself, issue a key by hand, then put this event aside";
+/// The reason that is given for a charge of a subscription of which another charge was disputed, and the seller lost.
+const LOST: &str =
+    "a dispute about this subscription was lost, so it has no valid key: issue a key by hand, or put this event aside";
 
 impl Deal {
     /// Returns the outcome of a report. `noted` is what [`note`](Self::note) returned for this report. `was_paid` says
@@ -52,8 +55,9 @@ impl Deal {
             Report::Linked(_) => self.changed(settled).unwrap_or(noted).of_link(),
             Report::Kept { of, .. } => {
                 let is_its = |paid: &&Paid<'_>| paid.is_reported() && self.is_of(paid, of);
-                let lacks = view.paid.iter().filter(is_its).any(|paid| settled.lacks(view, paid).is_some());
-                if lacks { ReportOutcome::Waits(REFUND_FAILED) } else { noted }
+                let lacks = |paid| settled.lacks(view, paid) == Some(ReportOutcome::Lacks);
+                let is_owed = noted == ReportOutcome::Restored && view.paid.iter().filter(is_its).any(lacks);
+                if is_owed { ReportOutcome::Waits(REFUND_FAILED) } else { noted }
             }
             Report::Refunded(_) | Report::Disputed(_) | Report::Won(_) => noted,
         }
@@ -157,7 +161,8 @@ impl Settled<'_> {
         let lacking: Vec<ProductId> =
             products.filter(|product| !is_issued(*product) && !self.holds(view, paid, *product)).collect();
         if lacking.iter().any(|product| view.is_disputed(paid, *product)) {
-            return Some(ReportOutcome::Waits(DISPUTED));
+            let can_be_won = lacking.iter().any(|product| view.can_be_won(paid, *product));
+            return Some(ReportOutcome::Waits(if can_be_won { DISPUTED } else { LOST }));
         }
         (!lacking.is_empty()).then_some(ReportOutcome::Lacks)
     }

@@ -95,14 +95,14 @@ impl<'d> Paid<'d> {
 
     /// Returns whether no key is owed for a product any more: its money went back, or a dispute about it was lost.
     pub(super) fn is_gone(&self, product: ProductId) -> bool {
-        let is_lost = || self.parts.iter().any(|(_, charge, money)| is_about(&money.lost(), charge, product));
-        self.taken_back(product).is_some() || is_lost()
+        self.taken_back(product).is_some() || self.has_dispute(product, |is_lost| is_lost)
     }
 
     /// Returns whether all of the money went back, or a dispute about all of it was lost.
     pub(super) fn is_all_gone(&self) -> bool {
         self.parts.iter().any(|(_, charge, money)| {
-            money.taken_back(charge.stands_at).is_some() || money.lost().iter().any(|lines| lines.is_empty())
+            let mut disputes = money.disputes().into_iter();
+            money.taken_back(charge.stands_at).is_some() || disputes.any(|(is_lost, lines)| is_lost && lines.is_empty())
         })
     }
 
@@ -115,19 +115,28 @@ impl<'d> Paid<'d> {
 
     /// Returns whether the money for a product is disputed.
     pub(super) fn is_disputed(&self, product: ProductId) -> bool {
-        self.parts.iter().any(|(_, charge, money)| is_about(&money.open(), charge, product))
+        self.has_dispute(product, |_| true)
+    }
+
+    /// Returns whether the money for a product is disputed, and the seller may still win it.
+    pub(super) fn can_be_won(&self, product: ProductId) -> bool {
+        self.has_dispute(product, |is_lost| !is_lost)
+    }
+
+    /// Returns whether disputes concern a product. `counts` says which disputes count, by whether they were lost.
+    fn has_dispute(&self, product: ProductId, counts: fn(bool) -> bool) -> bool {
+        self.parts.iter().any(|(_, charge, money)| {
+            let disputes = money.disputes().into_iter().filter(|(is_lost, _)| counts(*is_lost));
+            let disputes: Vec<&Vec<Returned>> = disputes.map(|(_, lines)| lines).collect();
+            let lines: Vec<_> = disputes.iter().flat_map(|lines| lines.iter()).collect();
+            disputes.iter().any(|lines| lines.is_empty()) || charge.is_disputed(product, &lines)
+        })
     }
 
     /// Returns how long a key of the product is valid if nothing says until when it is paid.
     pub(super) fn own(&self, product: ProductId) -> Option<Own> {
         self.lines().filter(|line| line.product == Some(product)).find_map(|line| line.own)
     }
-}
-
-/// Returns whether disputes, each with its lines, are about a product of a charge.
-fn is_about(disputes: &[&Vec<Returned>], charge: &Charge, product: ProductId) -> bool {
-    let lines: Vec<_> = disputes.iter().flat_map(|lines| lines.iter()).collect();
-    disputes.iter().any(|lines| lines.is_empty()) || charge.is_disputed(product, &lines)
 }
 
 /// Returns the term that ends last among the terms of `lines`.

@@ -1,5 +1,7 @@
 //! Reports of platforms about sales.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +61,9 @@ pub struct Charged {
     pub links: Links,
     /// The lines that were bought.
     pub lines: Vec<Bought>,
+    /// The platform's numbers of refunds that were made before this report. The lines have only the pieces that were
+    /// left.
+    pub early: BTreeSet<String>,
     /// The key of each product that was bought, ready to be issued.
     pub offers: Vec<Offer>,
     /// Why a line has no product, for the seller to read.
@@ -194,8 +199,7 @@ pub enum Extent {
         /// number of the refund, or the sum that was refunded so far. Reports with the same text count once.
         refund: String,
     },
-    /// Some pieces of some lines. A line is refunded once the returned amounts add up to the whole line or, if the line
-    /// has no amount, the returned pieces.
+    /// Some pieces of some lines. A line is refunded once the returned pieces or amounts add up to the whole line.
     Lines {
         /// The platform's own number of this refund. Reports with the same number count once.
         refund: String,
@@ -214,8 +218,8 @@ pub struct Returned {
     /// The platform's most specific name for the line; empty if the platform has none.
     #[serde(default)]
     pub name: String,
-    /// The number of refunded pieces. [`ALL`](Self::ALL) stands for all pieces. Any other number counts only if the line
-    /// has no amount.
+    /// The number of refunded pieces. A number that is greater than the line's own number of pieces stands for all
+    /// pieces.
     pub pieces: u64,
     /// The refunded amount in the unit of the line's [`amount`](Bought::amount), if the platform reports refunds as
     /// amounts.
@@ -231,11 +235,6 @@ pub enum Cause {
     Refund,
     /// The order was cancelled after it was paid.
     Cancellation,
-}
-
-impl Returned {
-    /// The number of [`pieces`](Self::pieces) that stands for all pieces of a line, however many these are.
-    pub const ALL: u64 = u32::MAX as u64;
 }
 
 impl Refund {

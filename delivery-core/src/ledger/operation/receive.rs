@@ -117,7 +117,7 @@ impl Operate for InboundEvent {
 }
 
 impl InboundEvent {
-    fn reports(&self) -> &[Report] {
+    pub(crate) fn reports(&self) -> &[Report] {
         match &self.step {
             Some(Handling::Apply(reports)) => reports,
             _ => &[],

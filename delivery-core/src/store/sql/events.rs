@@ -23,7 +23,7 @@ use crate::throttle::Throttle;
 /// Returns a statement that selects at most `$2` events that match `query`, newest first, with numbers below `$1` and
 /// at least `$3`. If `query` names a platform, it is `$4`. If the query is for events that need attention, the statement selects only one event for each unknown product: the
 /// newest event that needs attention because of that product.
-fn entries(query: &InboxQuery) -> String {
+pub(super) fn entries(query: &InboxQuery) -> String {
     // The outcome is a part of the SQL text, not a parameter, so that the planner of the database can use the partial
     // index.
     let outcome = match query.outcome {
@@ -39,7 +39,13 @@ fn entries(query: &InboxQuery) -> String {
         ),
         _ => String::new(),
     };
-    let source = if query.source.is_some() { " AND i.source = $4" } else { "" };
+    // Few events have another outcome than `issued`. `|| ''` keeps planners from searching all events of the platform
+    // instead.
+    let source = match (&query.source, query.outcome) {
+        (None, _) => "",
+        (Some(_), None | Some(EventOutcome::Issued)) => " AND i.source = $4",
+        (Some(_), Some(_)) => " AND i.source || '' = $4",
+    };
     let columns = entry_columns!();
     format!(
         "SELECT {columns} FROM delivery_inbox i WHERE i.number < $1 AND i.number >= $3{source}{outcome}{newest} ORDER BY i.number DESC LIMIT $2"

@@ -104,7 +104,8 @@ fn messages(query: &MessageQuery) -> String {
         Some(MessageState::Sent) => (" AND state = 1", "number"),
         Some(MessageState::Failed) => (" AND state = 2", "number + 0"),
     };
-    // The inner query reads only an index. The messages themselves are read for one page.
+    // The messages themselves are read for one page only. Of messages that are queued or failed, the inner query reads
+    // only their index.
     format!(
         "SELECT m.number, m.kind, m.recipient, m.state, m.attempts, m.queued_at, m.due_at, m.reason, k.id \
             FROM (SELECT number FROM delivery_message WHERE {number} >= $1 AND {number} < $2{key}{state} \
@@ -208,7 +209,11 @@ mod tests {
     use sqlx::sqlite::SqliteConnection;
     use sqlx::{AssertSqlSafe, Connection, Executor};
 
+    use super::super::events::entries;
     use super::*;
+    use crate::ledger::EventOutcome;
+    use crate::order::Source;
+    use crate::store::InboxQuery;
 
     /// Returns SQLite's query plan for a statement.
     async fn explained(connection: &mut SqliteConnection, sql: &str) -> String {
@@ -229,6 +234,27 @@ mod tests {
         ] {
             let query = MessageQuery { state: Some(state), limit: 50, ..MessageQuery::default() };
             let plan = explained(&mut connection, &messages(&query)).await;
+            assert!(plan.contains(index), "{plan}");
+        }
+    }
+
+    #[tokio::test]
+    async fn events_that_wait_are_found_without_those_that_are_done_and_a_platforms_without_others() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        for script in [
+            include_str!("../sqlite/migrations/0001_delivery.sql"),
+            include_str!("../sqlite/migrations/0008_inbox_by_source.sql"),
+        ] {
+            connection.execute(script).await.unwrap();
+        }
+        let waits = Some(EventOutcome::NeedsAttention);
+        for (outcome, source, index) in [
+            (waits, None, "SEARCH i USING INDEX delivery_inbox_by_outcome"),
+            (waits, Some(Source::webhook()), "SEARCH i USING INDEX delivery_inbox_by_outcome"),
+            (None, Some(Source::webhook()), "SEARCH i USING INDEX delivery_inbox_by_source"),
+        ] {
+            let query = InboxQuery { outcome, source, limit: 50, ..InboxQuery::default() };
+            let plan = explained(&mut connection, &entries(&query)).await;
             assert!(plan.contains(index), "{plan}");
         }
     }

@@ -1,6 +1,7 @@
 //! Shared set-up for the cases about events: a shop on a platform, its reports of sales and refunds, and queries of
 //! what the store keeps.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -94,6 +95,7 @@ pub(super) fn charged(order: &str, links: Links) -> Charged {
         is_open: false,
         links,
         lines: vec![line],
+        early: BTreeSet::new(),
         offers: vec![Offer { product, pieces: 1, sale }],
         missing: None,
     }

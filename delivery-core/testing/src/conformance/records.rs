@@ -83,7 +83,8 @@ async fn messages_are_listed_newest_first_by_state_and_key(store: Port) {
         (page.items.iter().map(|message| index(message.key)).collect::<Vec<_>>(), page.next)
     };
     let all = || MessageQuery { limit: 9, ..MessageQuery::default() };
-    let seconds = |count| now() + TimeDelta::seconds(count);
+    let seconds = |count| Some(now() + TimeDelta::seconds(count));
+    let of_period = |from, to| MessageQuery { period: Period { since: seconds(from), until: seconds(to) }, ..all() };
     for (query, expected) in [
         (all(), vec![4, 3, 2, 1]),
         (MessageQuery { state: Some(MessageState::Queued), ..all() }, vec![4, 3]),
@@ -92,15 +93,8 @@ async fn messages_are_listed_newest_first_by_state_and_key(store: Port) {
         (MessageQuery { key: Some(keys[2]), ..all() }, vec![3]),
         (MessageQuery { key: Some(keys[2]), state: Some(MessageState::Sent), ..all() }, vec![]),
         (MessageQuery { key: Some(key(9, 1).id), ..all() }, vec![]),
-        (MessageQuery { period: Period { since: Some(seconds(2)), until: Some(seconds(4)) }, ..all() }, vec![3, 2]),
-        (
-            MessageQuery {
-                period: Period { since: Some(seconds(4)), until: None },
-                state: Some(MessageState::Queued),
-                ..all()
-            },
-            vec![4],
-        ),
+        (of_period(2, 4), vec![3, 2]),
+        (MessageQuery { state: Some(MessageState::Queued), ..of_period(4, 9) }, vec![4]),
     ] {
         assert_eq!(listed(query.clone()).await.0, expected, "{query:?}");
         let mut before = None;

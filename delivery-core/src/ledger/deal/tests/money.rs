@@ -32,10 +32,11 @@ fn what_became_of_the_money_counts_in_every_order_and_once() {
         let line = Bought { amount: Some(1900), ..line("m", 1, 1, Term::Unsaid) };
         charged("o", 0, Links::default(), vec![line])
     };
-    // Three pieces were ordered. One of them was refunded before the order was paid.
-    let of_pieces = || {
+    // Three pieces were ordered. One of them was refunded, or removed without a word, before the order was paid.
+    let of_pieces = |early: &[&str]| {
         let line = Bought { amount: Some(3), ..line("m", 1, 2, Term::Unsaid) };
-        charged("o", 0, Links::default(), vec![line])
+        let Report::Charged(charged) = charged("o", 0, Links::default(), vec![line]) else { unreachable!("a charge") };
+        Report::Charged(Charged { early: early.iter().map(|refund| (*refund).to_owned()).collect(), ..charged })
     };
     let piece = |refund: &str| {
         let line = Returned { line: Some("m".to_owned()), name: String::new(), pieces: 1, amount: Some(1) };
@@ -62,8 +63,9 @@ fn what_became_of_the_money_counts_in_every_order_and_once() {
         ("all pieces of a line", vec![sale(), part("r1", &[("a", u64::MAX)])], &[2]),
         ("a part of a line's money", vec![of_money(), money("r1", 900)], &[1]),
         ("a line's money that adds up", vec![of_money(), money("r1", 900), money("r2", 1000)], &[]),
-        ("a piece refunded before the order was paid counts once", vec![of_pieces(), piece("r1"), piece("r2")], &[1]),
-        ("all three pieces", vec![of_pieces(), piece("r1"), piece("r2"), piece("r3")], &[]),
+        ("a piece refunded early counts once", vec![of_pieces(&["r1"]), piece("r1"), piece("r2")], &[1]),
+        ("all three pieces", vec![of_pieces(&["r1"]), piece("r1"), piece("r2"), piece("r3")], &[]),
+        ("what was left after a removal", vec![of_pieces(&[]), piece("r2"), piece("r3")], &[]),
         ("disputed", vec![sale(), disputed("d1")], &[]),
         ("a lost dispute", vec![sale(), disputed("d1"), lost("d1")], &[]),
         ("won", vec![sale(), disputed("d1"), won("d1")], &[1, 2]),
@@ -175,7 +177,13 @@ fn deals_that_turn_out_to_be_one_know_what_both_knew() {
 
 #[test]
 fn facts_are_read_back_as_they_were_written() {
-    let reports = [sale(), disputed("d1"), paid("c", 1, period(1, 31)), said(2, Standing::Active, Term::Until(day(9)))];
+    let reports = [
+        sale(),
+        disputed("d1"),
+        lost("d2"),
+        paid("c", 1, period(1, 31)),
+        said(2, Standing::Active, Term::Until(day(9))),
+    ];
     let world = World::of(&reports);
     let text = serde_json::to_string(&world.deal).unwrap();
     assert_eq!(serde_json::from_str::<Deal>(&text).unwrap(), world.deal, "{text}");

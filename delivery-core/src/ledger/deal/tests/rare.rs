@@ -181,12 +181,22 @@ fn a_dispute_about_a_line_concerns_no_other() {
 
 #[test]
 fn a_sale_that_comes_after_its_dispute_or_refund_waits_only_for_what_can_still_change() {
-    const FAILED: &str =
-        "its refund failed, but the sale was ignored because of it: issue a key by hand, and dismiss this event";
+    const FAILED: &str = "its refund failed, and its sale, which came after the refund, has no key: if the sale does \
+        not wait here itself, issue a key by hand, then put this event aside";
+    const LOST: &str = "a dispute about this subscription was lost, so it has no valid key: issue a key by hand, or put \
+        this event aside";
     let sale = || charged("o", 0, with_payment(), vec![line("a", 1, 1, Term::Unsaid)]);
     let refund = || Report::Refunded(Refund { at: Some(day(5)), ..Refund::full(by_payment()) });
     let failed = || Report::Kept { of: by_payment(), at: day(6) };
     let gone = ReportOutcome::Nothing("the money went back before");
+    // A sale that waits, because its buyer has no address.
+    let unsold = || {
+        let Report::Charged(charged) = sale() else { unreachable!("a charge") };
+        Report::Charged(Charged { offers: Vec::new(), ..charged })
+    };
+    let of_charge = dispute(ChargeRef::Order(id("c1")), "d", Vec::new());
+    let lost_charge = || Report::Disputed(Dispute { is_lost: true, ..of_charge.clone() });
+    let period_of = |name: &str, from| paid(name, from, period(from, from + 30));
     for (case, before, last, expected) in [
         ("an open dispute", vec![disputed("d1")], sale(), ReportOutcome::Waits("the payment is disputed")),
         ("a lost dispute", vec![disputed("d1"), lost("d1")], sale(), gone),
@@ -203,6 +213,14 @@ fn a_sale_that_comes_after_its_dispute_or_refund_waits_only_for_what_can_still_c
         ("it fails before the sale", vec![refund(), failed()], sale(), ReportOutcome::Issued),
         ("the sale came first", vec![sale(), refund()], failed(), ReportOutcome::Restored),
         ("no sale is known", vec![refund()], failed(), ReportOutcome::Restored),
+        ("a disputed sale", vec![disputed("d1"), refund(), sale()], failed(), ReportOutcome::Restored),
+        ("only a part was refunded", vec![unsold()], failed(), ReportOutcome::Nothing("the money stays")),
+        (
+            "a charge after a lost one",
+            vec![lost_charge(), period_of("c1", 0)],
+            period_of("c2", 31),
+            ReportOutcome::Waits(LOST),
+        ),
     ] {
         assert_eq!(World::of(&before).report(&last), expected, "{case}");
     }

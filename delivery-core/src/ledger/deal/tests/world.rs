@@ -167,6 +167,7 @@ pub(super) fn charged(order: &str, at: i64, links: Links, lines: Vec<Bought>) ->
         is_open: false,
         links,
         lines,
+        early: BTreeSet::new(),
         offers: pieces.into_iter().map(|(number, pieces)| offer(number, pieces)).collect(),
         missing,
     })

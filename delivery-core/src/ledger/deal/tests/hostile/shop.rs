@@ -93,6 +93,7 @@ impl Shop {
             is_open,
             links,
             lines,
+            early: BTreeSet::new(),
             offers: Vec::new(),
             missing: None,
         }
