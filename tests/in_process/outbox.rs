@@ -1,6 +1,7 @@
 //! The way of an e-mail, over five days that pass in milliseconds.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -8,8 +9,8 @@ use delivery_core::delivery::{Builder, Expiry};
 use delivery_core::key::{Actor, Change};
 use delivery_core::mail::{MailError, MailLinks, Mailer, Message};
 use delivery_core::product::NewProduct;
-use delivery_core::store::StoreError;
-use delivery_core::{Clock, Delivery};
+use delivery_core::store::{MessageQuery, StoreError};
+use delivery_core::{Clock, Delivery, Entropy};
 use delivery_testing::MemoryStore;
 use delivery_testing::{Behaviour, Fault, Faulty, ManualClock, RecordingMailer, SeededEntropy, Shop};
 use tokio::sync::Semaphore;
@@ -48,6 +49,43 @@ impl Post {
     pub async fn work(&self) -> (usize, usize, usize) {
         work(&self.delivery).await
     }
+}
+
+/// Entropy that is drawn when a failure has been judged, and takes so long that retries of a group are due meanwhile.
+#[derive(Debug)]
+struct Slow {
+    clock: Arc<ManualClock>,
+    seeded: SeededEntropy,
+    is_slow: AtomicBool,
+}
+
+impl Entropy for Slow {
+    fn fill(&self, bytes: &mut [u8]) {
+        self.seeded.fill(bytes);
+        if self.is_slow.load(Ordering::Relaxed) {
+            self.clock.advance(Duration::from_secs(1));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_lease_of_a_message_is_an_attempt_although_outcomes_are_stored_late() {
+    let clock = Arc::new(ManualClock::default());
+    let (seeded, is_slow) = (SeededEntropy::new(7), AtomicBool::new(false));
+    let slow = Arc::new(Slow { clock: clock.clone(), seeded, is_slow });
+    let shop = Shop::with(|builder| builder.clock(clock.clone()).entropy(slow.clone())).await;
+    shop.mailer.otherwise(Behaviour::FailTransient);
+    for order in 0..100 {
+        shop.paid(&order.to_string()).await;
+    }
+    slow.is_slow.store(true, Ordering::Relaxed);
+    let running = shop.delivery.start().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    running.stop().await;
+    let (alice, query) = ("alice".parse().unwrap(), MessageQuery { limit: 100, ..MessageQuery::default() });
+    let stored = shop.delivery.desk(&alice).messages(&query).await.unwrap().items;
+    let leases: u32 = stored.iter().map(|message| message.attempts).sum();
+    assert_eq!(usize::try_from(leases).unwrap(), shop.mailer.attempts());
 }
 
 #[tokio::test(start_paused = true)]

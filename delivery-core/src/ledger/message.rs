@@ -87,6 +87,17 @@ pub enum Outcome {
     Release,
 }
 
+impl Outcome {
+    /// Returns the same outcome, except that a message that is retried or postponed is not due before `earliest`.
+    #[must_use]
+    pub(crate) fn not_due_before(mut self, earliest: DateTime<Utc>) -> Self {
+        if let Self::Retry { due, .. } | Self::Postpone { due, .. } = &mut self {
+            *due = earliest.max(*due);
+        }
+        self
+    }
+}
+
 /// A message that failed permanently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]

@@ -145,6 +145,13 @@ impl Outbox {
         // filled all free slots, so that more e-mails are probably due.
         let (mut asked, mut more) = (true, false);
         while !*stop.borrow() {
+            // Note everything that has ended. A turn may begin many e-mails, and would otherwise end only one.
+            while let Some(joined) = under_way.tasks.try_join_next_with_id() {
+                self.end(&mut under_way, joined);
+            }
+            while let Some(completed) = under_way.completing.try_join_next_with_id() {
+                under_way.note(completed);
+            }
             // Read this only once: the timer may elapse at any moment.
             let mut gathered = gathering.is_elapsed();
             let complete = under_way.ended.len() >= GROUP || gathered && !under_way.ended.is_empty();

@@ -17,6 +17,10 @@ const SOON: TimeDelta = TimeDelta::minutes(1);
 /// message is sent again.
 pub(super) const COMPLETE_ATTEMPTS: usize = 600;
 
+/// A message is due no sooner than this after its outcome is stored. Storing may take longer than the first delay of a
+/// retry, for example while the store is away.
+const NOTED: TimeDelta = TimeDelta::seconds(1);
+
 /// How an attempt ended.
 pub(super) enum End {
     Sent,
@@ -95,7 +99,11 @@ impl Outbox {
     pub(super) async fn complete(&self, message: &LeasedMessage, outcome: Outcome, attempts: usize) {
         static NOT_KEPT: Throttle = Throttle::new();
         for attempt in 1..=attempts {
-            let Err(error) = self.ledger.complete_message(message.lease, outcome.clone()).await else {
+            // A message that is due at once may be leased again before this worker knows that its outcome is stored. The
+            // worker would then store the same outcome again, and so on.
+            let noted = self.clock.now().checked_add_signed(NOTED).unwrap_or_default();
+            let kept = outcome.clone().not_due_before(noted);
+            let Err(error) = self.ledger.complete_message(message.lease, kept).await else {
                 return self.note(message, outcome);
             };
             if let Some(more) = NOT_KEPT.admit() {
