@@ -53,11 +53,15 @@ pub fn rows() -> Vec<Row> {
             .form(format!("{PRODUCT}&csrf={{FORM_CSRF}}&token={{ADMIN}}"))
             .like("a_form_that_was_carried_on_is_done"),
         row("sign_in::a_long_form_of_who_need_not_have_been_signed_in_is_not_carried_on", "POST /desk/product")
-            .header("cookie", "desk-form={FORM}")
+            .at_desk_with("desk-form={FORM}")
             .form(PRODUCT)
             .leads_to("/desk/sign-in"),
+        row("sign_in::a_short_form_of_a_product_of_who_has_signed_out_is_carried_on", "POST /desk/product")
+            .at_desk_with("desk-form={FORM}")
+            .header("content-length", "107")
+            .form(PRODUCT.replace("%23+Maps", "%23+Maps%0A%3Cb%3E")),
         row("sign_in::a_short_form_of_who_has_signed_out_is_carried_on", "POST /desk/key/change")
-            .header("cookie", "desk-form={FORM}")
+            .at_desk_with("desk-form={FORM}")
             .form("id={VALID_ID}&do=revoke"),
         row("sign_in::a_form_of_another_site_is_not_carried_on", "POST /desk/product")
             .at_desk()

@@ -56,13 +56,13 @@ impl Post {
 struct Slow {
     clock: Arc<ManualClock>,
     seeded: SeededEntropy,
-    is_slow: AtomicBool,
+    advances: AtomicBool,
 }
 
 impl Entropy for Slow {
     fn fill(&self, bytes: &mut [u8]) {
         self.seeded.fill(bytes);
-        if self.is_slow.load(Ordering::Relaxed) {
+        if self.advances.load(Ordering::Relaxed) {
             self.clock.advance(Duration::from_secs(1));
         }
     }
@@ -71,14 +71,14 @@ impl Entropy for Slow {
 #[tokio::test(start_paused = true)]
 async fn each_lease_of_a_message_is_an_attempt_although_outcomes_are_stored_late() {
     let clock = Arc::new(ManualClock::default());
-    let (seeded, is_slow) = (SeededEntropy::new(7), AtomicBool::new(false));
-    let slow = Arc::new(Slow { clock: clock.clone(), seeded, is_slow });
+    let (seeded, advances) = (SeededEntropy::new(7), AtomicBool::new(false));
+    let slow = Arc::new(Slow { clock: clock.clone(), seeded, advances });
     let shop = Shop::with(|builder| builder.clock(clock.clone()).entropy(slow.clone())).await;
     shop.mailer.otherwise(Behaviour::FailTransient);
     for order in 0..100 {
         shop.paid(&order.to_string()).await;
     }
-    slow.is_slow.store(true, Ordering::Relaxed);
+    slow.advances.store(true, Ordering::Relaxed);
     let running = shop.delivery.start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(10)).await;
     running.stop().await;

@@ -4,6 +4,7 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::deal::REFUNDED;
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::order::{OrderId, Source};
@@ -76,11 +77,12 @@ impl InboxEvent {
         self.outcome == Some(EventOutcome::Ignored) && self.reason.as_deref() == Some(TEST_PURCHASE)
     }
 
-    /// Returns whether the seller can still apply the event: it waits for the seller, was dismissed, or is about a test
-    /// purchase and has its content.
+    /// Returns whether the seller can still apply the event: it waits for the seller, was dismissed, or has its content and
+    /// is about a test purchase or about a sale whose refund came first and may fail.
     #[must_use]
     pub fn can_be_applied(&self) -> bool {
-        self.due_at.is_some() || self.is_dismissed() || self.is_test() && self.body.is_some()
+        let is_refunded = self.outcome == Some(EventOutcome::Ignored) && self.reason.as_deref() == Some(REFUNDED);
+        self.due_at.is_some() || self.is_dismissed() || (self.is_test() || is_refunded) && self.body.is_some()
     }
 }
 

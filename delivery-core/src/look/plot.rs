@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use super::grouped;
+
 /// The size of the drawing, which a page stretches to the width of its card.
 const WIDTH: usize = 600;
 const HEIGHT: usize = 120;
@@ -25,8 +27,9 @@ pub(crate) fn plot(label: &str, days: &[(String, u64)]) -> String {
         let (y, width) = (HEIGHT - height, (end - begin).saturating_sub(if of > 60 { 0 } else { 2 }).max(1));
         let _ = write!(
             svg,
-            "<rect x=\"{begin}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"><title>{}: {count}</title></rect>",
-            escaped(day)
+            "<rect x=\"{begin}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"><title>{}: {}</title></rect>",
+            escaped(day),
+            grouped(&count.to_string())
         );
     }
     svg.push_str("</svg>");

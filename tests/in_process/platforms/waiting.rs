@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use chrono::TimeDelta;
+use delivery_core::Clock;
 use delivery_core::key::Key;
-use delivery_core::ledger::EventOutcome::{Ignored, Issued, NeedsAttention, Remembered};
-use delivery_core::platform::{Buyer, Event, Line, Sale};
+use delivery_core::ledger::EventOutcome::{self, Ignored, Issued, NeedsAttention, Remembered, Revoked};
+use delivery_core::platform::{Buyer, ChargeRef, Event, Line, Refund, Sale};
 use delivery_core::product::{Product, ProductId};
 use delivery_core::store::{InboxQuery, StoreError};
 use delivery_core::terms::MAX_USES;
@@ -180,6 +182,28 @@ async fn sellers_who_add_something_at_once_lose_nothing() {
     let (product, email) = tokio::join!(apply(&shop, None, Some(&guide)), apply(&shop, Some("eve@example.com"), None));
     assert!(product.unwrap() && email.unwrap());
     assert_eq!(shop.keys().await[0].email().as_str(), "eve@example.com");
+}
+
+#[tokio::test]
+async fn a_sale_whose_refund_came_first_and_failed_can_be_applied() {
+    let shop = Shop::with_guide().await;
+    let refunded = |at| Event::Refunded(Refund { at: Some(at), ..Refund::full(ChargeRef::Order(id("A"))) });
+    let now = shop.clock.now();
+    assert_eq!(shop.tell(refunded(now)).await, Some(Revoked));
+    assert_eq!(shop.tell(Event::Paid(sale("A", "guide"))).await, Some(Ignored));
+    let alice = "alice".parse().unwrap();
+    let apply = async |outcome: EventOutcome| {
+        let query = InboxQuery { outcome: Some(outcome), limit: 9, ..InboxQuery::default() };
+        let number = shop.delivery.events(&query).await.unwrap().items.remove(0).number;
+        assert!(shop.delivery.desk(&alice).apply_event(number, None, None).await.unwrap());
+        shop.keys().await.len()
+    };
+    assert_eq!(apply(Ignored).await, 0, "the refund may still be made");
+    let failed = Event::Kept { of: ChargeRef::Order(id("A")), at: now + TimeDelta::days(1) };
+    assert_eq!(shop.tell(failed).await, Some(NeedsAttention));
+    assert_eq!(apply(Ignored).await, 1);
+    assert_eq!(apply(NeedsAttention).await, 1);
+    assert_eq!(shop.reasons().await[..2], [None, None], "nothing waits any more");
 }
 
 #[tokio::test]

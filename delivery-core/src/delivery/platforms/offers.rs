@@ -15,6 +15,8 @@ use crate::order::{OrderId, OrderRef, Source};
 use crate::platform::{Buyer, Line};
 use crate::product::{Product, ProductId, RefName};
 use crate::redact::redacted;
+#[cfg(feature = "pages")]
+use crate::store::StoreError;
 use crate::terms::{Terms, UseLimit, Validity};
 
 /// The maximum number of lines of an order. More would be too expensive, because each line may cost a query.
@@ -225,6 +227,14 @@ impl Delivery {
             Some(product) => Ok(product),
             None => Err(NotSold::Unknown(format!("there is no product {product}"))),
         })
+    }
+
+    /// Returns whether a product that is not archived is sold on a platform under a name.
+    #[cfg(feature = "pages")]
+    pub(crate) async fn is_sold_as(&self, source: &Source, name: &RefName) -> Result<bool, StoreError> {
+        let Some(names) = &self.inner.platforms.names else { return Ok(false) };
+        let Some(product) = names.product_named(source, name).await? else { return Ok(false) };
+        Ok(self.inner.catalog.product(product).await?.is_some_and(|product| !product.is_archived()))
     }
 
     pub(super) async fn address(&self, source: &Source, buyer: &Buyer) -> Result<Option<Email>, Error> {

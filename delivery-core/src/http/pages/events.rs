@@ -152,6 +152,13 @@ async fn page(
 ) -> Result<Reply, ApiError> {
     let (entry, names) = (found(visit, number).await?, names(visit.delivery).await?);
     let Said { names: asked_for, buyer, total: total_said } = Said::by(&entry);
+    // What is sold here already needs no link.
+    let mut unlinked = Vec::new();
+    for name in &asked_for {
+        if !visit.delivery.is_sold_as(&entry.id.source, name).await? {
+            unlinked.push(name.to_string());
+        }
+    }
     let asked_for: Vec<String> = asked_for.iter().map(ToString::to_string).collect();
     // An event that is done has no content any more, but it has keys.
     let (mut keys, mut owner) = (Vec::new(), None);
@@ -172,7 +179,7 @@ async fn page(
         context! {
             event => event(&entry), products => choices(&names), buyer => buyer.or(owner), keys,
             total => total.or(total_said).map(|total| total.to_string()),
-            asked_for,
+            asked_for, unlinked,
             email => text("customer_email"), product_id => text("product_id"),
             ..said_of(sent.map(|(_, fault)| fault), desk(visit, seller, "/desk/events"))
         },

@@ -65,7 +65,7 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
         return visit.page("confirm.html", values);
     }
     let seller_desk = visit.delivery.desk(&seller.actor);
-    let mut left = false;
+    let (mut is_any, mut left) = (false, false);
     for id in ids {
         let done = if is_revoking {
             seller_desk.revoke(id, None).await.map(drop)
@@ -73,15 +73,16 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
             seller_desk.resend(id, None).await.map(drop)
         };
         match done {
-            Ok(()) => {}
+            Ok(()) => is_any = true,
             Err(Error::Refused { .. } | Error::UnknownKey) => left = true,
             Err(error) => return Err(error.into()),
         }
     }
-    let done = match (is_revoking, left) {
-        (true, _) => "all_revoked",
-        (false, false) => "all_resent",
-        (false, true) => "some_resent",
+    let done = match (is_any, is_revoking, left) {
+        (false, ..) => "none_done",
+        (true, true, _) => "all_revoked",
+        (true, false, false) => "all_resent",
+        (true, false, true) => "some_resent",
     };
     Ok(visit.go_to(&format!("/desk/keys?done={done}")))
 }

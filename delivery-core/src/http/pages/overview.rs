@@ -10,13 +10,15 @@ use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Delivery, Recent};
 use crate::key::Status;
 use crate::ledger::{Amount, Currency, EventOutcome};
-use crate::look::plot;
+use crate::look::{grouped, plot};
 use crate::order::Source;
 use crate::product::ProductId;
 use crate::store::{Backlog, Day, Figures, InboxQuery, KeyQuery, MessageQuery, MessageState, StoreError};
 
 /// The maximum number of items of one kind that are counted. If there are more, the page says "More than 100".
 const MOST: usize = 100;
+/// Messages that wait for more minutes than this are not well.
+const LATE: i64 = 10;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
@@ -146,13 +148,11 @@ async fn attention(
             all.push((sentence, "/desk/setup".to_owned()));
         }
     }
-    let queued = MessageQuery { state: Some(MessageState::Queued), limit: MOST, ..MessageQuery::default() };
-    match visit.delivery.desk(&seller.actor).messages(&queued).await {
-        Ok(page) => {
-            let tried = page.items.iter().filter(|message| message.reason.is_some()).count();
-            if tried > 0 {
-                let count = counted(tried, page.next.is_some() && tried == MOST, "message", "messages");
-                all.push((format!("{count} could not be sent yet"), "/desk/messages?state=queued".to_owned()));
+    match visit.delivery.backlog().await {
+        Ok(backlog) => {
+            let (text, minutes) = waiting(&backlog, visit.delivery.now());
+            if minutes > 0 {
+                all.push((text, "/desk/messages?state=queued".to_owned()));
             }
         }
         Err(StoreError::Unsupported) => {}
@@ -214,10 +214,24 @@ async fn unlinked(visit: &PageRequest<'_>, products: Vec<ProductId>) -> Result<O
     })
 }
 
+/// Returns how many messages wait to be sent as a text, and for how many minutes the oldest has waited.
+fn waiting(backlog: &Backlog, now: DateTime<Utc>) -> (String, i64) {
+    let Some(oldest) = backlog.oldest else { return ("nothing waits to be sent".to_owned(), 0) };
+    let queued = usize::try_from(backlog.queued).unwrap_or(usize::MAX);
+    let count = counted(queued, false, "message waits", "messages wait");
+    let minutes = now.signed_duration_since(oldest).num_minutes();
+    let text = match minutes {
+        ..1 => format!("{count} to be sent"),
+        1 => format!("{count} to be sent, the oldest for a minute"),
+        minutes => format!("{count} to be sent, the oldest for {} minutes", grouped(&minutes.to_string())),
+    };
+    (text, minutes)
+}
+
 fn counted(count: usize, is_more: bool, one: &str, many: &str) -> String {
     match (count, is_more) {
         (1, false) => format!("1 {one}"),
-        (count, false) => format!("{count} {many}"),
+        (count, false) => format!("{} {many}", grouped(&count.to_string())),
         (count, true) => format!("More than {count} {many}"),
     }
 }
@@ -227,27 +241,13 @@ fn counted(count: usize, is_more: bool, one: &str, many: &str) -> String {
 async fn health(visit: &PageRequest<'_>) -> Vec<(&'static str, String, bool)> {
     let delivery = visit.delivery;
     let store = delivery.ready().await.is_ok();
-    let now = delivery.inner.clock.now();
     let mail = match delivery.backlog().await {
-        Ok(Backlog { queued, oldest, .. }) => {
-            let oldest = oldest.map(|oldest| now.signed_duration_since(oldest));
-            let is_late = oldest.is_some_and(|age| age > TimeDelta::minutes(10));
-            let text = match oldest {
-                None => "nothing waits to be sent".to_owned(),
-                Some(age) => {
-                    let queued = usize::try_from(queued).unwrap_or(usize::MAX);
-                    let count = counted(queued, false, "message waits", "messages wait");
-                    match age.num_minutes() {
-                        ..1 => count,
-                        1 => format!("{count}, the oldest for a minute"),
-                        minutes => format!("{count}, the oldest for {minutes} minutes"),
-                    }
-                }
-            };
+        Ok(backlog) => {
+            let (text, minutes) = waiting(&backlog, delivery.now());
             if delivery.inner.outbox.mailer.reaches_nobody() {
                 ("E-mail", "only becomes files".to_owned(), false)
             } else {
-                ("E-mail", text, !is_late)
+                ("E-mail", text, minutes <= LATE)
             }
         }
         Err(_) => ("E-mail", "unknown: the store does not answer".to_owned(), false),

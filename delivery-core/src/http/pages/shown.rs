@@ -21,6 +21,8 @@ use crate::terms::NEVER;
 pub(super) const PAGE: usize = 50;
 /// How many pages a list leads back, one after another. The address of a page has their starts, of up to 36 characters each.
 const STARTS: usize = 50;
+/// Stands for the starts of pages before those that are known.
+const CUT: &str = "-";
 
 /// The numbers of days that the overview can show, and what it calls them. The first is shown if none is chosen.
 pub(super) const PERIODS: [(u32, &str); 4] = [(30, "30 days"), (7, "7 days"), (90, "90 days"), (365, "a year")];
@@ -64,6 +66,7 @@ pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Va
 const DONE: &[(&str, &str)] = &[
     ("issued", "The key is issued, and its e-mail is on its way."),
     ("none_chosen", "Choose keys first: nothing was done."),
+    ("none_done", "Nothing was done: the keys are revoked, or are not there."),
     ("all_revoked", "The keys are revoked."),
     ("all_resent", "The e-mails are on their way."),
     ("some_resent", "The e-mails are on their way. Revoked keys were left out."),
@@ -100,6 +103,7 @@ const E_MAILS: &[&str] = &["issued", "resent", "retried", "all_resent", "some_re
 /// Those of [`DONE`] that do not say that all is well.
 const NOT_DONE: &[&str] = &[
     "none_chosen",
+    "none_done",
     "some_resent",
     "nothing",
     "unapplied",
@@ -311,14 +315,16 @@ pub(super) fn links(
 /// for the next one. `here` and `back` are their values for this page. `next` is where the next page begins.
 pub(super) fn around(here: &str, back: &str, next: Option<String>) -> [Option<[String; 2]>; 3] {
     let mut starts: Vec<&str> = back.split(',').filter(|start| !start.is_empty()).collect();
-    starts.drain(..starts.len().saturating_sub(STARTS));
     let newest = (!starts.is_empty()).then(<[String; 2]>::default);
-    let newer = (!here.is_empty()).then(|| {
-        let (last, rest) = starts.split_last().map_or(("", &[][..]), |(last, rest)| (*last, rest));
-        [last.to_owned(), rest.join(",")]
-    });
+    let newer = match starts.split_last() {
+        Some((&CUT, _)) => None,
+        Some((last, rest)) => Some([(*last).to_owned(), rest.join(",")]),
+        None => (!here.is_empty()).then(<[String; 2]>::default),
+    };
     starts.extend((!here.is_empty()).then_some(here));
-    starts.drain(..starts.len().saturating_sub(STARTS));
+    if starts.len() > STARTS {
+        starts.splice(..=starts.len() - STARTS, [CUT]);
+    }
     [newest, newer, next.map(|next| [next, starts.join(",")])]
 }
 

@@ -1,6 +1,7 @@
 //! Signing in and out.
 
 use ::http::StatusCode;
+use ::http::header::CONTENT_LENGTH;
 use chrono::TimeDelta;
 use minijinja::context;
 use sha2::{Digest, Sha256};
@@ -86,7 +87,8 @@ fn again(visit: &PageRequest<'_>, next: &str) -> Result<Reply, ApiError> {
 /// a session. After signing out it has only the cookie of a sign-in form. Everybody gets that one, so it carries short forms only.
 pub(super) fn is_carried_on(visit: &PageRequest<'_>, rule: BodyRule) -> bool {
     let has = |cookie| visit.cookie(cookie).is_some();
-    let is_short = matches!(rule, BodyRule::Form { limit, .. } if limit <= SHORT);
+    let length = visit.call.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let is_short = matches!(rule, BodyRule::Form { limit, .. } if length.unwrap_or(limit) <= SHORT);
     visit.delivery.inner.tokens.is_some() && (has(Cookie::Session) || has(Cookie::Form) && is_short)
 }
 

@@ -31,6 +31,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use self::facts::{Charge, Money, Said};
+pub(crate) use self::outcome::REFUNDED;
 pub use self::reference::{ChargeRef, Links, ReferenceKind};
 pub use self::report::{
     Bought, Captured, Cause, Charged, Dispute, Extent, MOST_PRODUCTS, Offer, Refund, Report, Returned, Word,

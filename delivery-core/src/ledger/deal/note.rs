@@ -34,8 +34,12 @@ impl Deal {
                     Extent::Partial { refund } => return self.note_part(of, refund),
                 };
                 let (money, number) = (self.money(of), number.clone().unwrap_or_default());
+                let is_won = money.won.contains(&number);
                 money.lost.extend(is_lost.then(|| number.clone()));
                 money.disputed.entry(number).or_insert_with(|| lines.to_vec());
+                if is_won {
+                    return ReportOutcome::Nothing("the seller has won this dispute");
+                }
                 ReportOutcome::Revoked(self.if_unknown())
             }
             // A dispute about a part of the money revokes nothing, so its end restores nothing.

@@ -14,8 +14,11 @@ use crate::product::ProductId;
 const DISPUTED: &str = "the payment is disputed";
 /// The reason that is given for a failed refund whose sale has no key. The refund was reported before the sale, so the
 /// sale was ignored.
-const REFUND_FAILED: &str = "its refund failed, and its sale, which came after the refund, has no key: if the sale does \
-    not wait here itself, issue a key by hand, then put this event aside";
+const REFUND_FAILED: &str = "its refund failed, and its sale, which came after the refund, has no key: apply the event of the \
+    sale, or issue a key by hand, then put this event aside";
+/// The reason that is given for a sale whose refund came first and may still fail. Stored events are recognised by it, and
+/// SQL repeats it, so it must not change.
+pub(crate) const REFUNDED: &str = "the money went back before: apply this event if the refund fails";
 /// The reason that is given for a charge of a subscription of which another charge was disputed, and the seller lost.
 const LOST: &str =
     "a dispute about this subscription was lost, so it has no valid key: issue a key by hand, or put this event aside";
@@ -85,7 +88,7 @@ impl Deal {
         if is_sale {
             ReportOutcome::Issued
         } else if paid.is_all_gone() {
-            ReportOutcome::Nothing("the money went back before")
+            ReportOutcome::Nothing(if paid.may_come_back() { REFUNDED } else { "the money went back before" })
         } else if paid.products.is_empty() && paid.is_of_the_past() {
             ReportOutcome::Nothing("it pays for nothing to come")
         } else if paid.products.is_empty() {
@@ -94,6 +97,8 @@ impl Deal {
             ReportOutcome::Nothing("its lines were refunded before")
         } else if is_dated || !(was_paid || all().any(Paid::is_joined)) {
             ReportOutcome::Renewed
+        } else if settled.steps.iter().any(|step| matches!(step, Step::Lift(..))) {
+            ReportOutcome::Restored
         } else {
             ReportOutcome::Known
         }

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use super::facts::{Charge, Money};
 use super::{Bought, Cause, Own, Returned, Term};
 use crate::product::ProductId;
+use crate::terms::NEVER;
 
 /// One payment. It has several parts if a platform reports it more than once, for example as the order that began a
 /// subscription and as the first charge of that subscription.
@@ -104,6 +105,13 @@ impl<'d> Paid<'d> {
             let mut disputes = money.disputes().into_iter();
             money.taken_back(charge.stands_at).is_some() || disputes.any(|(is_lost, lines)| is_lost && lines.is_empty())
         })
+    }
+
+    /// Returns whether a refund took the money that may still fail, and no dispute about it was lost.
+    pub(super) fn may_come_back(&self) -> bool {
+        let is_lost = self.parts.iter().any(|(.., money)| money.disputes().iter().any(|(is_lost, _)| *is_lost));
+        let may_fail = |money: &Money| money.is_refunded() && money.refunded.is_some_and(|at| at < NEVER);
+        !is_lost && self.parts.iter().any(|(.., money)| may_fail(money))
     }
 
     /// Returns the partial refunds that were not noted yet.

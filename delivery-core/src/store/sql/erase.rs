@@ -41,7 +41,8 @@ const WAITING: &str = concat!(
     customers!(),
     " THEN 1 ELSE 0 END AS bigint) AS customers FROM delivery_inbox i \
         WHERE (due_at IS NOT NULL OR outcome = 'ignored' AND outcome <> 'issued' AND \
-            reason IN ('dismissed', 'it is about a test purchase')) AND (",
+            reason IN ('dismissed', 'it is about a test purchase', \
+                'the money went back before: apply this event if the refund fails')) AND (",
     contains!("body"),
     " OR ",
     customers!(),

@@ -181,8 +181,8 @@ fn a_dispute_about_a_line_concerns_no_other() {
 
 #[test]
 fn a_sale_that_comes_after_its_dispute_or_refund_waits_only_for_what_can_still_change() {
-    const FAILED: &str = "its refund failed, and its sale, which came after the refund, has no key: if the sale does \
-        not wait here itself, issue a key by hand, then put this event aside";
+    const FAILED: &str = "its refund failed, and its sale, which came after the refund, has no key: apply the event of the \
+        sale, or issue a key by hand, then put this event aside";
     const LOST: &str = "a dispute about this subscription was lost, so it has no valid key: issue a key by hand, or put \
         this event aside";
     let sale = || charged("o", 0, with_payment(), vec![line("a", 1, 1, Term::Unsaid)]);
@@ -202,7 +202,15 @@ fn a_sale_that_comes_after_its_dispute_or_refund_waits_only_for_what_can_still_c
         ("a lost dispute", vec![disputed("d1"), lost("d1")], sale(), gone),
         ("only the loss is known", vec![lost("d1")], sale(), gone),
         ("won after all", vec![disputed("d1"), lost("d1"), won("d1")], sale(), ReportOutcome::Issued),
-        ("a refund", vec![refund()], sale(), gone),
+        ("a refund that may fail", vec![refund()], sale(), ReportOutcome::Nothing(REFUNDED)),
+        ("a refund that is final", vec![refunded(by_payment(), Extent::Full)], sale(), gone),
+        ("a refund and a lost dispute", vec![refund(), lost("d1")], sale(), gone),
+        (
+            "a dispute that was won before",
+            vec![won("d1"), sale()],
+            disputed("d1"),
+            ReportOutcome::Nothing("the seller has won this dispute"),
+        ),
         ("the refund fails afterwards", vec![refund(), sale()], failed(), ReportOutcome::Waits(FAILED)),
         (
             "the key was issued by another report",
