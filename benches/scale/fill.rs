@@ -1,5 +1,5 @@
 //! Fills a store beside its own path, by statements that make the rows: key `i` is the same in both databases, and in
-//! [`id`]. Each has an order, a use and an e-mail that was sent.
+//! [`id`]. Each has an order, a use, an e-mail that was sent, an event of a platform and a payment.
 
 use std::fs::File;
 use std::path::Path;
@@ -71,6 +71,15 @@ fn statements(series: &str, id: &str, counted: Option<&str>) -> Vec<String> {
              {at}, {at} FROM n"
         ),
     ];
+    statements.push(format!(
+        "{series} INSERT INTO delivery_inbox (number, source, name, kind, order_id, received_at, outcome, keys, attempts, \
+         version) SELECT i, CASE WHEN i % 1000 = 17 THEN 'gumroad' ELSE 'stripe' END, 'evt_' || i, \
+         'checkout.session.completed', 'order-' || i, {at}, 'issued', '[]', 1, 1 FROM n"
+    ));
+    statements.push(format!(
+        "{series} INSERT INTO delivery_payment (deal, name, at, units, currency) SELECT i, 'order-' || i, {at}, 1900, 'EUR' \
+         FROM n"
+    ));
     statements.extend(counted.map(|sql| format!("{series} {sql}")));
     statements
 }
@@ -154,6 +163,8 @@ pub async fn postgres(server: &str, database: &str, keys: i64) -> (String, Durat
             "VACUUM ANALYZE delivery_purchase",
             "VACUUM ANALYZE delivery_use",
             "VACUUM ANALYZE delivery_message",
+            "VACUUM ANALYZE delivery_inbox",
+            "VACUUM ANALYZE delivery_payment",
             "CHECKPOINT",
         ] {
             session.execute(finish).await.unwrap();

@@ -8,7 +8,9 @@ use delivery_core::clock::{Clock, SystemClock};
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::{Actor, Keyring, Status};
 use delivery_core::limit::{Quota, Quotas};
+use delivery_core::look::Look;
 use delivery_core::mail::{MailError, Mailer, Message};
+use delivery_core::platform::{Secrets, Stripe};
 use delivery_core::product::ProductId;
 use delivery_core::store::{CatalogEditor, KeyQuery, Ledger, PostgresStore, Posts, SqliteStore, StoreError};
 use futures_util::{StreamExt, stream};
@@ -17,6 +19,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
+use crate::desk::{self, Everybody};
 use crate::fill::{id, keyring, timed};
 use crate::variety::is_common;
 use crate::{Figure, figure, resident};
@@ -98,6 +101,7 @@ async fn started<S: Ledger + CatalogEditor + Posts>(keys: i64, open: impl Future
     let replayed = timed(all(&any[..CALLS / 2], |number| order(&delivery, number)));
     figures.push(per_second(&format!("order sent again, {CALLERS} callers"), replayed.await.1, CALLS / 2));
     figures.extend(searches(&delivery, &any[..200]).await);
+    figures.extend(desk::pages(&delivery, any[0]).await);
     figures.push(figure("memory at the end", resident() / 1e6, "MB"));
     let ((), closed) = timed(delivery.close()).await;
     figures.push(figure("close", closed.as_secs_f64() * 1e3, "ms"));
@@ -105,20 +109,22 @@ async fn started<S: Ledger + CatalogEditor + Posts>(keys: i64, open: impl Future
 }
 
 fn service<S: Ledger + CatalogEditor + Posts>(store: Arc<S>) -> Delivery {
-    let (webhook, admin) = (SECRET.parse().unwrap(), "an-admins-own-token".parse().unwrap());
+    let stripe = Stripe::new(&Secrets::new(["whsec_1"]).unwrap());
     let plenty = Quota::per_minute(u32::MAX).unwrap();
     let quotas = Quotas {
         product: plenty,
         validate: plenty,
         webhook: plenty,
-        admin: plenty,
+        desk: plenty,
         failures: plenty,
         events: plenty,
         ..Quotas::default()
     };
     Delivery::builder(store, Arc::new(Nowhere), keyring())
-        .webhook_secret(webhook)
-        .admin_token(admin)
+        .webhook_secret(SECRET.parse().unwrap())
+        .platform(stripe)
+        .pages(Look::default())
+        .seller(Arc::new(Everybody))
         .quotas(quotas)
         .build()
 }

@@ -49,7 +49,7 @@ pub enum Action {
     PostDeleted,
     /// A customer's personal data was erased.
     CustomerErased,
-    /// A person applied a platform event that was waiting, had been dismissed, or is about a test purchase.
+    /// A person applied a platform event that was waiting, or that could be applied although it was done.
     EventApplied,
     /// A platform event was dismissed, or all events of a product that is not sold here were dismissed together.
     Dismissed,

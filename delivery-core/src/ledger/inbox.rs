@@ -38,7 +38,7 @@ pub struct InboxEvent {
     /// The order or payment that the event names.
     pub order: Option<OrderId>,
     /// The event's content as JSON. It is `None` if the content cannot be read, and once the event is done. An event
-    /// that was dismissed, or that is about a test purchase, keeps its content.
+    /// that was dismissed, or that is about a test purchase or a sale whose refund came first and may fail, keeps it.
     pub body: Option<String>,
     /// When the event was received, to the millisecond.
     pub received_at: DateTime<Utc>,

@@ -149,9 +149,7 @@ impl Outbox {
             while let Some(joined) = under_way.tasks.try_join_next_with_id() {
                 self.end(&mut under_way, joined);
             }
-            while let Some(completed) = under_way.completing.try_join_next_with_id() {
-                under_way.note(completed);
-            }
+            under_way.note_completed();
             // Read this only once: the timer may elapse at any moment.
             let mut gathered = gathering.is_elapsed();
             let complete = under_way.ended.len() >= GROUP || gathered && !under_way.ended.is_empty();
@@ -215,6 +213,7 @@ impl Outbox {
         let now = self.clock.now();
         let messages = self.ledger.claim_messages(now, self.leased_until(now), room).await?;
         let more = messages.len() == room;
+        under_way.note_completed();
         for message in messages {
             if under_way.resume(&message) {
                 continue;

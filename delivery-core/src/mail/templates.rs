@@ -18,7 +18,7 @@ use thiserror::Error;
 
 use self::ours::KINDS;
 pub(crate) use self::ours::named;
-pub(super) use self::values::{Place, Shown};
+pub(super) use self::values::{MOST_KEYS, Place, Shown};
 use crate::email::Email;
 use crate::language::Language;
 use crate::ledger::MessageKind;
@@ -39,8 +39,8 @@ const ENGLISH: &str = "en";
 /// `page` (the URL of the buyer's page), `fetch` (the URL of the endpoint for products) and `lost` (the URL of the page for
 /// lost keys), each none if e-mails [are not to recommend it](super::MailLinks). `shop` has `name` and `support` (an address),
 /// each none if it is not known, and the colours `colour` and `ink` of a button; the bodies also have `subject`. The variable
-/// `keys` is a list, which has more than one item only in `resend`. The fields of the first item are also variables of
-/// their own. Each item has:
+/// `keys` is a list, which has more than one item only in `resend`, and at most 200: `omits` says whether the buyer has
+/// more. The fields of the first item are also variables of their own. Each item has:
 ///
 /// * `key`: the key's text
 /// * `key_id`: the key's id, which is not secret

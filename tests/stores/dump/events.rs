@@ -74,6 +74,7 @@ pub fn sale(index: u64) -> InboundEvent {
         names: vec!["pri_1".to_owned()],
         product: Some(sold.product),
         pieces: 1,
+        early: BTreeSet::new(),
         amount: None,
         term: Term::Unsaid,
         own: None,
@@ -87,7 +88,6 @@ pub fn sale(index: u64) -> InboundEvent {
         is_open: false,
         links: Links { payment: Some(name(&format!("payment {index}"))), ..Links::default() },
         lines: vec![line],
-        early: BTreeSet::new(),
         offers: vec![offer],
         missing: None,
     };

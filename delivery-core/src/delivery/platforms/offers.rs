@@ -1,13 +1,17 @@
 //! Prepares the keys that may be issued for an order: finds the product of each line of the order, and the buyer's
 //! address.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::told::Added;
+#[cfg(feature = "pages")]
+use super::told::Told;
 use crate::delivery::{Delivery, Error};
 use crate::email::Email;
 use crate::key::KeyId;
+#[cfg(feature = "pages")]
+use crate::ledger::InboxEvent;
 use crate::ledger::{
     Bought, Deal, MOST_PRODUCTS, MessageKind, NO_ADDRESS, NewSale, Notice, Offer, Own, ReferenceKind, UNKNOWN_PRODUCT,
 };
@@ -15,12 +19,13 @@ use crate::order::{OrderId, OrderRef, Source};
 use crate::platform::{Buyer, Line};
 use crate::product::{Product, ProductId, RefName};
 use crate::redact::redacted;
-#[cfg(feature = "pages")]
-use crate::store::StoreError;
 use crate::terms::{Terms, UseLimit, Validity};
 
 /// The maximum number of lines of an order. More would be too expensive, because each line may cost a query.
 const MOST_LINES: usize = 500;
+/// The number of lines of an event for which a page looks up whether their products are sold.
+#[cfg(feature = "pages")]
+const UNLINKED: usize = 20;
 /// The maximum number of characters that the seller sees of a platform's name for a product.
 const SHOWN: usize = 80;
 
@@ -229,12 +234,17 @@ impl Delivery {
         })
     }
 
-    /// Returns whether a product that is not archived is sold on a platform under a name.
+    /// Returns the platform's names for those of the first lines of an event for which no product is sold here.
     #[cfg(feature = "pages")]
-    pub(crate) async fn is_sold_as(&self, source: &Source, name: &RefName) -> Result<bool, StoreError> {
-        let Some(names) = &self.inner.platforms.names else { return Ok(false) };
-        let Some(product) = names.product_named(source, name).await? else { return Ok(false) };
-        Ok(self.inner.catalog.product(product).await?.is_some_and(|product| !product.is_archived()))
+    pub(crate) async fn unlinked(&self, event: &InboxEvent) -> Result<BTreeSet<RefName>, Error> {
+        let told = event.body.as_deref().and_then(|body| serde_json::from_str::<Told>(body).ok());
+        let mut unlinked = BTreeSet::new();
+        for line in told.iter().flat_map(Told::lines).take(UNLINKED) {
+            if let Err(NotSold::Unknown(_) | NotSold::Archived(_)) = self.product_named(&event.id.source, line).await? {
+                unlinked.extend(line.names.iter().filter_map(|name| name.parse::<RefName>().ok()));
+            }
+        }
+        Ok(unlinked)
     }
 
     pub(super) async fn address(&self, source: &Source, buyer: &Buyer) -> Result<Option<Email>, Error> {
@@ -267,6 +277,7 @@ fn bought(index: usize, line: &Line, pieces: u64) -> Bought {
         names: line.names.clone(),
         product: None,
         pieces,
+        early: BTreeSet::new(),
         amount: line.amount,
         term: line.term,
         own: None,

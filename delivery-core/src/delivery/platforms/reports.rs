@@ -86,16 +86,18 @@ impl Delivery {
         let platform::Sale { order, at, stands_at, is_open, is_again, total, lines, early, buyer, links } = sale;
         let (source, subscription) = (&entry.id.source, links.subscription.as_ref());
         let buying = Buying { lines, buyer, order: Some(order), subscription, added };
-        let Some(Offered { lines, offers, missing }) = self.offers(source, &buying).await? else { return Ok(None) };
+        let Some(Offered { mut lines, offers, missing }) = self.offers(source, &buying).await? else { return Ok(None) };
         let mut links = links.clone();
         if *is_again {
             links.order = self.began(source, subscription, &offers).await?;
         }
         let at = at.unwrap_or_else(|| whole_seconds(entry.received_at));
         let (order, stands_at, is_open) = (order.clone(), *stands_at, *is_open);
-        let (total, early) = (*total, early.clone());
-        let charged = Charged { order, at, stands_at, is_open, total, links, lines, early, offers, missing };
-        Ok(Some(Report::Charged(charged)))
+        let total = *total;
+        for line in &mut lines {
+            line.early.clone_from(early);
+        }
+        Ok(Some(Report::Charged(Charged { order, at, stands_at, is_open, total, links, lines, offers, missing })))
     }
 
     /// Finds the order that probably began a subscription, if no event has named that order yet. This is the order of

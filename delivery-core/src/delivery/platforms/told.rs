@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::email::Email;
 #[cfg(feature = "pages")]
 use crate::ledger::Amount;
-use crate::platform::Event;
+use crate::platform::{Event, Line};
 use crate::product::{ProductId, RefName};
 
 /// The content of an event in the inbox: what the platform's notification says, and what the seller has added.
@@ -63,12 +63,17 @@ impl Told {
 
     /// Returns the platform's names for what was bought.
     pub(super) fn names(&self) -> BTreeSet<RefName> {
+        self.lines().flat_map(|line| &line.names).filter_map(|name| name.parse().ok()).collect()
+    }
+
+    /// Returns the lines of what was bought.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &Line> {
         let lines = self.events.iter().flatten().filter_map(|event| match event {
             Event::Paid(sale) => Some(&sale.lines),
             Event::Told(word) => Some(&word.lines),
             _ => None,
         });
-        lines.flatten().flat_map(|line| &line.names).filter_map(|name| name.parse().ok()).collect()
+        lines.flatten()
     }
 }
 

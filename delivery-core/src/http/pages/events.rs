@@ -152,13 +152,9 @@ async fn page(
 ) -> Result<Reply, ApiError> {
     let (entry, names) = (found(visit, number).await?, names(visit.delivery).await?);
     let Said { names: asked_for, buyer, total: total_said } = Said::by(&entry);
-    // What is sold here already needs no link.
-    let mut unlinked = Vec::new();
-    for name in &asked_for {
-        if !visit.delivery.is_sold_as(&entry.id.source, name).await? {
-            unlinked.push(name.to_string());
-        }
-    }
+    // A host's own catalog may fail. The event can be applied nevertheless.
+    let unlinked = visit.delivery.unlinked(&entry).await.unwrap_or_default();
+    let unlinked: Vec<String> = unlinked.iter().map(ToString::to_string).collect();
     let asked_for: Vec<String> = asked_for.iter().map(ToString::to_string).collect();
     // An event that is done has no content any more, but it has keys.
     let (mut keys, mut owner) = (Vec::new(), None);

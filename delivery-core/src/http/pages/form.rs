@@ -85,6 +85,10 @@ pub(super) struct Fault {
 }
 
 impl Fault {
+    pub(super) fn is_about(&self, field: &str) -> bool {
+        self.field == field
+    }
+
     pub(super) fn new(field: &'static str, sentence: impl Into<String>) -> Self {
         Self { field, sentence: sentence.into() }
     }

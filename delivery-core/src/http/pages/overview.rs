@@ -28,24 +28,26 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         if !PERIODS.iter().any(|(period, _)| *period == days) {
             return Err(ApiError::MALFORMED);
         }
+        let attention = attention(&visit, &seller, products.keys().copied().collect()).await?;
+        let newest = delivery.keys(&KeyQuery { limit: 1, ..KeyQuery::default() }).await?;
+        let (health, all_products) = (health(&visit).await, all_names(delivery, &[]).await?);
+        // Counting may read every key, and would slow down what the page reads besides.
         let recent = delivery.recent_figures(days * 2).await;
         let counting = match &recent {
             Recent::Failed => "The store could not count them just now.",
             _ => "They are being counted, which takes a moment in a large shop.",
         };
-        let attention = attention(&visit, &seller, products.keys().copied().collect()).await?;
         let figures = match &recent {
-            Recent::Known(at, counted) => Some(shown(counted, *at, days, &all_names(delivery, &[]).await?)),
+            Recent::Known(at, counted) => Some(shown(counted, *at, days, &all_products)),
             Recent::Counting | Recent::Failed => None,
         };
         // The figures may be a minute old.
-        let newest = delivery.keys(&KeyQuery { limit: 1, ..KeyQuery::default() }).await?;
         let steps = newest.items.is_empty().then(|| first_steps(delivery, !products.is_empty()));
         visit.page(
             "overview.html",
             context! {
                 figures, counting, steps, attention, periods => PERIODS.to_vec(), days,
-                health => health(&visit).await,
+                health,
                 ..desk(&visit, &seller, "/desk")
             },
         )

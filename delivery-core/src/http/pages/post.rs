@@ -144,7 +144,7 @@ async fn page(
     form: &Form,
     fault: Option<&Fault>,
 ) -> Result<Reply, ApiError> {
-    let preview = preview(visit.delivery, form).await?;
+    let preview = preview(visit.delivery, form, fault).await?;
     let values = context! { post => form.values(&["id", "seen", "title", "category", "content"]), preview, ..said(fault, desk(visit, seller, "/desk/posts")) };
     Ok(visit.page_with_forms("post.html", values)?.with_pictures())
 }

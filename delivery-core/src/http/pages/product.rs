@@ -184,7 +184,7 @@ async fn page(
     (form, product): (&Form, Option<&Product>),
     fault: Option<&Fault>,
 ) -> Result<Reply, ApiError> {
-    let preview = preview(visit.delivery, form).await?;
+    let preview = preview(visit.delivery, form, fault).await?;
     let mut languages: BTreeSet<String> = visit.delivery.email_languages().iter().map(ToString::to_string).collect();
     languages.extend(form.given("language").map(str::to_owned));
     let values = context! {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Datelike, NaiveDate, Utc};
 use minijinja::{Value, context};
 
-use super::form::Form;
+use super::form::{Fault, Form};
 use super::{ApiError, PageRequest, SignedIn, base};
 use crate::clock::timestamp;
 use crate::delivery::Delivery;
@@ -125,7 +125,14 @@ pub(super) const SOURCE: &str = "<!--source-->";
 /// # Errors
 ///
 /// If it cannot be shown although the seller has asked for it. Otherwise the seller must still be able to change it.
-pub(super) async fn preview(delivery: &Delivery, form: &Form) -> Result<Option<Value>, ApiError> {
+pub(super) async fn preview(
+    delivery: &Delivery,
+    form: &Form,
+    fault: Option<&Fault>,
+) -> Result<Option<Value>, ApiError> {
+    if fault.is_some_and(|fault| fault.is_about("content")) {
+        return Ok(None);
+    }
     let html = delivery.inner.shelf.preview(form.text("content").to_owned()).await;
     if html.is_none() && form.text("do") == "preview" {
         return Err(Reply::panicked().into());

@@ -49,9 +49,6 @@ pub(super) struct Charge {
     /// Refunds of single lines, by the platform's number of the refund.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) returned: BTreeMap<String, Vec<Returned>>,
-    /// Refunds that were made before the charge was reported. Its lines have only the pieces that were left.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub(super) early: BTreeSet<String>,
     /// Partial refunds that were already noted in the audit log.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) noted: BTreeSet<String>,
@@ -124,7 +121,6 @@ impl Charge {
         self.count(charged.total, charged.stands_at);
         self.stands_at = self.stands_at.max(charged.stands_at);
         self.link(&charged.links);
-        self.early.extend(charged.early.iter().cloned());
         self.buy(charged.lines.iter().cloned());
     }
 
@@ -145,8 +141,10 @@ impl Charge {
                 Some(known) if known.product.is_none() => *known = line,
                 // The buyer may have added pieces to the order later, and paid for them too.
                 Some(known) => {
-                    known.pieces = known.pieces.max(line.pieces);
                     known.amount = known.amount.max(line.amount);
+                    if known.pieces < line.pieces {
+                        (known.pieces, known.early) = (line.pieces, line.early);
+                    }
                 }
             }
         }
@@ -191,7 +189,6 @@ impl Charge {
         self.buy(other.lines);
         self.money.merge(other.money);
         self.returned.extend(other.returned);
-        self.early.extend(other.early);
         self.noted.extend(other.noted);
     }
 
@@ -217,13 +214,8 @@ impl Charge {
     }
 
     fn are_returned(&self, product: Option<ProductId>, open: &[&Returned]) -> bool {
-        let of = |is_counted: &dyn Fn(&String) -> bool| -> Vec<&Returned> {
-            let refunds = self.returned.iter().filter(|(refund, _)| is_counted(refund)).flat_map(|(_, lines)| lines);
-            refunds.chain(open.iter().copied()).collect()
-        };
-        let (all, later) = (of(&|_| true), of(&|refund| !self.early.contains(refund)));
         let mut lines = self.lines.iter().filter(|line| line.product == product).peekable();
-        lines.peek().is_some() && lines.all(|line| line.is_returned(&all, &later))
+        lines.peek().is_some() && lines.all(|line| line.is_returned(&self.returned, open))
     }
 
     /// Returns the product that the lines which pay for `product` are mapped to. This is `product` itself, or `None` if
@@ -243,14 +235,18 @@ impl Returned {
 }
 
 impl Bought {
-    /// Returns whether the line was refunded: the amounts of `all` refunds add up to what was ordered, or the pieces of the
-    /// `later` ones to what was left when the charge was reported.
-    fn is_returned(&self, all: &[&Returned], later: &[&Returned]) -> bool {
-        let sum = |returned: &[&Returned], count: fn(&Returned) -> u64| {
-            let its = returned.iter().filter(|returned| returned.is_of(self)).map(|returned| count(returned));
-            its.fold(0, u64::saturating_add)
-        };
-        let (pieces, amount) = (sum(later, |it| it.pieces), sum(all, |it| it.amount.unwrap_or_default()));
+    /// Returns whether the line was refunded: the amounts of all refunds add up to what was ordered, or the pieces of those
+    /// that were not early add up to what was left. Lines of `open` disputes count as refunded.
+    fn is_returned(&self, refunds: &BTreeMap<String, Vec<Returned>>, open: &[&Returned]) -> bool {
+        let (mut pieces, mut amount) = (0_u64, 0_u64);
+        let refunds = refunds.iter().flat_map(|(refund, lines)| lines.iter().map(move |line| (Some(refund), line)));
+        let all = refunds.chain(open.iter().map(|line| (None, *line)));
+        for (refund, returned) in all.filter(|(_, returned)| returned.is_of(self)) {
+            amount = amount.saturating_add(returned.amount.unwrap_or_default());
+            if !refund.is_some_and(|refund| self.early.contains(refund)) {
+                pieces = pieces.saturating_add(returned.pieces);
+            }
+        }
         pieces >= self.pieces.max(1) || self.amount.is_some_and(|all| all > 0 && amount >= all)
     }
 }

@@ -37,7 +37,7 @@ impl Deal {
                 let is_won = money.won.contains(&number);
                 money.lost.extend(is_lost.then(|| number.clone()));
                 money.disputed.entry(number).or_insert_with(|| lines.to_vec());
-                if is_won {
+                if is_won || money.disputes().is_empty() {
                     return ReportOutcome::Nothing("the seller has won this dispute");
                 }
                 ReportOutcome::Revoked(self.if_unknown())

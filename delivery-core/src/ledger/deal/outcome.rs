@@ -14,8 +14,8 @@ use crate::product::ProductId;
 const DISPUTED: &str = "the payment is disputed";
 /// The reason that is given for a failed refund whose sale has no key. The refund was reported before the sale, so the
 /// sale was ignored.
-const REFUND_FAILED: &str = "its refund failed, and its sale, which came after the refund, has no key: apply the event of the \
-    sale, or issue a key by hand, then put this event aside";
+const REFUND_FAILED: &str = "its refund failed, and its sale has no key: apply the event of the sale, or issue a key by hand, \
+    then put this event aside";
 /// The reason that is given for a sale whose refund came first and may still fail. Stored events are recognised by it, and
 /// SQL repeats it, so it must not change.
 pub(crate) const REFUNDED: &str = "the money went back before: apply this event if the refund fails";
@@ -58,9 +58,12 @@ impl Deal {
             Report::Linked(_) => self.changed(settled).unwrap_or(noted).of_link(),
             Report::Kept { of, .. } => {
                 let is_its = |paid: &&Paid<'_>| paid.is_reported() && self.is_of(paid, of);
-                let lacks = |paid| settled.lacks(view, paid) == Some(ReportOutcome::Lacks);
-                let is_owed = noted == ReportOutcome::Restored && view.paid.iter().filter(is_its).any(lacks);
-                if is_owed { ReportOutcome::Waits(REFUND_FAILED) } else { noted }
+                let mut lacking = view.paid.iter().filter(is_its).filter_map(|paid| settled.lacks(view, paid));
+                match lacking.next().filter(|_| noted == ReportOutcome::Restored) {
+                    Some(ReportOutcome::Lacks) => ReportOutcome::Waits(REFUND_FAILED),
+                    Some(waits) => waits,
+                    None => noted,
+                }
             }
             Report::Refunded(_) | Report::Disputed(_) | Report::Won(_) => noted,
         }
@@ -88,7 +91,12 @@ impl Deal {
         if is_sale {
             ReportOutcome::Issued
         } else if paid.is_all_gone() {
-            ReportOutcome::Nothing(if paid.may_come_back() { REFUNDED } else { "the money went back before" })
+            let is_owed = paid.products.iter().any(|product| !settled.holds(view, paid, *product));
+            ReportOutcome::Nothing(if is_owed && paid.may_come_back() {
+                REFUNDED
+            } else {
+                "the money went back before"
+            })
         } else if paid.products.is_empty() && paid.is_of_the_past() {
             ReportOutcome::Nothing("it pays for nothing to come")
         } else if paid.products.is_empty() {

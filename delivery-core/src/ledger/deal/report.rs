@@ -61,9 +61,6 @@ pub struct Charged {
     pub links: Links,
     /// The lines that were bought.
     pub lines: Vec<Bought>,
-    /// The platform's numbers of refunds that were made before this report. The lines have only the pieces that were
-    /// left.
-    pub early: BTreeSet<String>,
     /// The key of each product that was bought, ready to be issued.
     pub offers: Vec<Offer>,
     /// Why a line has no product, for the seller to read.
@@ -102,6 +99,9 @@ pub struct Bought {
     pub product: Option<ProductId>,
     /// The number of pieces.
     pub pieces: u64,
+    /// The platform's numbers of refunds that were made before this report, and are not among the pieces.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub early: BTreeSet<String>,
     /// The amount at which the line is fully refunded, in the unit in which the platform counts refunds: the smallest
     /// unit of the currency, or pieces. `None` if the platform does not report amounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]

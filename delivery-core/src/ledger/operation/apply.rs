@@ -27,7 +27,11 @@ impl Planner<'_> {
             let (told, missing) = self.report(receipt, report, received, keys)?;
             let came_to = match (told, missing) {
                 (
-                    ReportOutcome::Issued | ReportOutcome::Renewed | ReportOutcome::Known | ReportOutcome::Authorised,
+                    ReportOutcome::Issued
+                    | ReportOutcome::Renewed
+                    | ReportOutcome::Restored
+                    | ReportOutcome::Known
+                    | ReportOutcome::Authorised,
                     Some(missing),
                 ) => (EventOutcome::NeedsAttention, Some(missing)),
                 (ReportOutcome::Authorised, None) => {

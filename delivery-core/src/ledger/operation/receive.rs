@@ -128,7 +128,7 @@ impl InboundEvent {
         self.reports().iter().flat_map(|report| report.offers().0)
     }
 
-    /// Returns whether a person applies an event that was dismissed before, or that is about a test purchase.
+    /// Returns whether a person applies an event that is done and [can be applied](InboxEvent::can_be_applied).
     fn takes_back(&self, entry: &InboxEvent) -> bool {
         let is_done = entry.due_at.is_none() && entry.can_be_applied();
         self.by.is_some() && is_done && !matches!(self.step, Some(Handling::Dismiss))

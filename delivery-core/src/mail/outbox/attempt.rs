@@ -13,16 +13,13 @@ use crate::key::Key;
 use crate::language::Language;
 use crate::ledger::{LeasedMessage, MessageKind, Recipient, WebhookName};
 use crate::mail::running_time::within;
-use crate::mail::templates::{Place, Rendered, Shown};
+use crate::mail::templates::{MOST_KEYS, Place, Rendered, Shown};
 use crate::mail::{About, EmailPreview, MailError, Message, SEND_TIMEOUT, TemplateError};
 use crate::product::Product;
 use crate::store::{ExpiryScan, KeyQuery, StoreError, Subscribed};
 
 /// How long each read from the store or the catalog may take while an e-mail is rendered.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// The maximum number of keys in one e-mail. If a buyer has more keys, only the newest are listed. Mail programs would
-/// cut off a longer e-mail.
-const MOST_KEYS: usize = 200;
 
 impl Outbox {
     /// Sends the message. If it is an e-mail, writes into `handed_over` when it was handed to the mailer.
@@ -180,19 +177,19 @@ impl Outbox {
         Place { base_url, links, brand, shows_commands: self.shows_commands }
     }
 
-    /// Returns the keys of an address that are not revoked, newest first, at most [`MOST_KEYS`].
+    /// Returns the keys of an address that are not revoked, newest first: at most one more than an e-mail shows.
     async fn keys_of(&self, email: &Email) -> Result<Vec<Key>, MailError> {
-        let mut query = KeyQuery { email: Some(email.clone()), limit: MOST_KEYS, ..KeyQuery::default() };
+        let mut query = KeyQuery { email: Some(email.clone()), limit: MOST_KEYS + 1, ..KeyQuery::default() };
         let mut keys: Vec<Key> = Vec::new();
         loop {
             let found = read("the keys cannot be read", self.ledger.search(&query)).await?;
             keys.extend(found.items.into_iter().filter(|key| key.revoked_at().is_none()));
             match found.next {
-                Some(next) if keys.len() < MOST_KEYS => query.before = Some(next),
+                Some(next) if keys.len() <= MOST_KEYS => query.before = Some(next),
                 _ => break,
             }
         }
-        keys.truncate(MOST_KEYS);
+        keys.truncate(MOST_KEYS + 1);
         if keys.is_empty() { Err(MailError::permanent("the buyer has no key any more")) } else { Ok(keys) }
     }
 }

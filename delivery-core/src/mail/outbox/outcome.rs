@@ -17,8 +17,8 @@ const SOON: TimeDelta = TimeDelta::minutes(1);
 /// message is sent again.
 pub(super) const COMPLETE_ATTEMPTS: usize = 600;
 
-/// A message is due no sooner than this after its outcome is stored. Storing may take longer than the first delay of a
-/// retry, for example while the store is away.
+/// A message is due no sooner than this after storing its outcome begins. It may begin later than the first delay of a
+/// retry, for example after the store was away.
 const NOTED: TimeDelta = TimeDelta::seconds(1);
 
 /// How an attempt ended.

@@ -79,6 +79,13 @@ impl UnderWay {
         known.map(|message| message.lease).collect()
     }
 
+    /// Notes the outcomes that have been stored by now.
+    pub(super) fn note_completed(&mut self) {
+        while let Some(completed) = self.completing.try_join_next_with_id() {
+            self.note(completed);
+        }
+    }
+
     pub(super) fn note(&mut self, completed: Result<(task::Id, ()), JoinError>) {
         let id = completed.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
         self.incomplete.remove(&id);

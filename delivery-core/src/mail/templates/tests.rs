@@ -138,6 +138,22 @@ fn several_keys_come_in_one_email() {
 }
 
 #[test]
+fn an_email_says_that_it_has_not_all_keys() {
+    for (count, language, says) in [
+        (200, "en", None),
+        (201, "en", Some("These are your newest 200 keys.")),
+        (201, "de", Some("Das sind Ihre neuesten 200 Schlüssel.")),
+    ] {
+        let message = message(MessageKind::Resend, &vec!["Atlas"; count], terms(30, 5), 0, Some(language));
+        for body in [&message.text, &message.html] {
+            assert_eq!(body.contains("200 keys.") || body.contains("200 Schlüssel."), says.is_some(), "{count}");
+            assert!(says.is_none_or(|says| body.contains(says)), "{count} {language}");
+            assert_eq!(body.matches("dlv_").count(), 400, "each key is its text, and in its link");
+        }
+    }
+}
+
+#[test]
 fn values_are_neither_markup_nor_code() {
     for (kind, _) in KINDS {
         for names in [&["<script>alert('{{ key }}')</script>"][..], &["<script>{{ key }}</script>", "<b>"][..]] {

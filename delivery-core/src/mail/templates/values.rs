@@ -12,6 +12,10 @@ use crate::mail::{Brand, MailLinks};
 use crate::product::Product;
 use crate::terms::NEVER;
 
+/// The maximum number of keys in one e-mail. If a buyer has more keys, only the newest are listed. Mail programs would
+/// cut off a longer e-mail.
+pub(in crate::mail) const MOST_KEYS: usize = 200;
+
 /// A key that an e-mail shows, with its product.
 #[derive(Clone, Copy)]
 pub(in crate::mail) struct Shown<'a> {
@@ -96,15 +100,17 @@ fn example(ends: bool, status: Status, subscribed: bool) -> Value {
     }
 }
 
-fn all(keys: Vec<Value>, (email, place, language): (&str, Place<'_>, &str)) -> Value {
+fn all(mut keys: Vec<Value>, (email, place, language): (&str, Place<'_>, &str)) -> Value {
     let first = keys.first().cloned().unwrap_or_default();
+    let omits = keys.len() > MOST_KEYS;
+    keys.truncate(MOST_KEYS);
     let Place { base_url, links: MailLinks { page, fetch, lost }, brand, .. } = place;
     let [colour, ink] = brand.colours.clone().unwrap_or_else(|| ["#16191f", "#ffffff"].map(str::to_owned));
     let shop = context! {
         name => brand.name.clone(), support => brand.reply_to.as_ref().map(Email::as_str), colour, ink,
         is_plain => brand.colours.is_none(),
     };
-    context! { keys, email, base_url, page, fetch, lost, shop, language, ..first }
+    context! { keys, omits, email, base_url, page, fetch, lost, shop, language, ..first }
 }
 
 fn value(Shown { key, status, text, is_subscribed, product: sold }: Shown<'_>, place: Place<'_>) -> Value {

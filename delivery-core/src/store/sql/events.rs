@@ -39,12 +39,11 @@ pub(super) fn entries(query: &InboxQuery) -> String {
         ),
         _ => String::new(),
     };
-    // Few events have another outcome than `issued`. `|| ''` keeps planners from searching all events of the platform
-    // instead.
+    // Few events need attention. `|| ''` keeps planners from searching all events of the platform instead.
     let source = match (&query.source, query.outcome) {
         (None, _) => "",
-        (Some(_), None | Some(EventOutcome::Issued)) => " AND i.source = $4",
-        (Some(_), Some(_)) => " AND i.source || '' = $4",
+        (Some(_), Some(EventOutcome::NeedsAttention)) => " AND i.source || '' = $4",
+        (Some(_), _) => " AND i.source = $4",
     };
     let columns = entry_columns!();
     format!(

@@ -83,6 +83,7 @@ pub(super) fn charged(order: &str, links: Links) -> Charged {
         names: vec!["plink_1".to_owned()],
         product: Some(product),
         pieces: 1,
+        early: BTreeSet::new(),
         amount: None,
         term: Term::Unsaid,
         own: None,
@@ -95,7 +96,6 @@ pub(super) fn charged(order: &str, links: Links) -> Charged {
         is_open: false,
         links,
         lines: vec![line],
-        early: BTreeSet::new(),
         offers: vec![Offer { product, pieces: 1, sale }],
         missing: None,
     }

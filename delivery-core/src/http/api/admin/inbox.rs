@@ -41,7 +41,7 @@ pub(in crate::http) static APPLY_EVENT: Row = Row {
     openapi: Docs {
         id: "applyEvent",
         summary: "Apply an event again",
-        description: "An event that needs attention, was dismissed, or is about a test purchase, is applied again, with the address and the product that it did \
+        description: "An event that needs attention, was dismissed, or is about a test purchase or a sale whose refund came first, is applied again, with the address and the product that it did \
             not say. One that is done is left as it is.",
         body: Some(Body {
             name: "ApplyEvent",

@@ -34,9 +34,14 @@ fn what_became_of_the_money_counts_in_every_order_and_once() {
     };
     // Three pieces were ordered. One of them was refunded, or removed without a word, before the order was paid.
     let of_pieces = |early: &[&str]| {
-        let line = Bought { amount: Some(3), ..line("m", 1, 2, Term::Unsaid) };
-        let Report::Charged(charged) = charged("o", 0, Links::default(), vec![line]) else { unreachable!("a charge") };
-        Report::Charged(Charged { early: early.iter().map(|refund| (*refund).to_owned()).collect(), ..charged })
+        let early = early.iter().map(|refund| (*refund).to_owned()).collect();
+        let line = Bought { amount: Some(3), early, ..line("m", 1, 2, Term::Unsaid) };
+        charged("o", 0, Links::default(), vec![line])
+    };
+    let left_of_it = |early: &[&str]| {
+        let Report::Charged(mut charged) = of_pieces(early) else { unreachable!("a charge") };
+        charged.lines[0].pieces = 1;
+        Report::Charged(charged)
     };
     let piece = |refund: &str| {
         let line = Returned { line: Some("m".to_owned()), name: String::new(), pieces: 1, amount: Some(1) };
@@ -65,6 +70,11 @@ fn what_became_of_the_money_counts_in_every_order_and_once() {
         ("a line's money that adds up", vec![of_money(), money("r1", 900), money("r2", 1000)], &[]),
         ("a piece refunded early counts once", vec![of_pieces(&["r1"]), piece("r1"), piece("r2")], &[1]),
         ("all three pieces", vec![of_pieces(&["r1"]), piece("r1"), piece("r2"), piece("r3")], &[]),
+        (
+            "what was left after a removal, reported again after a refund",
+            vec![of_pieces(&[]), piece("r1"), left_of_it(&["r1"]), piece("r2")],
+            &[],
+        ),
         ("what was left after a removal", vec![of_pieces(&[]), piece("r2"), piece("r3")], &[]),
         ("disputed", vec![sale(), disputed("d1")], &[]),
         ("a lost dispute", vec![sale(), disputed("d1"), lost("d1")], &[]),

@@ -148,7 +148,16 @@ pub(super) fn line(name: &str, number: i64, pieces: u64, term: Term) -> Bought {
 
 pub(super) fn unmapped(name: &str, pieces: u64, term: Term) -> Bought {
     let names = vec![name.to_owned()];
-    Bought { line: name.to_owned(), names, product: None, pieces, amount: None, term, own: None }
+    Bought {
+        line: name.to_owned(),
+        names,
+        product: None,
+        pieces,
+        early: BTreeSet::new(),
+        amount: None,
+        term,
+        own: None,
+    }
 }
 
 pub(super) fn charged(order: &str, at: i64, links: Links, lines: Vec<Bought>) -> Report {
@@ -167,7 +176,6 @@ pub(super) fn charged(order: &str, at: i64, links: Links, lines: Vec<Bought>) ->
         is_open: false,
         links,
         lines,
-        early: BTreeSet::new(),
         offers: pieces.into_iter().map(|(number, pieces)| offer(number, pieces)).collect(),
         missing,
     })

@@ -35,7 +35,7 @@ type Fact = (u8, usize, i64, i64, i64);
 fn bought(line: i64, of: Option<i64>, term: Term) -> Bought {
     let own = of.map(|of| Own::Days(u16::try_from(OWN[usize::try_from(of).unwrap()]).unwrap()));
     let (line, names) = (format!("#{line}"), vec![format!("{of:?}")]);
-    Bought { line, names, product: of.map(product), pieces: 2, amount: None, term, own }
+    Bought { line, names, product: of.map(product), pieces: 2, early: BTreeSet::new(), amount: None, term, own }
 }
 
 /// The day and the lines of a sale. Only the first sale and the sale `ALONE` sell the book, which is product 3.
@@ -93,7 +93,6 @@ impl Shop {
             is_open,
             links,
             lines,
-            early: BTreeSet::new(),
             offers: Vec::new(),
             missing: None,
         }
