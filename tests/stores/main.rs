@@ -13,6 +13,5 @@ mod places;
 mod postgres;
 mod races;
 mod redis;
-mod searches;
 mod sqlite;
 mod timelines;

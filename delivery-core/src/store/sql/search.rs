@@ -17,10 +17,6 @@ use crate::store::{KeyQuery, Page, StoreError};
 /// more than a page has.
 const CHUNK: usize = 1000;
 
-/// The number of keys with one beginning of an address from which a search reads keys by id, newest first, until it has
-/// found enough. Below it, the search reads all keys with that beginning, and sorts them.
-const MANY: usize = 20_000;
-
 /// Selects the numbers of at most `$2` keys that had expired at second `$1` and are not marked as expired.
 macro_rules! unmarked {
     () => {
@@ -73,7 +69,6 @@ pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option
         parameters.push(value);
         condition.replace("$own", own)
     };
-    let mut is_beginning = false;
     let (few, part) = match query {
         KeyQuery { order: Some(order), .. } => {
             let condition = "k.number IN (SELECT p.key FROM delivery_purchase p WHERE p.order_id = $own \
@@ -88,8 +83,9 @@ pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option
         }
         KeyQuery { email_prefix: Some(prefix), .. } => {
             let prefix = prefix.to_ascii_lowercase();
-            is_beginning = true;
-            (Some(by(BEGINS, Parameter::Text(prefix))), None)
+            // No address has the greatest of all characters.
+            let condition = "lower(k.email) >= $own AND lower(k.email) < $own || '\u{10ffff}'";
+            (Some(by(condition, Parameter::Text(prefix))), None)
         }
         KeyQuery { product: Some(product), .. } => {
             (None, Some(by("k.product = $own", Parameter::Integer(product.get()))))
@@ -106,10 +102,8 @@ pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option
         }
         _ => (None, None),
     };
-    let among_few = among_few(query.status.map(|(status, _)| status));
     let walks = match few {
-        Some(begins) if is_beginning => by_beginning(&begins, among_few, most).into(),
-        Some(few) => vec![walk(&[&few, among_few], most)],
+        Some(few) => vec![walk(&[&few, among_few(query.status.map(|(status, _)| status))], most)],
         None => by_state(query.status.map(|(status, _)| status), part.as_deref(), most),
     };
     let walks: Vec<String> = walks.iter().map(|walk| format!("SELECT number FROM ({walk}) w")).collect();
@@ -119,21 +113,6 @@ pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option
         walks.join(" UNION ALL ")
     );
     Candidates { sql, parameters }
-}
-
-/// Finds keys whose address begins with a text. No address has the greatest of all characters.
-const BEGINS: &str = "lower(k.email) >= $own AND lower(k.email) < $own || '\u{10ffff}'";
-
-/// Returns two statements for keys whose address `begins` with a text. One finds nothing if there are [`MANY`] of them,
-/// and the other finds nothing if there are fewer.
-fn by_beginning(begins: &str, among_few: &str, most: usize) -> [String; 2] {
-    let count = format!("(SELECT count(*) FROM (SELECT 1 FROM delivery_key k WHERE {begins} LIMIT {MANY}) c)");
-    // The same condition, written so that no index matches it.
-    let unindexed = begins.replace("lower(k.email)", "lower(k.email) || ''");
-    [
-        walk(&[begins, among_few, &format!("{count} < {MANY}")], most),
-        walk(&[&unindexed, among_few, &format!("{count} = {MANY}")], most),
-    ]
 }
 
 /// Returns the condition for a status, for searches among the few keys of one order, address or host reference. The
