@@ -119,7 +119,7 @@ pub trait Ledger: Backend {
     /// Stores an event of a commerce platform, applies it and returns the result, in one commit. An event that is
     /// already in the inbox usually changes nothing. There are two exceptions, both only if the call [is a
     /// retry](InboundEvent::is_retry): the event is still waiting to be applied, or a person applies an event that
-    /// [can be applied](InboxEvent::can_be_applied) although it is done.
+    /// [can be applied](crate::ledger::InboxEvent::can_be_applied) although it is done.
     ///
     /// # Errors
     ///
