@@ -28,9 +28,16 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         if !PERIODS.iter().any(|(period, _)| *period == days) {
             return Err(ApiError::MALFORMED);
         }
-        let attention = attention(&visit, &seller, products.keys().copied().collect()).await?;
+        // A store may keep no messages.
+        let backlog = match delivery.backlog().await {
+            Ok(backlog) => Some(backlog),
+            Err(StoreError::Unsupported) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let waits = backlog.map(|backlog| waiting(&backlog, delivery.now()));
+        let attention = attention(&visit, &seller, products.keys().copied().collect(), waits.as_ref()).await?;
         let newest = delivery.keys(&KeyQuery { limit: 1, ..KeyQuery::default() }).await?;
-        let (health, all_products) = (health(&visit).await, all_names(delivery, &[]).await?);
+        let (health, all_products) = (health(delivery, waits).await, all_names(delivery, &[]).await?);
         // Counting may read every key, and would slow down what the page reads besides.
         let recent = delivery.recent_figures(days * 2).await;
         let counting = match &recent {
@@ -118,11 +125,12 @@ fn shown(figures: &Figures, at: DateTime<Utc>, period: u32, products: &BTreeMap<
 }
 
 /// Returns what needs the seller's attention. Each entry is a text and the path of the page on which the seller can
-/// act.
+/// act. `waits` is what [`waiting`] returned.
 async fn attention(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
     products: Vec<ProductId>,
+    waits: Option<&(String, i64)>,
 ) -> Result<Vec<(String, String)>, ApiError> {
     let mut all = Vec::new();
     if visit.delivery.inner.outbox.mailer.reaches_nobody() {
@@ -150,15 +158,8 @@ async fn attention(
             all.push((sentence, "/desk/setup".to_owned()));
         }
     }
-    match visit.delivery.backlog().await {
-        Ok(backlog) => {
-            let (text, minutes) = waiting(&backlog, visit.delivery.now());
-            if minutes > 0 {
-                all.push((text, "/desk/messages?state=queued".to_owned()));
-            }
-        }
-        Err(StoreError::Unsupported) => {}
-        Err(error) => return Err(error.into()),
+    if let Some((text, _)) = waits.filter(|(_, minutes)| *minutes > 0) {
+        all.push((text.clone(), "/desk/messages?state=queued".to_owned()));
     }
     let failed = MessageQuery { state: Some(MessageState::Failed), limit: MOST, ..MessageQuery::default() };
     match visit.delivery.desk(&seller.actor).messages(&failed).await {
@@ -239,20 +240,13 @@ fn counted(count: usize, is_more: bool, one: &str, many: &str) -> String {
 }
 
 /// Returns the state of the store, of the mail queue and of the rate limiter. Each entry is a name, a text, and whether
-/// this part of the service works.
-async fn health(visit: &PageRequest<'_>) -> Vec<(&'static str, String, bool)> {
-    let delivery = visit.delivery;
+/// this part of the service works. `waits` is what [`waiting`] returned; `None` if the store keeps no messages.
+async fn health(delivery: &Delivery, waits: Option<(String, i64)>) -> Vec<(&'static str, String, bool)> {
     let store = delivery.ready().await.is_ok();
-    let mail = match delivery.backlog().await {
-        Ok(backlog) => {
-            let (text, minutes) = waiting(&backlog, delivery.now());
-            if delivery.inner.outbox.mailer.reaches_nobody() {
-                ("E-mail", "only becomes files".to_owned(), false)
-            } else {
-                ("E-mail", text, minutes <= LATE)
-            }
-        }
-        Err(_) => ("E-mail", "unknown: the store does not answer".to_owned(), false),
+    let mail = match waits {
+        _ if delivery.inner.outbox.mailer.reaches_nobody() => ("E-mail", "only becomes files".to_owned(), false),
+        Some((text, minutes)) => ("E-mail", text, minutes <= LATE),
+        None => ("E-mail", "unknown: the store keeps no messages".to_owned(), false),
     };
     let store_text = if store { "working" } else { "does not answer" };
     // The limiter works, because it has just admitted this request.
