@@ -6,31 +6,25 @@ mod locks;
 mod payments;
 mod pool;
 mod trips;
+mod two;
 mod unavailable;
 mod unknown;
 mod versions;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use delivery_core::Delivery;
-use delivery_core::http::{Call, Endpoint};
-use delivery_core::key::KeyId;
+use delivery_core::http::Endpoint;
 use delivery_core::ledger::NewSale;
 use delivery_core::store::{Backend, CatalogEditor, Ledger, PostgresError, PostgresStore};
 use delivery_testing::Shop;
-use futures_util::{StreamExt, stream};
-use http::Method;
-use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use support::postgres::{Postgres, postgres, unique};
 use tokio::task::JoinSet;
 
-use crate::fixtures::{
-    FIRST_VERSION, by_admin, by_key, call, e_mail, facts, key, now, order, product, shop, sold, storm, until,
-};
+use crate::fixtures::{FIRST_VERSION, by_admin, by_key, call, e_mail, facts, key, now, shop, sold, until};
 use crate::places::postgresql;
 
 /// A server with one product, over a schema.
@@ -52,6 +46,12 @@ async fn server_of(database: &Postgres, role: &str, setting: &str) -> Delivery {
     server(&url, &unique()).await.delivery
 }
 
+/// Two servers over one new schema.
+async fn two_servers() -> [Shop; 2] {
+    let (url, schema) = (postgres().url(), unique());
+    [server(&url, &schema).await, server(&url, &schema).await]
+}
+
 /// The keys of `count` orders, which are numbered from 0.
 async fn sell(delivery: &Delivery, count: usize) -> Vec<String> {
     let mut keys = Vec::new();
@@ -66,141 +66,6 @@ async fn hand(schema: &str) -> PgConnection {
     let mut hand = administrator(postgres()).await;
     hand.execute(AssertSqlSafe(format!("SET search_path TO {schema}"))).await.unwrap();
     hand
-}
-
-/// Two servers over one new schema.
-async fn two_servers() -> [Shop; 2] {
-    let (url, schema) = (postgres().url(), unique());
-    [server(&url, &schema).await, server(&url, &schema).await]
-}
-
-/// Uses the keys on both servers in turn, all at once. Each use is answered with a count, or refused.
-async fn use_at_once(servers: &[Shop; 2], keys: &[KeyId]) -> Vec<Option<u64>> {
-    let mut users = JoinSet::new();
-    for (index, key) in keys.iter().copied().enumerate() {
-        let delivery = servers[index % 2].delivery.clone();
-        users.spawn(async move { delivery.count_use(key, product()).await.map(|key| key.used()).ok() });
-    }
-    users.join_all().await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(without = "postgres", ignore = "needs postgres")]
-async fn a_key_serves_exactly_its_uses_across_both_and_each_count_is_handed_out_once() {
-    let servers = two_servers().await;
-    let terms = json!({ "product_id": 1, "customer_email": "a@example.com", "max_uses": 50 });
-    let token = "Bearer the-seller's-token".parse().unwrap();
-    let issue = Call::new(Method::POST).json(terms.to_string()).header(http::header::AUTHORIZATION, token);
-    let (_, issued) = call(&servers[0].delivery, Endpoint::IssueKey, issue).await;
-    let key = issued["api_key"].as_str().unwrap();
-    let id = servers[0].delivery.verify(key).unwrap();
-    let counts: Vec<u64> = use_at_once(&servers, &[id; 300]).await.into_iter().flatten().collect();
-    assert_eq!(counts.len(), 50);
-    assert_eq!(counts.into_iter().collect::<HashSet<_>>(), (1..=50).collect());
-    for server in &servers {
-        let (status, answer) = call(&server.delivery, Endpoint::Validate, by_key(key)).await;
-        assert_eq!((status, &answer["used_count"], &answer["remaining_uses"]), (403, &json!(50), &json!(0)));
-    }
-}
-
-/// Whoever reads a key before the other has counted must not write over that, however often they meet.
-#[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(without = "postgres", ignore = "needs postgres")]
-async fn a_key_used_on_both_in_step_loses_no_use_and_keeps_its_history_whole() {
-    const ROUNDS: u64 = 400;
-    let servers = two_servers().await;
-    let key = sold(&servers[0].delivery, "A").await;
-    let id = servers[0].delivery.verify(&key).unwrap();
-    let mut counts = HashSet::new();
-    for _ in 0..ROUNDS {
-        counts.extend(use_at_once(&servers, &[id; 2]).await.into_iter().map(Option::unwrap));
-    }
-    assert_eq!(counts, (1..=2 * ROUNDS).collect());
-    let (mut uses, mut before) = (0, None);
-    loop {
-        let page = servers[1].delivery.history(id, before, 100).await.unwrap();
-        uses += page.items.len();
-        before = page.next;
-        if before.is_none() {
-            break;
-        }
-    }
-    assert_eq!(uses as u64, 2 * ROUNDS);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(without = "postgres", ignore = "needs postgres")]
-async fn an_order_sent_to_both_at_once_is_one_key_and_one_message() {
-    let servers = two_servers().await;
-    for round in 0..5 {
-        let answers = storm(&servers, Endpoint::Order, 40, || order(&round.to_string())).await;
-        assert!(answers.iter().all(|(status, answer)| *status == 200 && answer == &answers[0].1), "{answers:?}");
-    }
-    let (one, other) = (servers[0].delivery.maintenance().outbox(), servers[1].delivery.maintenance().outbox());
-    let (one, other) = tokio::join!(one.work(), other.work());
-    assert!(one.is_ok() && other.is_ok());
-    let messages: usize = servers.iter().map(|server| server.mailer.accepted().len()).sum();
-    assert_eq!(messages, 5, "sent by one of them, once");
-}
-
-/// A replayed order waits for whoever counts a use of its key, and each may be in a batch with the other's like.
-#[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(without = "postgres", ignore = "needs postgres")]
-async fn orders_come_again_while_their_keys_are_used_and_neither_is_refused() {
-    let servers = two_servers().await;
-    for round in 0..20 {
-        let mut callers = JoinSet::new();
-        for (index, server) in (0..8).flat_map(|index| servers.iter().map(move |server| (index, server))) {
-            let delivery = server.delivery.clone();
-            callers.spawn(async move {
-                let (status, sold) = call(&delivery, Endpoint::Order, order(&index.to_string())).await;
-                let key = sold["api_key"].as_str().map(str::to_owned).unwrap_or_default();
-                (status, call(&delivery, Endpoint::Product, by_key(&key)).await.0)
-            });
-        }
-        let answers = callers.join_all().await;
-        assert!(answers.iter().all(|statuses| *statuses == (200, 200)), "round {round}: {answers:?}");
-    }
-    assert!(!postgres().log().contains("deadlock detected"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(without = "postgres", ignore = "needs postgres")]
-async fn what_one_server_adds_or_revokes_the_other_sees_at_once() {
-    let [one, other] = two_servers().await;
-    let listed = async || call(&other.delivery, Endpoint::Products, Call::new(Method::GET)).await.1;
-    assert_eq!(listed().await["products"].as_array().unwrap().len(), 1);
-    one.delivery.add_product(facts("Map")).await.unwrap();
-    assert_eq!(listed().await["products"].as_array().unwrap().len(), 2);
-    let key = sold(&one.delivery, "A").await;
-    assert_eq!(call(&other.delivery, Endpoint::Product, by_key(&key)).await.0, 200);
-    one.delivery.revoke(one.delivery.verify(&key).unwrap()).await.unwrap();
-    assert_eq!(call(&other.delivery, Endpoint::Product, by_key(&key)).await.0, 401);
-}
-
-/// Batches as large as they get: more uses at once than one batch takes. A machine that is too busy for them within five seconds
-/// refuses some, and counts none of those.
-#[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(without = "postgres", ignore = "needs postgres")]
-async fn thousands_of_keys_used_at_once_are_each_counted_once() {
-    const KEYS: usize = 3000;
-    let servers = two_servers().await;
-    let names: Vec<String> = (0..KEYS).map(|number| number.to_string()).collect();
-    let sales = names.iter().enumerate().map(|(number, name)| sold(&servers[number % 2].delivery, name));
-    let keys: Vec<String> = stream::iter(sales).buffer_unordered(16).collect().await;
-    let ids: Vec<KeyId> = keys.iter().map(|key| servers[0].delivery.verify(key).unwrap()).collect();
-    let mut counts = vec![0; KEYS];
-    for _ in 0..2 {
-        for (count, used) in counts.iter_mut().zip(use_at_once(&servers, &ids).await) {
-            assert!(used.is_none_or(|used| used == *count + 1), "{used:?} after {count}");
-            *count = used.unwrap_or(*count);
-        }
-    }
-    assert!(counts.iter().sum::<u64>() > KEYS as u64, "most are served");
-    for (key, count) in keys.iter().zip(&counts) {
-        let used = servers[0].delivery.validate(key).await.unwrap().used();
-        assert_eq!(used, *count, "a use that was refused was counted");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
