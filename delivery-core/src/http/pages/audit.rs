@@ -2,7 +2,9 @@
 
 use minijinja::{Value, context};
 
-use super::shown::{PAGE, chosen, desk, entry, links, options, parameter};
+use super::frame::desk;
+use super::lists::{PAGE, chosen, links, options, parameter};
+use super::shown::entry;
 use super::{Answering, PageRequest, SignedIn};
 use crate::http::filters;
 use crate::key::Actor;

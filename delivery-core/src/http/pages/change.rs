@@ -6,7 +6,9 @@ use chrono::{DateTime, NaiveDate, Utc};
 use minijinja::{Value, context};
 
 use super::form::{self, Fault, Form, Undone};
-use super::shown::{day, desk, parameter, status};
+use super::frame::desk;
+use super::lists::parameter;
+use super::shown::{day, status};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Error, Expiry};
 use crate::http::{Reply, query};

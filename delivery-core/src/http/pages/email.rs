@@ -3,7 +3,8 @@
 use ::http::HeaderValue;
 use minijinja::context;
 
-use super::shown::{desk, options};
+use super::frame::desk;
+use super::lists::options;
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::http::{Reply, filters, names, query};
 use crate::ledger::MessageKind;

@@ -3,7 +3,9 @@
 use minijinja::{Value, context};
 
 use super::form::{Fault, Form, Undone, said as said_of};
-use super::shown::{PAGE, choices, chosen, desk, links, names, options, parameter, short, sources, time};
+use super::frame::desk;
+use super::lists::{PAGE, choices, chosen, links, options, parameter, sources};
+use super::shown::{names, short, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::Said;
 use crate::http::Reply;

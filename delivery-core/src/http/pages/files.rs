@@ -13,8 +13,9 @@ use subtle::ConstantTimeEq;
 use tokio::time::timeout;
 
 use super::file_list::size;
+use super::frame::desk;
+use super::lists::product_id;
 use super::product::page_of;
-use super::shown::{desk, product_id};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::NewFile;
 use crate::error::ErrorCode;

@@ -3,7 +3,9 @@
 use minijinja::context;
 
 use super::form::{self, Fault, Form};
-use super::shown::{choices, desk, names, product_id};
+use super::frame::desk;
+use super::lists::{choices, product_id};
+use super::shown::names;
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::Error;
 use crate::email::Email;

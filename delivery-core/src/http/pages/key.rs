@@ -2,7 +2,9 @@
 
 use minijinja::{Value, context};
 
-use super::shown::{all_names, desk, entry, key, message, parameter, subscription, time};
+use super::frame::desk;
+use super::lists::parameter;
+use super::shown::{all_names, entry, key, message, subscription, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::http::Reply;
 use crate::key::{Key, KeyId, Status};

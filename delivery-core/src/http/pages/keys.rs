@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use minijinja::{Value, context};
 
 use super::form::Form;
-use super::shown::{Chosen, PAGE, PERIODS, all_names, around, choices, chosen, desk, key, links, parameter, sources};
+use super::frame::desk;
+use super::lists::{Chosen, PAGE, around, choices, chosen, links, parameter, sources};
+use super::shown::{PERIODS, all_names, key};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Error, Recent};
 use crate::http::Reply;

@@ -2,7 +2,9 @@
 
 use minijinja::{Value, context};
 
-use super::shown::{PAGE, chosen, desk, links, message, parameter};
+use super::frame::desk;
+use super::lists::{PAGE, chosen, links, parameter};
+use super::shown::message;
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::http::filters;
 use crate::ledger::MessageNumber;

@@ -14,12 +14,14 @@ mod file_list;
 #[cfg(feature = "files")]
 mod files;
 mod form;
+mod frame;
 pub(super) mod handler;
 mod issue;
 mod key;
 mod key_form;
 mod keys;
 mod languages;
+mod lists;
 mod messages;
 mod opened;
 mod opening;

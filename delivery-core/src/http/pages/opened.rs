@@ -14,10 +14,11 @@ use minijinja::{Value, context};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::key_form::{asked, refused};
+use super::lists::parameter;
 #[cfg(feature = "files")]
 use super::opening::DAY;
 use super::opening::short;
-use super::shown::{CONTENT, SOURCE, parameter};
+use super::shown::{CONTENT, SOURCE};
 use super::{Answering, ApiError, PageRequest};
 use crate::delivery::Error;
 use crate::http::limits::admit;

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use minijinja::{Value, context};
 
-use super::shown::{PERIODS, all_names, day_and_month, desk, names, parameter, time};
+use super::frame::desk;
+use super::lists::parameter;
+use super::shown::{PERIODS, all_names, day_and_month, names, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Delivery, Recent};
 use crate::key::Status;

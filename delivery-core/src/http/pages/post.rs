@@ -4,7 +4,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use minijinja::{Value, context};
 
 use super::form::{Fault, Form, digest, said};
-use super::shown::{Chosen, desk, links, parameter, preview, time};
+use super::frame::desk;
+use super::lists::{Chosen, links, parameter};
+use super::shown::{preview, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::Delivery;
 use crate::http::Reply;

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use minijinja::{Value, context};
 
 use super::form::{Fault, Form, digest, said};
-use super::shown::{Chosen, PAGE, archived, desk, links, preview, price, product_id};
+use super::frame::desk;
+use super::lists::{Chosen, PAGE, links, product_id};
+use super::shown::{archived, preview, price};
 use super::{Answering, ApiError, PageRequest, SignedIn, references, setup};
 use crate::http::Reply;
 use crate::product::{Listing, NewProduct, Product, ProductId};

@@ -3,7 +3,8 @@
 use minijinja::{Value, context};
 
 use super::form::{Fault, Form, said};
-use super::shown::{desk, time};
+use super::frame::desk;
+use super::shown::time;
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Delivery, SecretError};
 use crate::email::Email;

@@ -1,0 +1,101 @@
+//! What the lists of the desk share: their pages, their filters and the parameters that name both.
+
+use std::collections::BTreeMap;
+
+use minijinja::{Value, context};
+
+use super::{ApiError, PageRequest, base};
+use crate::delivery::Delivery;
+use crate::http::query;
+use crate::order::Source;
+use crate::product::ProductId;
+
+/// The maximum number of rows that a list shows at once. The list links to the further rows.
+pub(super) const PAGE: usize = 50;
+/// How many pages a list leads back, one after another. The address of a page has their starts, of up to 36 characters each.
+const STARTS: usize = 50;
+/// Stands for the starts of pages before those that are known.
+const CUT: &str = "-";
+
+/// Returns the links below a list at `path`: to the first page, to the page before this one, to the next page, which begins
+/// at `before`, and to the same rows as tables. Each of `tables` is the name of an export and the text of its link. Empty
+/// filters are left out.
+///
+/// The list is read in one direction only. So each page has the starts of the pages before it in its address, in the
+/// parameter `back`: see [`around`].
+pub(super) fn links(
+    visit: &PageRequest<'_>,
+    path: &str,
+    filters: &Chosen,
+    before: Option<String>,
+    tables: &[(&str, &'static str)],
+) -> Value {
+    let link = |path: &str, more: &[(&str, &str)]| {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        let pairs = filters.iter().map(|(name, value)| (*name, value.as_str())).chain(more.iter().copied());
+        query.extend_pairs(pairs.filter(|(_, value)| !value.is_empty()));
+        format!("{}{path}?{}", base(visit.delivery), query.finish()).trim_end_matches('?').to_owned()
+    };
+    let parameter = |name| query::parameter(visit.call, name).ok().flatten().unwrap_or_default();
+    let pages = around(&parameter("before"), &parameter("back"), before);
+    let [newest, newer, next] =
+        pages.map(|page| page.map(|[before, back]| link(path, &[("before", &before), ("back", &back)])));
+    let tables: Vec<_> = tables.iter().map(|(what, text)| (link("/desk/export", &[("what", what)]), *text)).collect();
+    context! { newest, newer, next, tables }
+}
+
+/// Returns the values of the parameters `before` and `back` for the newest page of a list, for the page before this one and
+/// for the next one. `here` and `back` are their values for this page. `next` is where the next page begins.
+pub(super) fn around(here: &str, back: &str, next: Option<String>) -> [Option<[String; 2]>; 3] {
+    let mut starts: Vec<&str> = back.split(',').filter(|start| !start.is_empty()).collect();
+    let newest = (!starts.is_empty()).then(<[String; 2]>::default);
+    let newer = match starts.split_last() {
+        Some((&CUT, _)) => None,
+        Some((last, rest)) => Some([(*last).to_owned(), rest.join(",")]),
+        None => (!here.is_empty()).then(<[String; 2]>::default),
+    };
+    starts.extend((!here.is_empty()).then_some(here));
+    if starts.len() > STARTS {
+        starts.splice(..=starts.len() - STARTS, [CUT]);
+    }
+    [newest, newer, next.map(|next| [next, starts.join(",")])]
+}
+
+/// What the seller chose for the filters of a list, by the names of the parameters; "" for a filter that is not used.
+pub(super) type Chosen = BTreeMap<&'static str, String>;
+
+pub(super) fn chosen(visit: &PageRequest<'_>, names: &[&'static str]) -> Result<Chosen, ApiError> {
+    let one = |name: &&'static str| Ok((*name, query::parameter(visit.call, name)?.unwrap_or_default().into_owned()));
+    names.iter().map(one).collect()
+}
+
+/// Returns the options of a select element that lists platforms, and what was chosen for this filter if it is another.
+pub(super) fn sources(delivery: &Delivery, chosen: &Chosen, filter: &str) -> Vec<(String, String)> {
+    let mut names: Vec<String> = delivery.inner.platforms.names().map(ToString::to_string).collect();
+    names.push(Source::webhook().to_string());
+    let other = chosen.get(filter).filter(|name| !name.is_empty() && !names.contains(name)).cloned();
+    names.extend(other);
+    names.into_iter().map(|name| (name.clone(), name)).collect()
+}
+
+/// Returns the options of a select element for what these names mean: the value and the label of each.
+pub(super) fn options(names: impl IntoIterator<Item = &'static str>) -> Vec<(&'static str, String)> {
+    names.into_iter().map(|name| (name, name.replace('_', " "))).collect()
+}
+
+/// Returns a query parameter parsed as `T`. A malformed value is an error.
+pub(super) fn parameter<T: std::str::FromStr>(visit: &PageRequest<'_>, name: &str) -> Result<Option<T>, ApiError> {
+    let Some(text) = query::parameter(visit.call, name).map_err(|_| ApiError::MALFORMED)? else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| ApiError::MALFORMED)
+}
+
+/// Returns a query parameter that is the id of a product.
+pub(super) fn product_id(visit: &PageRequest<'_>, name: &str) -> Result<Option<ProductId>, ApiError> {
+    let number: Option<i64> = parameter(visit, name)?;
+    number.map(ProductId::new).transpose().map_err(|_| ApiError::MALFORMED)
+}
+
+/// Returns the options of a select element that lists products: the value and the label of each.
+pub(super) fn choices(names: &BTreeMap<ProductId, String>) -> Vec<(String, String)> {
+    names.iter().map(|(id, name)| (id.to_string(), format!("{name} ({id})"))).collect()
+}
