@@ -4,6 +4,7 @@ mod backlog;
 mod catalog;
 mod locks;
 mod payments;
+mod plans;
 mod pool;
 mod trips;
 mod two;

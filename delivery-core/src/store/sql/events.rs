@@ -21,9 +21,10 @@ use crate::store::{Inbox, InboxQuery, MAX_RETRY_DELAY, Page, StoreError};
 use crate::throttle::Throttle;
 
 /// Returns a statement that selects at most `$2` events that match `query`, newest first, with numbers below `$1` and
-/// at least `$3`. If `query` names a platform, it is `$4`. If the query is for events that need attention, the statement selects only one event for each unknown product: the
-/// newest event that needs attention because of that product.
+/// at least `$3`. If `query` names a platform, it is `$4`. If the query is for events that need attention, the statement
+/// selects only one event for each unknown product: the newest event that needs attention because of that product.
 pub(super) fn entries(query: &InboxQuery) -> String {
+    const NUMBERS: &str = "i.number < $1 AND i.number >= $3";
     // The outcome is a part of the SQL text, not a parameter, so that the planner of the database can use the partial
     // index.
     let outcome = match query.outcome {
@@ -39,16 +40,21 @@ pub(super) fn entries(query: &InboxQuery) -> String {
         ),
         _ => String::new(),
     };
-    // Few events need attention. `|| ''` keeps planners from searching all events of the platform instead.
-    let source = match (&query.source, query.outcome) {
-        (None, _) => "",
-        (Some(_), Some(EventOutcome::NeedsAttention)) => " AND i.source || '' = $4",
-        (Some(_), _) => " AND i.source = $4",
+    let (range, order) = match (&query.source, query.outcome) {
+        (None, _) => (NUMBERS.to_owned(), "i.number DESC"),
+        // Pairs keep the plan that PostgreSQL reuses for all platforms from searching the events of all platforms.
+        (Some(_), None | Some(EventOutcome::Issued)) => (
+            "(i.source, i.number) < ($4, $1) AND (i.source, i.number) >= ($4, $3)".to_owned(),
+            "i.source DESC, i.number DESC",
+        ),
+        // Few events need attention. `|| ''` keeps planners from searching all events of the platform instead.
+        (Some(_), Some(EventOutcome::NeedsAttention)) => {
+            (format!("{NUMBERS} AND i.source || '' = $4"), "i.number DESC")
+        }
+        (Some(_), Some(_)) => (format!("{NUMBERS} AND i.source = $4"), "i.number DESC"),
     };
     let columns = entry_columns!();
-    format!(
-        "SELECT {columns} FROM delivery_inbox i WHERE i.number < $1 AND i.number >= $3{source}{outcome}{newest} ORDER BY i.number DESC LIMIT $2"
-    )
+    format!("SELECT {columns} FROM delivery_inbox i WHERE {range}{outcome}{newest} ORDER BY {order} LIMIT $2")
 }
 
 /// Selects the e-mail address of customer `$2` of platform `$1`.
