@@ -13,5 +13,6 @@ mod places;
 mod postgres;
 mod races;
 mod redis;
+mod searches;
 mod sqlite;
 mod timelines;

@@ -9,6 +9,7 @@ use super::error::store_error;
 use crate::key::{Key, KeyId};
 use crate::store::sql::rows;
 use crate::store::sql::search::{self, bind_candidates};
+use crate::store::sql::session::Dialect;
 use crate::store::{KeyQuery, Page, StoreError};
 
 pub(super) async fn search(sessions: Sessions, query: KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
@@ -23,7 +24,7 @@ async fn candidates(
     most: usize,
 ) -> Result<(Vec<Key>, bool), StoreError> {
     let mut session = sessions.read().await?;
-    let candidates = search::candidates(query, "delivery_key", before, most);
+    let candidates = search::candidates(query, Dialect::Postgres, before, most);
     let statement = session.query(AssertSqlSafe(candidates.sql)).persistent(false);
     let statement = bind_candidates!(statement, candidates.parameters);
     let found = statement.fetch_all(&mut *session).await.map_err(store_error)?;

@@ -11,11 +11,17 @@ use std::future::Future;
 use crate::key::{Key, KeyId, Status};
 use crate::order::Source;
 use crate::store::sql::rows::key_columns;
+use crate::store::sql::session::Dialect;
 use crate::store::{KeyQuery, Page, StoreError};
 
 /// The minimum number of keys that a search reads at a time after its first query. The first query reads only one key
 /// more than a page has.
 const CHUNK: usize = 1000;
+
+/// The number of keys with one beginning of an address from which a search in SQLite reads keys by id, newest first, until it
+/// has found enough. Below it, the search reads all keys with that beginning, and sorts them: some 15 ms.
+#[cfg(feature = "sqlite")]
+const MANY: usize = 20_000;
 
 /// Selects the numbers of at most `$2` keys that had expired at second `$1` and are not marked as expired.
 macro_rules! unmarked {
@@ -51,10 +57,32 @@ macro_rules! bind_candidates {
 }
 pub(in crate::store) use bind_candidates;
 
+/// The condition of a search that has the best index.
+enum By {
+    /// Only a few keys meet it.
+    Few(String),
+    /// The keys whose address begins with a text.
+    Beginning(String),
+    /// The keys of a product or of a source, or all keys if it is empty.
+    Part(String),
+}
+
 /// Returns a statement that finds at most `most` keys below id `before`, newest first. The statement checks the status.
 /// Of the other conditions of `query`, it checks only the one with the best index. The caller checks the others with
-/// [`KeyQuery::matches`]. `table` is a table or view that has the keys with their counts.
-pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option<KeyId>, most: usize) -> Candidates {
+/// [`KeyQuery::matches`].
+pub(in crate::store) fn candidates(
+    query: &KeyQuery,
+    dialect: Dialect,
+    before: Option<KeyId>,
+    most: usize,
+) -> Candidates {
+    // The table or view that has the keys with their counts.
+    let table = match dialect {
+        #[cfg(feature = "sqlite")]
+        Dialect::Sqlite => "delivery_counted_key",
+        #[cfg(feature = "postgres")]
+        Dialect::Postgres => "delivery_key",
+    };
     // An id has 16 bytes, so 17 bytes of 255 are greater than every id.
     let below = before.map_or_else(|| vec![u8::MAX; 17], |id| id.as_bytes().to_vec());
     let mut parameters = vec![Parameter::Bytes(below)];
@@ -65,46 +93,49 @@ pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option
     // Both databases reject unused parameters. So the time is bound only if there is a status, as `$2`. `own` is the
     // next parameter, which the other condition uses.
     let own = if query.status.is_some() { "$3" } else { "$2" };
-    let mut by = |condition: &str, value| {
+    let mut condition = |condition: &str, value| {
         parameters.push(value);
         condition.replace("$own", own)
     };
-    let (few, part) = match query {
+    let by = match query {
         KeyQuery { order: Some(order), .. } => {
-            let condition = "k.number IN (SELECT p.key FROM delivery_purchase p WHERE p.order_id = $own \
+            let keys = "k.number IN (SELECT p.key FROM delivery_purchase p WHERE p.order_id = $own \
                 UNION ALL SELECT r.number FROM delivery_key r WHERE r.order_id = $own AND r.successor IS NOT NULL)";
-            (Some(by(condition, Parameter::Text(order.as_str().to_owned()))), None)
+            By::Few(condition(keys, Parameter::Text(order.as_str().to_owned())))
         }
         KeyQuery { host_ref: Some(name), .. } => {
-            (Some(by("k.host_ref = $own", Parameter::Text(name.as_str().to_owned()))), None)
+            By::Few(condition("k.host_ref = $own", Parameter::Text(name.as_str().to_owned())))
         }
         KeyQuery { email: Some(email), .. } => {
-            (Some(by("lower(k.email) = $own", Parameter::Text(email.as_str().to_ascii_lowercase()))), None)
+            By::Few(condition("lower(k.email) = $own", Parameter::Text(email.as_str().to_ascii_lowercase())))
         }
         KeyQuery { email_prefix: Some(prefix), .. } => {
-            let prefix = prefix.to_ascii_lowercase();
             // No address has the greatest of all characters.
-            let condition = "lower(k.email) >= $own AND lower(k.email) < $own || '\u{10ffff}'";
-            (Some(by(condition, Parameter::Text(prefix))), None)
+            let begins = "lower(k.email) >= $own AND lower(k.email) < $own || '\u{10ffff}'";
+            By::Beginning(condition(begins, Parameter::Text(prefix.to_ascii_lowercase())))
         }
         KeyQuery { product: Some(product), .. } => {
-            (None, Some(by("k.product = $own", Parameter::Integer(product.get()))))
+            By::Part(condition("k.product = $own", Parameter::Integer(product.get())))
         }
         KeyQuery { source: Some(source), .. } => {
             // The partial index has the keys of all sources but `webhook`. The database uses it only if its condition
             // is repeated here.
-            let condition = if *source == Source::webhook() {
+            let part = if *source == Source::webhook() {
                 "k.source = $own"
             } else {
                 "k.source = $own AND k.source <> 'webhook'"
             };
-            (None, Some(by(condition, Parameter::Text(source.as_str().to_owned()))))
+            By::Part(condition(part, Parameter::Text(source.as_str().to_owned())))
         }
-        _ => (None, None),
+        _ => By::Part(String::new()),
     };
-    let walks = match few {
-        Some(few) => vec![walk(&[&few, among_few(query.status.map(|(status, _)| status))], most)],
-        None => by_state(query.status.map(|(status, _)| status), part.as_deref(), most),
+    let status = query.status.map(|(status, _)| status);
+    let walks = match (by, dialect) {
+        #[cfg(feature = "sqlite")]
+        (By::Beginning(begins), Dialect::Sqlite) => by_beginning(&begins, status, most),
+        // PostgreSQL has statistics by which it chooses between an index of addresses and the index of ids.
+        (By::Few(condition) | By::Beginning(condition), _) => vec![walk(&[&condition, among_few(status)], most)],
+        (By::Part(condition), _) => by_state(status, &condition, most),
     };
     let walks: Vec<String> = walks.iter().map(|walk| format!("SELECT number FROM ({walk}) w")).collect();
     let sql = format!(
@@ -113,6 +144,25 @@ pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option
         walks.join(" UNION ALL ")
     );
     Candidates { sql, parameters }
+}
+
+/// Returns statements for SQLite that together find the newest keys whose address `begins` with a text. The first
+/// statement reads all of these keys, for beginnings that fewer than [`MANY`] keys have. The others read the newest keys of
+/// the store. A statement whose turn it is not has the limit 0. SQLite evaluates a limit once, before the statement runs.
+#[cfg(feature = "sqlite")]
+fn by_beginning(begins: &str, status: Option<Status>, most: usize) -> Vec<String> {
+    let count = format!("(SELECT count(*) FROM (SELECT 1 FROM delivery_key k WHERE {begins} LIMIT {MANY}) c)");
+    let only_if = |comparison: &str, walk: &str| {
+        format!("SELECT number FROM ({walk}) w LIMIT (CASE WHEN {count} {comparison} {MANY} THEN {most} ELSE 0 END)")
+    };
+    // The same condition, written so that no index matches it.
+    let unindexed = begins.replace("lower(k.email)", "lower(k.email) || ''");
+    let newest = match status {
+        None => vec![walk(&[&unindexed], most)],
+        Some(_) => by_state(status, &unindexed, most),
+    };
+    let few = only_if("<", &walk(&[begins, among_few(status)], most));
+    [few].into_iter().chain(newest.iter().map(|walk| only_if("=", walk))).collect()
 }
 
 /// Returns the condition for a status, for searches among the few keys of one order, address or host reference. The
@@ -128,11 +178,10 @@ fn among_few(status: Option<Status>) -> &'static str {
 }
 
 /// Returns statements that together find the newest keys with a status, or with any status if it is `None`. `part` is a
-/// condition on the product or the source; if it is `None`, all keys are searched. Each state that such keys can have
-/// gets a statement that reads the end of an index. If the status depends on the time, a further statement finds keys
-/// whose state is out of date.
-fn by_state(status: Option<Status>, part: Option<&str>, most: usize) -> Vec<String> {
-    let part = part.unwrap_or_default();
+/// condition on the product, the source or the address; if it is empty, all keys are searched. Each state that such keys
+/// can have gets a statement that reads the end of an index. If the status depends on the time, a further statement finds
+/// keys whose state is out of date.
+fn by_state(status: Option<Status>, part: &str, most: usize) -> Vec<String> {
     let of = |state, time| walk(&[state, part, time], most);
     // The same condition, written so that the planner cannot choose the index of the product or source.
     let own = part.replace("k.product", "k.product + 0").replace("k.source", "k.source || ''");

@@ -8,6 +8,7 @@ use super::error::store_error;
 use super::load::key;
 use crate::key::{Key, KeyId};
 use crate::store::sql::search::{self, bind_candidates};
+use crate::store::sql::session::Dialect;
 use crate::store::{KeyQuery, Page, StoreError};
 
 /// Returns a page of the keys that match `query`, newest first.
@@ -26,7 +27,7 @@ async fn candidates(
     before: Option<KeyId>,
     most: usize,
 ) -> Result<(Vec<Key>, bool), StoreError> {
-    let candidates = search::candidates(query, "delivery_counted_key", before, most);
+    let candidates = search::candidates(query, Dialect::Sqlite, before, most);
     let statement =
         bind_candidates!(sqlx::query(AssertSqlSafe(candidates.sql)).persistent(false), candidates.parameters);
     let pending = cache.pending.snapshot();
