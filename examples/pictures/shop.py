@@ -137,7 +137,7 @@ def look(url, folder, pictures):
     browser.run("document.getElementById('ref').scrollIntoView({block: 'end'})")
     browser.picture(pictures + "/product.png")
     browser.go(url + "/desk/events")
-    browser.size(1000, 420)
+    browser.size(1000, 560)
     browser.picture(pictures + "/events.png")
     browser.go(url + "/desk/setup")
     browser.size(1000, 620)
