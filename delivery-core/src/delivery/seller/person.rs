@@ -87,7 +87,9 @@ impl Desk<'_> {
         let events = all(page, |event| event.keys.iter().any(|id| person.has(*id)) || person.is_named(event, email));
         let mut events = events.await?;
         for event in &mut events {
-            event.body = event.body.take().filter(|_| person.is_named(event, email));
+            if !person.is_named(event, email) {
+                event.body = None;
+            }
         }
         person.events = events;
         Ok(person)
