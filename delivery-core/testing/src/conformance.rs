@@ -26,6 +26,7 @@
 //! }
 //! ```
 
+mod backlog;
 mod catalog;
 mod deals;
 mod erase;

@@ -111,6 +111,9 @@ impl Records for Wrong {
             let sent = MessageQuery { state: Some(MessageState::Sent), ..MessageQuery::default() };
             backlog.failed += u64::from(!self.kept()?.messages(&sent).await?.items.is_empty());
         }
+        if self.is(CountsWhatWasSentAgain) {
+            backlog.unanswered = backlog.failed;
+        }
         Ok(backlog)
     }
 

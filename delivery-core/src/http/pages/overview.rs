@@ -15,7 +15,7 @@ use crate::ledger::{Amount, Currency, EventOutcome};
 use crate::look::{grouped, plot};
 use crate::order::Source;
 use crate::product::ProductId;
-use crate::store::{Backlog, Day, Figures, InboxQuery, KeyQuery, MessageQuery, MessageState, StoreError};
+use crate::store::{Backlog, Day, Figures, InboxQuery, KeyQuery, StoreError};
 
 /// The maximum number of items of one kind that are counted. If there are more, the page says "More than 100".
 const MOST: usize = 100;
@@ -37,7 +37,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             Err(error) => return Err(error.into()),
         };
         let waits = backlog.map(|backlog| waiting(&backlog, delivery.now()));
-        let attention = attention(&visit, &seller, products.keys().copied().collect(), waits.as_ref()).await?;
+        let failed = backlog.map_or(0, |backlog| backlog.unanswered);
+        let attention = attention(&visit, products.keys().copied().collect(), failed, waits.as_ref()).await?;
         let newest = delivery.keys(&KeyQuery { limit: 1, ..KeyQuery::default() }).await?;
         let (health, all_products) = (health(delivery, waits).await, all_names(delivery, &[]).await?);
         // Counting may read every key, and would slow down what the page reads besides.
@@ -47,10 +48,12 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             _ => "They are being counted, which takes a moment in a large shop.",
         };
         let figures = match &recent {
-            Recent::Known(at, counted) => Some(shown(counted, *at, days, &all_products)),
-            Recent::Counting | Recent::Failed => None,
+            // The figures may be a minute old, and then tell nothing of the first sale.
+            Recent::Known(at, counted) if newest.items.is_empty() || !counted.keys.is_empty() => {
+                Some(shown(counted, *at, days, &all_products))
+            }
+            _ => None,
         };
-        // The figures may be a minute old.
         let steps = newest.items.is_empty().then(|| first_steps(delivery, !products.is_empty()));
         visit.page(
             "overview.html",
@@ -69,7 +72,7 @@ fn first_steps(delivery: &Delivery, has_products: bool) -> Vec<(&'static str, &'
     vec![
         ("Add a product", "/desk/product", has_products),
         ("Connect the platform that takes the money", "/desk/setup", delivery.inner.platforms.is_any()),
-        ("Have e-mails sent", "/desk/setup", !delivery.inner.outbox.mailer.reaches_nobody()),
+        ("Set a mail server", "/desk/setup", !delivery.inner.outbox.mailer.reaches_nobody()),
         ("Sell once: pay yourself, or issue a key by hand", "/desk/issue", false),
     ]
 }
@@ -127,11 +130,12 @@ fn shown(figures: &Figures, at: DateTime<Utc>, period: u32, products: &BTreeMap<
 }
 
 /// Returns what needs the seller's attention. Each entry is a text and the path of the page on which the seller can
-/// act. `waits` is what [`waiting`] returned.
+/// act. `failed` is the number of messages that failed for good, and were not followed by another one. `waits` is what
+/// [`waiting`] returned.
 async fn attention(
     visit: &PageRequest<'_>,
-    seller: &SignedIn,
     products: Vec<ProductId>,
+    failed: u64,
     waits: Option<&(String, i64)>,
 ) -> Result<Vec<(String, String)>, ApiError> {
     let mut all = Vec::new();
@@ -163,14 +167,9 @@ async fn attention(
     if let Some((text, _)) = waits.filter(|(_, minutes)| *minutes > 0) {
         all.push((text.clone(), "/desk/messages?state=queued".to_owned()));
     }
-    let failed = MessageQuery { state: Some(MessageState::Failed), limit: MOST, ..MessageQuery::default() };
-    match visit.delivery.desk(&seller.actor).messages(&failed).await {
-        Ok(page) if !page.items.is_empty() => {
-            let count = counted(page.items.len(), page.next.is_some(), "message", "messages");
-            all.push((format!("{count} could not be sent"), "/desk/messages?state=failed".to_owned()));
-        }
-        Ok(_) | Err(StoreError::Unsupported) => {}
-        Err(error) => return Err(error.into()),
+    if failed > 0 {
+        let count = counted(usize::try_from(failed).unwrap_or(usize::MAX), false, "message", "messages");
+        all.push((format!("{count} could not be sent"), "/desk/messages?state=failed".to_owned()));
     }
     let waits = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: MOST, ..InboxQuery::default() };
     match visit.delivery.events(&waits).await {

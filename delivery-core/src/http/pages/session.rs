@@ -1,6 +1,7 @@
 //! Requests for pages: sessions, cookies, and protection against cross-site request forgery (CSRF).
 
 use ::http::{HeaderName, Method, header};
+use chrono::TimeDelta;
 use subtle::ConstantTimeEq;
 
 use super::ApiError;
@@ -14,7 +15,7 @@ use crate::ledger::EventOutcome;
 use crate::limit::{Identity, Policy};
 use crate::look::Look;
 use crate::seller::AdminTokens;
-use crate::store::{InboxQuery, MessageQuery, MessageState, SignIn, SignInId};
+use crate::store::{InboxQuery, SignIn, SignInId};
 
 /// The lifetime of a session, in seconds: 12 hours.
 pub(super) const SESSION: i64 = 12 * 60 * 60;
@@ -73,10 +74,12 @@ impl SignedIn {
     pub(super) async fn counting(self, delivery: &Delivery) -> Self {
         let events =
             InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: MOST_WAITING, ..InboxQuery::default() };
-        let failed = MessageQuery { state: Some(MessageState::Failed), limit: MOST_WAITING, ..MessageQuery::default() };
         let events = delivery.events(&events).await.map_or(0, |page| page.items.len());
-        let failed = delivery.desk(&self.actor).messages(&failed).await.map_or(0, |page| page.items.len());
-        let waits = match events + failed {
+        let messages = delivery.backlog().await.map_or(0, |backlog| {
+            let is_late = |oldest| delivery.now().signed_duration_since(oldest) >= TimeDelta::minutes(1);
+            backlog.unanswered + if backlog.oldest.is_some_and(is_late) { backlog.queued } else { 0 }
+        });
+        let waits = match events.saturating_add(usize::try_from(messages).unwrap_or(usize::MAX)) {
             0 => String::new(),
             count if count < MOST_WAITING => count.to_string(),
             _ => format!("{MOST_WAITING}+"),

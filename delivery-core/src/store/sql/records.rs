@@ -189,6 +189,9 @@ const BACKLOG: &str = "SELECT \
     (SELECT CAST(count(*) AS bigint) FROM delivery_message WHERE state = 0) AS queued, \
     (SELECT min(queued_at) FROM delivery_message WHERE state = 0) AS oldest, \
     (SELECT CAST(count(*) AS bigint) FROM delivery_message WHERE state = 2) AS failed, \
+    (SELECT CAST(count(*) AS bigint) FROM delivery_message m WHERE m.state = 2 \
+        AND NOT EXISTS (SELECT 1 FROM delivery_message later WHERE later.key = m.key AND later.number > m.number) \
+        AND NOT EXISTS (SELECT 1 FROM delivery_key k WHERE k.number = m.key AND k.successor IS NOT NULL)) AS unanswered, \
     (SELECT CAST(count(*) AS bigint) FROM delivery_inbox WHERE outcome = 'needs_attention' AND outcome <> 'issued') \
         AS attention";
 
@@ -199,6 +202,7 @@ fn backlog(row: &impl Columns) -> Result<Backlog, StoreError> {
         queued: count("queued")?,
         oldest: row.integer_or_null("oldest")?.map(milliseconds).transpose()?,
         failed: count("failed")?,
+        unanswered: count("unanswered")?,
         needs_attention: count("attention")?,
     })
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::backlog::the_backlog_is_what_waits_and_what_failed;
 use super::erase::{
     addresses_in_any_script_are_found_and_erased, an_erased_person_is_nowhere_and_counts_stay,
     nothing_is_sent_to_a_person_who_was_erased, who_has_a_longer_address_is_erased_alone,
@@ -22,7 +23,7 @@ use delivery_core::key::{Actor, Change, KeyId, NewKey, Status};
 use delivery_core::ledger::{Action, Edit, NewSale, Outcome, Recipient, Resend, Route, Successor};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::NewProduct;
-use delivery_core::store::{AuditQuery, Backlog, Day, MessageQuery, MessageState, Period};
+use delivery_core::store::{AuditQuery, Day, MessageQuery, MessageState, Period};
 
 cases![
     /// The promises of a store that keeps [`Records`](delivery_core::store::Records).
@@ -284,32 +285,6 @@ impl Either for Action {
     fn min_with(self, other: Self) -> (Action, Action) {
         if self.as_str() <= other.as_str() { (self, other) } else { (other, self) }
     }
-}
-
-async fn the_backlog_is_what_waits_and_what_failed(store: Port) {
-    let backlog = async || records(&store).backlog().await.expect("counted");
-    assert_eq!(backlog().await, Backlog::default());
-    for index in 1..=4 {
-        issue(&store, NewKey { issued_at: at(i64::from(index)), ..key(index, 1) }, &index.to_string()).await;
-    }
-    let all = Backlog { queued: 4, oldest: Some(at(1)), ..Backlog::default() };
-    assert_eq!(backlog().await, all);
-    let leased = store.claim_messages(at(5), at(15), 3).await.expect("claimed");
-    assert_eq!(backlog().await, all, "what is being sent waits");
-    let route = Route::from_bytes([1; 16]);
-    let reason = || "no such mailbox".to_owned();
-    let outcomes = [
-        Outcome::Sent { at: at(6) },
-        Outcome::Fail { at: at(6), reason: reason(), route },
-        Outcome::Retry { due: at(60), reason: reason(), route: Some(route) },
-    ];
-    for (message, outcome) in leased.iter().zip(outcomes) {
-        store.complete_message(message.lease, outcome).await.expect("completed");
-    }
-    assert_eq!(backlog().await, Backlog { queued: 2, oldest: Some(at(3)), failed: 1, needs_attention: 0 });
-    // The failed e-mail is queued as if it were new, so it is not the oldest.
-    store.retry_messages(None, at(90)).await.expect("queued");
-    assert_eq!(backlog().await, Backlog { queued: 3, oldest: Some(at(3)), ..Backlog::default() });
 }
 
 async fn figures_count_keys_and_what_happened_on_each_day(store: Port) {

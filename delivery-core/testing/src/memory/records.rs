@@ -117,7 +117,13 @@ impl Records for MemoryStore {
                     backlog.oldest =
                         Some(backlog.oldest.map_or(message.queued_at, |oldest| oldest.min(message.queued_at)));
                 }
-                MessageState::Failed => backlog.failed += 1,
+                MessageState::Failed => {
+                    backlog.failed += 1;
+                    let mut all = state.queue.stored();
+                    let is_followed = all.any(|later| later.key == message.key && later.message > message.message);
+                    let is_replaced = state.key(message.key).is_ok_and(|key| key.successor().is_some());
+                    backlog.unanswered += u64::from(!is_followed && !is_replaced);
+                }
                 MessageState::Sent => {}
             }
         }
