@@ -29,6 +29,9 @@ const CONTENT: &str = "### Three\n\n| a | b | c | d |\n|---|---|---|---|\n| x | 
     ```\na line of code that is longer than any phone is wide, and longer than that, and longer than that, and longer still\n```\n\n\
     > quoted\n\n1. one\n2. two\n\n# One\n\n<b onclick=alert(1)>raw</b>";
 
+/// Said in place of "the e-mail is on its way": these shops have no mail server.
+pub const WRITTEN: &str = "It is done, but its e-mail only becomes a file here";
+
 /// A running server of a seller's.
 pub struct Shop {
     folder: Site,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::journey::signs_in;
-use crate::shop::Shop;
+use crate::shop::{Shop, WRITTEN};
 use support::process::TOKEN;
 
 const TYPED: &str = "grcae@example.com";
@@ -25,7 +25,7 @@ pub async fn issues_a_key_by_hand(seller: &Browser) {
     seller.fill("The buyer's address", TYPED).await;
     seller.fill("Uses", "3").await;
     seller.click("Issue the key").await;
-    seller.reads("The key is issued, and its e-mail is on its way.").await;
+    seller.reads(WRITTEN).await;
     seller.reads("0 / 3").await;
 }
 
@@ -35,9 +35,9 @@ pub async fn corrects_an_address(seller: &Browser) {
     seller.click("Send again, or correct the address").await;
     seller.fill("Another address", GRACE).await;
     seller.click("Send the e-mail").await;
-    seller.reads("The e-mail is on its way.").await;
+    seller.reads(WRITTEN).await;
     seller.reads(&format!("Key of {GRACE}")).await;
-    seller.reads(&format!("was {TYPED}")).await;
+    seller.reads(&format!("from {TYPED} to {GRACE}")).await;
 }
 
 pub async fn extends_and_resends(seller: &Browser) {
@@ -50,7 +50,7 @@ pub async fn extends_and_resends(seller: &Browser) {
     seller.reads("0 / 5").await;
     seller.click("Send again, or correct the address").await;
     seller.click("Send the e-mail").await;
-    seller.reads("The e-mail is on its way.").await;
+    seller.reads(WRITTEN).await;
 }
 
 /// The key is found by the id of its payment, which a refund's e-mail from Stripe names.
@@ -60,6 +60,10 @@ pub async fn restores_what_was_refunded(seller: &Browser, shop: &Shop) {
     seller.click("Keys").await;
     seller.fill(SEARCH, "pi_7").await;
     seller.click("Search").await;
+    seller.click(ADA).await;
+    seller.shows(".figures .badge", "revoked").await;
+    seller.back().await;
+    seller.reads("What was found").await;
     seller.click(ADA).await;
     seller.shows(".figures .badge", "revoked").await;
     seller.click("Restore it").await;

@@ -236,6 +236,14 @@ fn records() -> Vec<Row> {
         apply("applied_without_what_is_missing", "id={EVENT}&product_id=&customer_email=")
             .leads_to("/desk/event?id={EVENT}&done=unapplied"),
         apply("put_aside", "id={EVENT}&do=dismiss").leads_to("/desk/event?id={EVENT}&done=dismissed"),
+        row("desk_event::put_aside_though_it_is_done", "POST /desk/event")
+            .after_event(PAID)
+            .sends("id={EVENT}&do=dismiss")
+            .leads_to("/desk/event?id={EVENT}&done=done_before")
+            .leaves(7, 2, 1),
+        get("desk_event::of_an_archived_product", "GET /desk/event?id={EVENT}")
+            .after_command("product/archive", r#"{"id":2}"#)
+            .after_event(PAID),
         apply("put_aside_with_all_of_its_product", "id={EVENT}&do=dismiss_product&name=atlas")
             .then("GET /desk/event?id={EVENT}"),
         apply("linked", "id={EVENT}&do=link&name=atlas&product_id=1")

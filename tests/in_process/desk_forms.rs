@@ -6,12 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint, Page, Reply};
-use delivery_core::key::Actor;
+use delivery_core::key::{Actor, LimitChange};
 use delivery_core::look::Look;
 use delivery_core::seller::{Head, Seller};
 use delivery_core::store::KeyQuery;
-use delivery_testing::Shop;
-use http::{HeaderValue, Method, header};
+use delivery_core::terms::UseLimit;
+use delivery_testing::{Behaviour, Shop};
+use http::{HeaderValue, Method, StatusCode, header};
 
 /// A host that signs in everybody.
 #[derive(Debug)]
@@ -160,4 +161,84 @@ async fn a_preview_shows_the_e_mail_in_the_chosen_language() {
     assert!(text(&frame).contains("<html lang=\"de\""), "{}", text(&frame));
     let policy = frame.headers().iter().find(|(name, _)| **name == header::CONTENT_SECURITY_POLICY).unwrap();
     assert!(policy.1.to_str().unwrap().ends_with("frame-ancestors 'self'; sandbox"), "{policy:?}");
+}
+
+/// Posts the form that confirms a change of a key, and returns where it leads.
+async fn sends_again(shop: &Shop, form: &str, email: &str) -> StatusCode {
+    let [csrf, id, newest] = ["csrf", "id", "newest"].map(|name| field(form, name));
+    let body = format!("csrf={csrf}&id={id}&do=resend&newest={newest}&email={email}");
+    post(shop, Page::ChangeKey, body).await.status()
+}
+
+#[tokio::test]
+async fn a_form_that_sends_a_key_again_sends_it_once_and_always_corrects_the_address() {
+    let shop = shop().await;
+    let key = shop.paid("A").await.key.id();
+    let query = format!("id={key}&do=resend");
+    let call = Call::new(Method::GET).query(query);
+    let form = text(&Endpoint::Page(Page::ChangeKey).call(&shop.delivery, call).await);
+    for _ in 0..2 {
+        assert_eq!(sends_again(&shop, &form, "").await, 303);
+    }
+    assert_eq!(shop.messages().await.len(), 2, "of the purchase, and the one that was sent again");
+    // The form is older than the second e-mail.
+    for _ in 0..2 {
+        assert_eq!(sends_again(&shop, &form, "right%40example.com").await, 303);
+    }
+    assert_eq!(shop.delivery.key(key).await.unwrap().unwrap().email().as_str(), "right@example.com");
+    assert_eq!(shop.messages().await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_form_that_sends_several_keys_again_sends_each_once() {
+    let shop = shop().await;
+    let (one, other) = (shop.paid("A").await.key.id(), shop.paid("B").await.key.id());
+    let csrf = field(&get(&shop, Page::Keys).await, "csrf");
+    let chosen = format!("csrf={csrf}&do=resend&id={one}&id={other}");
+    let confirm = text(&post(&shop, Page::Keys, chosen.clone()).await);
+    let sure = format!("{chosen}&sure=yes&newest={}", field(&confirm, "newest"));
+    for _ in 0..2 {
+        let sent = post(&shop, Page::Keys, sure.clone()).await;
+        let leads_to = &sent.headers().iter().find(|(name, _)| **name == header::LOCATION).unwrap().1;
+        assert_eq!(leads_to.to_str().unwrap(), "/desk/keys?done=all_resent");
+    }
+    assert_eq!(shop.messages().await.len(), 4, "two of purchases, and each once more");
+}
+
+#[tokio::test]
+async fn a_message_that_failed_needs_the_seller_until_another_one_is_sent() {
+    let shop = shop().await;
+    let key = shop.paid("A").await.key.id();
+    shop.mailer.then(Behaviour::FailPermanent);
+    shop.delivery.maintenance().outbox().work().await.unwrap();
+    assert!(get(&shop, Page::Overview).await.contains("1 message could not be sent"));
+    shop.delivery.desk(&Actor::admin()).resend(key, "right@example.com".parse().ok()).await.unwrap();
+    let overview = get(&shop, Page::Overview).await;
+    assert!(!overview.contains("could not be sent"), "{overview}");
+}
+
+/// Posts a form of the buyer's page.
+async fn buyer(shop: &Shop, body: String, cookie: &str) -> Reply {
+    let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+    let call = Call::new(Method::POST).header(header::CONTENT_TYPE, form);
+    let call = call.header(header::COOKIE, HeaderValue::from_str(cookie).unwrap());
+    Endpoint::Page(Page::Buyer).call(&shop.delivery, Call { body: body.into(), ..call }).await
+}
+
+#[tokio::test]
+async fn a_refused_key_leads_to_what_was_opened_only_where_that_is_shown() {
+    let shop = shop().await;
+    let sold = shop.paid("A").await;
+    let (key, id) = (sold.text.expose().to_owned(), sold.key.id());
+    let opened = buyer(&shop, format!("key={key}&do=open&request=1"), "").await;
+    let cookie = opened.headers().iter().find(|(name, _)| **name == header::SET_COOKIE).unwrap().1.to_str().unwrap();
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let admin = Actor::admin();
+    let desk = shop.delivery.desk(&admin);
+    let shown = async || text(&buyer(&shop, format!("key={key}&do=show"), &cookie).await).contains("Go on");
+    assert!(shown().await);
+    desk.set_terms(id, None, Some(LimitChange::Set(UseLimit::from_count(1).unwrap()))).await.unwrap();
+    assert!(shown().await, "a key that is used up");
+    desk.revoke(id, None).await.unwrap();
+    assert!(!shown().await, "a revoked key");
 }

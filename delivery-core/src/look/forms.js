@@ -22,7 +22,8 @@
         return;
       }
       document.getElementById("preview").parentElement.replaceWith(shown);
-      shown.scrollIntoView({ block: "nearest" });
+      const { top, bottom } = shown.getBoundingClientRect();
+      if (bottom < 0 || top > innerHeight) shown.scrollIntoView();
       if (document.activeElement === button) shown.focus({ preventScroll: true });
     });
   }

@@ -52,7 +52,7 @@ type MayBeSold = Result<Arc<Product>, NotSold>;
 
 enum NotSold {
     Unknown(String),
-    Archived(String),
+    Archived(ProductId),
     /// The seller has dismissed everything that the platform sells under this name.
     Dismissed,
     /// A required field of the line cannot be read. An example is a number of pieces that is a fraction.
@@ -225,26 +225,29 @@ impl Delivery {
             return Ok(Err(NotSold::Unknown(format!("{UNKNOWN_PRODUCT}{named}"))));
         };
         Ok(match self.inner.catalog.product(product).await? {
-            Some(product) if product.is_archived() => {
-                Err(NotSold::Archived(format!("product {} is archived", product.id())))
-            }
+            Some(product) if product.is_archived() => Err(NotSold::Archived(product.id())),
             Some(_) if line.quantity == 0 => Err(NotSold::Illegible),
             Some(product) => Ok(product),
             None => Err(NotSold::Unknown(format!("there is no product {product}"))),
         })
     }
 
-    /// Returns the platform's names for those of the first lines of an event for which no product is sold here.
+    /// Looks at the first lines of an event for which no product is sold here. Returns the platform's names for those
+    /// that name no product, and the archived products that others name.
     #[cfg(feature = "pages")]
-    pub(crate) async fn unlinked(&self, event: &InboxEvent) -> Result<BTreeSet<RefName>, Error> {
+    pub(crate) async fn unsold(&self, event: &InboxEvent) -> Result<(BTreeSet<RefName>, BTreeSet<ProductId>), Error> {
         let told = event.body.as_deref().and_then(|body| serde_json::from_str::<Told>(body).ok());
-        let mut unlinked = BTreeSet::new();
+        let (mut unlinked, mut archived) = (BTreeSet::new(), BTreeSet::new());
         for line in told.iter().flat_map(Told::lines).take(UNLINKED) {
-            if let Err(NotSold::Unknown(_) | NotSold::Archived(_)) = self.product_named(&event.id.source, line).await? {
-                unlinked.extend(line.names.iter().filter_map(|name| name.parse::<RefName>().ok()));
+            match self.product_named(&event.id.source, line).await? {
+                Err(NotSold::Unknown(_)) => {
+                    unlinked.extend(line.names.iter().filter_map(|name| name.parse::<RefName>().ok()));
+                }
+                Err(NotSold::Archived(product)) => drop(archived.insert(product)),
+                _ => {}
             }
         }
-        Ok(unlinked)
+        Ok((unlinked, archived))
     }
 
     pub(super) async fn address(&self, source: &Source, buyer: &Buyer) -> Result<Option<Email>, Error> {
@@ -260,7 +263,8 @@ impl Delivery {
 impl From<NotSold> for String {
     fn from(why: NotSold) -> Self {
         match why {
-            NotSold::Unknown(reason) | NotSold::Archived(reason) => reason,
+            NotSold::Unknown(reason) => reason,
+            NotSold::Archived(product) => format!("product {product} is archived"),
             NotSold::Dismissed => "it was dismissed".to_owned(),
             NotSold::Illegible => {
                 "the number of pieces, or a field that decides what was bought, cannot be read".to_owned()

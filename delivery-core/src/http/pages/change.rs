@@ -101,10 +101,11 @@ async fn done(
         Action::Resend => {
             let email = form.given("email").map(str::parse).transpose();
             let email = email.map_err(Fault::of("email", "The address"))?;
-            // A form that is sent twice sends one e-mail.
+            // A form that is sent twice sends one e-mail. An address that the key has not is corrected in any case.
             let _turn = visit.delivery.inner.adding.lock().await;
+            let is_new = email.as_ref().is_some_and(|email| email != key.email());
             let newest = newest_message(visit, seller, id).await?;
-            if form.all("newest").next().is_none_or(|shown| shown == newest) {
+            if is_new || form.all("newest").next().is_none_or(|shown| shown == newest) {
                 seller_desk.resend(id, email).await.map_err(refused)?;
             }
             "resent"
@@ -187,7 +188,7 @@ fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Undone> {
 }
 
 /// Returns the id of the newest message of a key, or "" if there is none.
-async fn newest_message(visit: &PageRequest<'_>, seller: &SignedIn, key: KeyId) -> Result<String, ApiError> {
+pub(super) async fn newest_message(visit: &PageRequest<'_>, seller: &SignedIn, key: KeyId) -> Result<String, ApiError> {
     let query = MessageQuery { key: Some(key), limit: 1, ..MessageQuery::default() };
     let newest = match visit.delivery.desk(&seller.actor).messages(&query).await {
         Ok(page) => page.items.into_iter().next(),

@@ -76,6 +76,11 @@ async fn decided(visit: &PageRequest<'_>, seller: &SignedIn, number: i64, form: 
     let entry = found(visit, number).await?;
     let name = || form.text("name").parse::<RefName>().map_err(|_| ApiError::MALFORMED);
     match form.text("do") {
+        "dismiss" | "dismiss_product"
+            if entry.due_at.is_none() && entry.outcome != Some(EventOutcome::NeedsAttention) =>
+        {
+            return Ok("done_before");
+        }
         "dismiss" => {
             seller_desk.dismiss_event(number).await?;
             return Ok("dismissed");
@@ -155,7 +160,7 @@ async fn page(
     let (entry, names) = (found(visit, number).await?, names(visit.delivery).await?);
     let Said { names: asked_for, buyer, total: total_said } = Said::by(&entry);
     // A host's own catalog may fail. The event can be applied nevertheless.
-    let unlinked = visit.delivery.unlinked(&entry).await.unwrap_or_default();
+    let (unlinked, off_sale) = visit.delivery.unsold(&entry).await.unwrap_or_default();
     let unlinked: Vec<String> = unlinked.iter().map(ToString::to_string).collect();
     let asked_for: Vec<String> = asked_for.iter().map(ToString::to_string).collect();
     // An event that is done has no content any more, but it has keys.
@@ -165,6 +170,10 @@ async fn page(
         let product = visit.delivery.product(key.product()).await?;
         keys.push((id.to_string(), product.map(|product| product.name().to_owned())));
         owner = owner.or_else(|| Some(key.email().to_string()));
+    }
+    let mut archived = Vec::new();
+    for id in off_sale {
+        archived.extend(visit.delivery.product(id).await?.map(|product| (id.get(), product.name().to_owned())));
     }
     let text = |name| sent.map_or("", |(form, _)| form.text(name));
     let order = entry.order.clone().map(|id| OrderRef { source: entry.id.source.clone(), id });
@@ -177,7 +186,7 @@ async fn page(
         context! {
             event => event(&entry), products => choices(&names), buyer => buyer.or(owner), keys,
             total => total.or(total_said).map(|total| total.to_string()),
-            asked_for, unlinked,
+            asked_for, unlinked, archived,
             email => text("customer_email"), product_id => text("product_id"),
             ..said_of(sent.map(|(_, fault)| fault), desk(visit, seller, "/desk/events"))
         },

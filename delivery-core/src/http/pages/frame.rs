@@ -28,7 +28,6 @@ pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Va
     let is_written = visit.delivery.inner.outbox.mailer.reaches_nobody();
     let is_written = is_written && notice.is_some_and(|(name, _)| E_MAILS.contains(&name));
     let is_well = !is_written && notice.is_some_and(|(name, _)| !NOT_DONE.contains(&name));
-    let more = if is_written { " E-mails only become files here, and reach nobody." } else { "" };
     let is_activity = ACTIVITY.iter().any(|(path, _)| *path == here);
     context! {
         year => visit.delivery.now().year(),
@@ -36,7 +35,7 @@ pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Va
             nav => NAV.to_vec(), here, tabs => is_activity.then(|| ACTIVITY.to_vec()),
             entry => if is_activity { "/desk/events" } else { here }, waits => seller.waits.clone(), csrf => seller.csrf.clone(), signs_out => seller.session.is_some(), name => seller.actor.as_str()
         },
-        notice => notice.map(|(_, sentence)| format!("{sentence}{more}")), is_well, fault => Value::from(()), faulty => "",
+        notice => if is_written { Some(WRITTEN) } else { notice.map(|(_, sentence)| sentence) }, is_well, fault => Value::from(()), faulty => "",
     }
 }
 
@@ -79,6 +78,9 @@ const DONE: &[(&str, &str)] = &[
 
 /// Those of [`DONE`] that say that an e-mail is sent.
 const E_MAILS: &[&str] = &["issued", "resent", "retried", "all_resent", "some_resent"];
+/// What is said in place of one of [`E_MAILS`] where no mail server is set.
+const WRITTEN: &str =
+    "It is done, but its e-mail only becomes a file here, and reaches nobody: set a mail server first.";
 /// Those of [`DONE`] that do not say that all is well.
 const NOT_DONE: &[&str] = &[
     "none_chosen",

@@ -4,12 +4,13 @@ use minijinja::{Value, context};
 
 use super::frame::desk;
 use super::lists::parameter;
+use super::rendering::NEVER_KEPT;
 use super::shown::{all_names, entry, key, message, subscription, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
-use crate::http::Reply;
+use crate::http::{Reply, names};
 use crate::key::{Key, KeyId, Status};
 use crate::ledger::Action;
-use crate::store::{AuditQuery, KeyQuery, MessageQuery, StoreError};
+use crate::store::{AuditEntry, AuditQuery, KeyQuery, MessageQuery, StoreError};
 
 /// The maximum number of entries shown in each part of a key's history: uses, messages and audit entries.
 const NEWEST: usize = 50;
@@ -58,7 +59,7 @@ pub(super) async fn page(
         }
         None => Vec::new(),
     };
-    visit.page_with_script(
+    let page = visit.page_with_script(
         "the_key.html",
         context! {
             key => key(&found, now, &names),
@@ -69,10 +70,30 @@ pub(super) async fn page(
             actions => actions(&found, found.status(now), visit.look.has_buyer()),
             uses => uses.iter().map(|it| time(it.at)).collect::<Vec<Value>>(),
             messages => messages.iter().map(|it| message(it, reaches_nobody)).collect::<Vec<_>>(),
-            audit => audit.iter().map(entry).collect::<Vec<_>>(),
+            audit => changes(&found, &audit),
             ..desk(visit, seller, "/desk/keys")
         },
-    )
+    )?;
+    Ok(page.with_header(&names::CACHE_CONTROL, NEVER_KEPT))
+}
+
+/// Returns the template values of the changes of a key, which are sorted newest first. A change of the address tells the old
+/// address; the new one is the old one of the next change, or the address of the key.
+fn changes(key: &Key, entries: &[AuditEntry]) -> Vec<Value> {
+    let mut address = key.email().as_str();
+    let mut shown = Vec::with_capacity(entries.len());
+    for it in entries {
+        let old = it.detail.as_deref().filter(|_| it.action == Action::EmailChanged);
+        shown.push(match old.and_then(|detail| detail.strip_prefix("was ")) {
+            Some(old) => {
+                let detail = format!("from {old} to {address}");
+                address = old;
+                context! { detail, ..entry(it) }
+            }
+            None => entry(it),
+        });
+    }
+    shown
 }
 
 /// Returns the names of the actions that are possible for a key now, each with its label.

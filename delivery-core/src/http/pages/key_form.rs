@@ -14,12 +14,18 @@ use crate::product::Product;
 
 /// Renders the form where the buyer enters a key. `fault` says what is wrong, or is none.
 pub(super) fn asked(visit: &PageRequest<'_>, key: &str, fault: Value) -> Result<Reply, ApiError> {
-    asked_about(visit, None, key, fault)
+    asked_about(visit, None, key, fault, None)
 }
 
-/// Renders the form in the language of the product that the key is for, if that is known.
-fn asked_about(visit: &PageRequest<'_>, product: Option<&Product>, key: &str, fault: Value) -> Result<Reply, ApiError> {
-    let opened = visit.delivery.verify(key).and_then(|id| opened(visit, id));
+/// Renders the form in the language of the product that the key is for, if that is known. `opened` is what this browser
+/// still shows of it.
+fn asked_about(
+    visit: &PageRequest<'_>,
+    product: Option<&Product>,
+    key: &str,
+    fault: Value,
+    opened: Option<Value>,
+) -> Result<Reply, ApiError> {
     let prefix = visit.delivery.inner.keyring.prefix();
     let can_ask = visit.delivery.inner.ledger.office().is_some();
     visit.page_about(product, "key_form.html", context! { key, fault, prefix, can_ask, opened })
@@ -58,7 +64,9 @@ pub(super) async fn refused(
         Some(id) => product_of(visit, id).await?,
         None => None,
     };
-    Ok(asked_about(visit, product.as_deref(), text, context! { what, at, sentence })?.with_code(status))
+    // A key that is used up shows what was opened until its day is over. Whatever else is refused is not shown any more.
+    let opened = id.filter(|_| what == "exhausted").and_then(|id| opened(visit, id));
+    Ok(asked_about(visit, product.as_deref(), text, context! { what, at, sentence }, opened)?.with_code(status))
 }
 
 async fn product_of(visit: &PageRequest<'_>, id: KeyId) -> Result<Option<Arc<Product>>, ApiError> {

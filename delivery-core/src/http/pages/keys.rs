@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use minijinja::{Value, context};
 
+use super::change::newest_message;
 use super::form::Form;
 use super::frame::desk;
 use super::lists::{Chosen, PAGE, around, choices, chosen, links, parameter, sources};
@@ -15,7 +16,7 @@ use crate::http::filters;
 use crate::key::{KeyId, Status};
 use crate::look::grouped;
 use crate::order::OrderId;
-use crate::store::{KeyQuery, Page};
+use crate::store::{KeyQuery, MessageQuery, Page, StoreError};
 
 const STATUSES: &[(&str, &str)] =
     &[("valid", "valid"), ("expired", "expired"), ("exhausted", "used up"), ("revoked", "revoked")];
@@ -50,6 +51,7 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
     if form.text("sure") != "yes" {
         let mut hidden: Vec<_> = ids.iter().map(|id| ("id", id.to_string())).collect();
         hidden.extend([("do", form.text("do").to_owned()), ("sure", "yes".to_owned())]);
+        hidden.push(("newest", newest_of_all(visit, seller).await?.to_string()));
         let mut about = Vec::with_capacity(ids.len());
         for id in &ids {
             about.extend(visit.delivery.key(*id).await?.map(|key| ("Buyer", key.email().to_string())));
@@ -68,7 +70,16 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
     }
     let seller_desk = visit.delivery.desk(&seller.actor);
     let (mut is_any, mut left) = (false, false);
+    // A form that is sent twice sends one e-mail for each key.
+    let _turn = visit.delivery.inner.adding.lock().await;
+    let shown: Option<i64> = form.given("newest").and_then(|newest| newest.parse().ok());
     for id in ids {
+        if let (Some(shown), false) = (shown, is_revoking)
+            && newest_message(visit, seller, id).await?.parse().is_ok_and(|newest: i64| newest > shown)
+        {
+            is_any = true;
+            continue;
+        }
         let done = if is_revoking {
             seller_desk.revoke(id, None).await.map(drop)
         } else {
@@ -87,6 +98,15 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
         (true, false, true) => "some_resent",
     };
     Ok(visit.go_to(&format!("/desk/keys?done={done}")))
+}
+
+/// Returns the number of the newest message of the shop, or 0 if there is none.
+async fn newest_of_all(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<i64, ApiError> {
+    match visit.delivery.desk(&seller.actor).messages(&MessageQuery { limit: 1, ..MessageQuery::default() }).await {
+        Ok(page) => Ok(page.items.first().map_or(0, |message| message.message.get())),
+        Err(StoreError::Unsupported) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Searches for what the seller typed. If it is the text or the id of a key, or has a key in it as a link does, the reply redirects

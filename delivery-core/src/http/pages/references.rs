@@ -50,7 +50,9 @@ fn one(visit: &PageRequest<'_>, line: &str) -> Result<(Source, RefName), String>
     let is_address = name.contains("://");
     match form {
         Some((_, begins, example))
-            if is_address || !is_id(name) || !begins.iter().any(|begin| name.starts_with(begin)) =>
+            if is_address
+                || !is_id(name)
+                || !begins.iter().any(|begin| name.strip_prefix(begin).is_some_and(|rest| !rest.is_empty())) =>
         {
             let instead = if is_address { "This is an address. " } else { "" };
             Err(format!("{instead}The ID must be such as {example}. The platform shows it beside the product."))

@@ -14,8 +14,6 @@ use crate::ledger::{EventOutcome, InboxEvent};
 use crate::order::Source;
 use crate::store::{InboxQuery, MessageQuery, MessageState, StoreError};
 
-/// The maximum number of events that are read to find the last event of each platform.
-const NEWEST: usize = 1_000;
 /// The maximum number of messages in each state that are read to find one that could not be sent.
 const RECENT: usize = 50;
 
@@ -115,16 +113,15 @@ async fn last_trouble(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Opti
 /// time of the last event that came from it.
 async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), ApiError> {
     let inner = &visit.delivery.inner;
-    let newest = async |outcome| -> Result<Vec<InboxEvent>, StoreError> {
-        match visit.delivery.events(&InboxQuery { outcome, limit: NEWEST, ..InboxQuery::default() }).await {
-            Ok(page) => Ok(page.items),
-            Err(StoreError::Unsupported) => Ok(Vec::new()),
+    let newest = async |source: Source, outcome| -> Result<Option<InboxEvent>, StoreError> {
+        let query = InboxQuery { source: Some(source), outcome, limit: 1, ..InboxQuery::default() };
+        match visit.delivery.events(&query).await {
+            Ok(page) => Ok(page.items.into_iter().next()),
+            Err(StoreError::Unsupported) => Ok(None),
             Err(error) => Err(error),
         }
     };
-    let (events, faults) = (newest(None).await?, newest(Some(EventOutcome::NeedsAttention)).await?);
-    let of = |events: &[InboxEvent], name: &str| events.iter().find(|entry| entry.id.source.as_str() == name).cloned();
-    let platform = |path: PlatformPath| {
+    let platform = |path: PlatformPath, last: Option<InboxEvent>, fault: Option<InboxEvent>| {
         let (query, hint, label) = match path.name() {
             "gumroad" => (
                 "?token=GUMROAD_TOKEN",
@@ -144,14 +141,20 @@ async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), 
             is_stored => inner.platforms.is_stored(path.name()),
             is_unreadable => inner.platforms.is_unreadable(path.name()),
             refused => inner.platforms.refused_at(path.name()).map(time),
-            last => of(&events, path.name()).map(|entry| time(entry.received_at)),
-            fault => of(&faults, path.name()).and_then(|entry| entry.reason),
+            last => last.map(|entry| time(entry.received_at)),
+            fault => fault.and_then(|entry| entry.reason),
         }
     };
     let all = PlatformPath::BUILT_IN.into_iter().chain(PlatformPath::of_host(visit.delivery));
-    let (ready, others): (Vec<_>, Vec<_>) = all
-        .partition(|path| inner.platforms.named(path.name()).is_some() || inner.platforms.is_unreadable(path.name()));
-    Ok((ready.into_iter().map(platform).collect(), others.into_iter().map(platform).collect()))
+    let (mut ready, mut others) = (Vec::new(), Vec::new());
+    for path in all {
+        let source: Source = path.name().parse().map_err(|_| ApiError::MALFORMED)?;
+        let last = newest(source.clone(), None).await?;
+        let fault = newest(source, Some(EventOutcome::NeedsAttention)).await?;
+        let is_ready = inner.platforms.named(path.name()).is_some() || inner.platforms.is_unreadable(path.name());
+        (if is_ready { &mut ready } else { &mut others }).push(platform(path, last, fault));
+    }
+    Ok((ready, others))
 }
 
 /// Returns the names of all platforms, each with how people call it.
