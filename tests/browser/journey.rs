@@ -114,7 +114,7 @@ pub async fn buys(buyer: &Browser, shop: &Shop, scripts: bool) {
     let opened = buyer.path().await;
     // Back leads to the page with the button, and never to the browser's own question.
     buyer.back().await;
-    buyer.reads("Opening it counts as one use.").await;
+    buyer.reads("You have opened it").await;
     buyer.go(&opened).await;
     buyer.shows("article h2", "Maps").await;
     assert_eq!(buyer.run("return document.querySelector('[data-copy]').hidden").await, !scripts);

@@ -24,17 +24,18 @@ fn buyer() -> Vec<Row> {
         row("buyer::the_form_in_another_language", "GET /key").header("accept-language", "ja").like("the_form"),
         sent("a_key_of_a_german_product", "key={LIMITED}&do=show")
             .after_command("product/update", GERMAN)
-            .header("accept-language", "en"),
+            .header("accept-language", "en")
+            .followed(""),
         sent("a_refused_key_of_a_german_product", "key={SPENT}&do=show")
             .after_command("product/update", GERMAN)
             .header("accept-language", "en"),
         open("opened_in_german").after_command("product/update", GERMAN).header("accept-language", "en").followed(""),
         row("buyer::no_page_in_german", "GET /key/x").header("accept-language", "de"),
-        sent("a_key_with_a_limit_in_german", "key={VALID}&do=show").header("accept-language", "de"),
+        sent("a_key_with_a_limit_in_german", "key={VALID}&do=show").header("accept-language", "de").followed(""),
         sent("an_expired_key_in_german", "key={EXPIRED}&do=show").header("accept-language", "de"),
         row("buyer::a_key_in_the_query_is_not_taken", "GET /key?key={VALID}").like("the_form"),
-        sent("a_key_without_limit", "key={VALID}&do=show"),
-        sent("a_key_with_a_limit", "key=+{LIMITED}+&do=show"),
+        sent("a_key_without_limit", "key={VALID}&do=show").followed(""),
+        sent("a_key_with_a_limit", "key=+{LIMITED}+&do=show").followed(""),
         sent("a_key_that_is_used_up", "key={SPENT}&do=show"),
         sent("a_key_that_has_expired", "key={EXPIRED}&do=show"),
         sent("a_key_that_a_rule_of_the_host_refuses", "key={VALID}&do=show")
@@ -57,6 +58,7 @@ fn buyer() -> Vec<Row> {
             .header("cookie", "opened-AAAAAAAA=AAAA")
             .like("opened_without_the_cookie"),
         sent("pasted_with_what_was_around_it", "key=%22http%3A%2F%2Flocalhost%2Fkey%23+{LIMITED}%E2%80%8B.%22&do=show")
+            .followed("")
             .like("a_key_with_a_limit"),
         sent("opened_used_up", "key={SPENT}&do=open&request=one").like("a_key_that_is_used_up"),
         sent("opened_forged", "key={FORGED}&do=open&request=one").like("a_forged_key"),
@@ -64,6 +66,7 @@ fn buyer() -> Vec<Row> {
         sent("opened_without_a_request", "key={LIMITED}&do=open"),
         row("buyer::from_another_site", KEY)
             .form_from("https://mail.example", "key={VALID}&do=show")
+            .followed("")
             .like("a_key_without_limit"),
         row("buyer::from_an_origin_that_is_no_utf_8", KEY)
             .form_from("\u{ff}", "key={VALID}&do=show")

@@ -34,12 +34,14 @@ fn keys() -> Vec<Row> {
         get("desk_keys::status_made_up", "GET /desk/keys?status=good"),
         get("desk_keys::before_made_up", "GET /desk/keys?before=%3Cscript%3E").like("status_made_up"),
         search("desk_keys::found_by_their_text", "q=+{LIMITED}+").leads_to("/desk/key?id={LIMITED_ID}"),
-        search("desk_keys::found_by_their_address", "q=BUYER%40example.com"),
-        search("desk_keys::found_by_the_beginning_of_their_address", "q=BUY"),
+        search("desk_keys::found_by_their_address", "q=BUYER%40example.com").followed(""),
+        search("desk_keys::found_by_the_beginning_of_their_address", "q=BUY").followed(""),
         get("desk_keys::of_a_day", "GET /desk/keys?status=&since=2026-11-21&until=2026-11-21"),
         search("desk_keys::found_by_their_order", "q=A-1")
-            .after_order(r#"{"order_id":"A-1","product_id":1,"customer_email":"ada@example.com","secret":"{SECRET}"}"#),
-        search("desk_keys::not_found", "q=%3Cscript%3Ealert%281%29%3C%2Fscript%3E"),
+            .after_order(r#"{"order_id":"A-1","product_id":1,"customer_email":"ada@example.com","secret":"{SECRET}"}"#)
+            .followed(""),
+        search("desk_keys::not_found", "q=%3Cscript%3Ealert%281%29%3C%2Fscript%3E").followed(""),
+        get("desk_keys::found_made_up", "GET /desk/keys?found=AAAA").like("desk_keys::status_made_up"),
         search("desk_keys::several_are_confirmed", "id={VALID_ID}&id={LIMITED_ID}&do=revoke"),
         search("desk_keys::several_are_revoked", "id={VALID_ID}&id={LIMITED_ID}&do=revoke&sure=yes")
             .leads_to("/desk/keys?done=all_revoked"),

@@ -205,7 +205,7 @@ impl Row {
         Self { then: Some(line), ..self }
     }
 
-    /// With the answer to a look at the page that the answer leads to, with the cookie that it sets. `more` is added to the
+    /// With the answer to a look at the page that the answer leads to, with the row's cookie and the one that the answer sets, and in its language. `more` is added to the
     /// page's address. The row waits before it looks.
     pub fn followed(self, more: &'static str) -> Self {
         Self { follows: Some(more), ..self }
@@ -257,11 +257,16 @@ impl Row {
             answer = shop.send(request(&shop, line, &headers, ""), self.peer).await;
         }
         if let Some(more) = self.follows {
-            let field = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
-            let (page, cookie) = (field("location: "), field("set-cookie: "));
+            let field = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+            let page = field("location: ").unwrap();
             shop.clock.advance(self.wait);
-            let look =
-                Request::builder().uri(format!("{page}{more}")).header("cookie", cookie.split(';').next().unwrap());
+            let mut look = Request::builder().uri(format!("{page}{more}"));
+            for (name, value) in headers.iter().filter(|(name, _)| ["accept-language", "cookie"].contains(name)) {
+                look = look.header(*name, bytes(&shop.fill(value)));
+            }
+            if let Some(cookie) = field("set-cookie: ") {
+                look = look.header("cookie", cookie.split(';').next().unwrap());
+            }
             answer = shop.send(look.body(String::new()).unwrap(), self.peer).await;
         }
         let after = shop.effects().await;

@@ -182,9 +182,8 @@ async fn a_form_that_sends_a_key_again_sends_it_once_and_always_corrects_the_add
     }
     assert_eq!(shop.messages().await.len(), 2, "of the purchase, and the one that was sent again");
     // The form is older than the second e-mail.
-    for _ in 0..2 {
-        assert_eq!(sends_again(&shop, &form, "right%40example.com").await, 303);
-    }
+    let right = || sends_again(&shop, &form, "right%40example.com");
+    assert_eq!(tokio::join!(right(), right()), (StatusCode::SEE_OTHER, StatusCode::SEE_OTHER));
     assert_eq!(shop.delivery.key(key).await.unwrap().unwrap().email().as_str(), "right@example.com");
     assert_eq!(shop.messages().await.len(), 3);
 }
@@ -236,7 +235,6 @@ async fn a_refused_key_leads_to_what_was_opened_only_where_that_is_shown() {
     let admin = Actor::admin();
     let desk = shop.delivery.desk(&admin);
     let shown = async || text(&buyer(&shop, format!("key={key}&do=show"), &cookie).await).contains("Go on");
-    assert!(shown().await);
     desk.set_terms(id, None, Some(LimitChange::Set(UseLimit::from_count(1).unwrap()))).await.unwrap();
     assert!(shown().await, "a key that is used up");
     desk.revoke(id, None).await.unwrap();

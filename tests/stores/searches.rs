@@ -50,6 +50,9 @@ async fn are_found(store: &impl Ledger) {
         let (found, next) = search(prefix, status, before, 3).await;
         assert_eq!((found, next.is_some()), (ids(&expected), true), "{prefix} {status:?} {before:?}");
     }
+    // Very many keys have the beginning, and the newest of the store do not fill the page.
+    let (revoked, next) = search("buyer", Some(Status::Revoked), None, 300).await;
+    assert_eq!((revoked.len(), revoked.last(), next), (201, Some(&id(100)), None));
     assert_eq!(search("rare", None, None, 3).await, (ids(&[20_005, 10_005, 5]), None));
     assert_eq!(search("nobody", None, None, 3).await, (Vec::new(), None));
 }

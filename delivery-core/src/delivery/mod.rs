@@ -156,9 +156,9 @@ pub(crate) struct Inner {
     pub(crate) tokens: Option<crate::seller::AdminTokens>,
     #[cfg(feature = "pages")]
     pub(crate) counted: std::sync::Mutex<recent::Counted>,
-    /// Held while a form of the desk adds a product or a post. A form that is submitted twice then adds only one
-    /// product or post. This lock works within one server. For servers that share a store, the store lets one of them
-    /// add at a time.
+    /// Held while a form of the desk adds a product or a post, or sends keys again. A form that is submitted twice then does
+    /// so once. This lock works within one server. For servers that share a store, the store lets one of them add a product
+    /// or a post at a time.
     #[cfg(feature = "pages")]
     pub(crate) adding: Mutex<()>,
     /// Held while the seller's figures are counted. Counting reads all keys, so only one call may count at a time.

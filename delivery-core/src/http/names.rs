@@ -37,8 +37,6 @@ pub(super) static WWW_AUTHENTICATE: HeaderName = header::WWW_AUTHENTICATE;
 
 /// The SHA-256 of a body, in hexadecimal digits.
 #[cfg(feature = "files")]
-/// What a browser forgets (W3C Clear Site Data).
-pub(super) static CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 pub(super) static CONTENT_SHA256: HeaderName = HeaderName::from_static("content-sha256");
 /// The digest of a whole file, as defined by RFC 9530.
 #[cfg(feature = "files")]

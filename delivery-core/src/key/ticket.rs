@@ -33,6 +33,9 @@ pub(crate) enum TicketFor {
     /// The page that shows a product that was opened.
     #[cfg_attr(not(feature = "pages"), expect(dead_code, reason = "there are no pages"))]
     Page,
+    /// The page that shows the state of a key.
+    #[cfg_attr(not(feature = "pages"), expect(dead_code, reason = "there are no pages"))]
+    State,
 }
 
 /// What a ticket says.
@@ -51,6 +54,7 @@ impl TicketFor {
             Self::File => "ticket for a file",
             Self::Host => "ticket for the host",
             Self::Page => "ticket for an opened page",
+            Self::State => "ticket for the state of a key",
         }
     }
 }

@@ -249,8 +249,9 @@ pub struct Backlog {
     pub oldest: Option<DateTime<Utc>>,
     /// Messages that failed for good and are not retried automatically.
     pub failed: u64,
-    /// Those of the failed messages that were not followed by another message about the same key, and whose key was not
-    /// replaced.
+    /// The failed messages without the e-mails about a key that was replaced, or that was [delivered] by a later e-mail.
+    ///
+    /// [delivered]: crate::ledger::MessageKind::brings_key
     pub unanswered: u64,
     /// Platform events that need the seller's attention.
     pub needs_attention: u64,

@@ -168,7 +168,8 @@ async fn on_the_page(delivery: &Delivery, text: &str) -> bool {
     let mut call = Call::new(Method::POST).header(header::CONTENT_TYPE, form);
     call.body = format!("key={text}").into();
     let page = Endpoint::pages().find(|page| page.is_at("/key")).expect("the buyer's page");
-    page.call(delivery, call).await.status() == 200
+    // It leads to the page with the state of the key.
+    page.call(delivery, call).await.status() == 303
 }
 
 /// Returns whether the seller is shown that a rule refuses the key.

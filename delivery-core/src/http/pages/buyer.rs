@@ -4,7 +4,8 @@ use minijinja::{Value, context};
 
 use super::form::Form;
 use super::key_form::{asked, opened, refused};
-use super::opening::lead_to;
+use super::lists::parameter;
+use super::opening::{asked_about, lead_to, lead_to_state};
 use super::shown::end;
 use super::{Answering, ApiError, PageRequest};
 use crate::delivery::{Error, Opened};
@@ -16,7 +17,7 @@ use crate::limit::{Identity, Policy};
 
 pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
     Box::pin(async move {
-        let Some(form) = &visit.form else { return asked(&visit, "", Value::from(())) };
+        let Some(form) = &visit.form else { return shown_again(&visit).await };
         match form.text("do") {
             "open" => open(&visit, form).await,
             _ => shown(&visit, form).await,
@@ -24,7 +25,7 @@ pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
     })
 }
 
-/// Shows the state of a key: for which product it is, and how many uses remain. This does not count a use of the key.
+/// Leads to the page with the state of a key, or says why the key cannot be used. This does not count a use of the key.
 /// The request counts against the same rate limit as `/api/validate`.
 async fn shown(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     let delivery = visit.delivery;
@@ -37,8 +38,23 @@ async fn shown(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> 
         None => Err(Error::UnknownKey),
     };
     match checked {
-        Ok(key) => key_page(visit, text, &key).await,
+        Ok(key) => Ok(lead_to_state(visit, &key)),
         Err(error) => refused(visit, (text, id), &error).await,
+    }
+}
+
+/// Shows the state of the key about which the browser has asked: for which product it is, and how many uses remain. Without
+/// such a key, shows the form that asks for one.
+async fn shown_again(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
+    let name: Option<String> = parameter(visit, "id")?;
+    let Some(id) = name.and_then(|name| asked_about(visit, &name)) else { return asked(visit, "", Value::from(())) };
+    admit(visit.delivery, Policy::Files, Identity::Key(id.as_u128())).await?;
+    match visit.delivery.check(id).await {
+        Ok(key) => {
+            let text = visit.delivery.inner.keyring.text(id, key.granted().secret);
+            key_page(visit, text.expose(), &key).await
+        }
+        Err(error) => refused(visit, ("", Some(id)), &error).await,
     }
 }
 

@@ -103,6 +103,7 @@ async fn done(
             let email = email.map_err(Fault::of("email", "The address"))?;
             // A form that is sent twice sends one e-mail. An address that the key has not is corrected in any case.
             let _turn = visit.delivery.inner.adding.lock().await;
+            let key = visit.delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
             let is_new = email.as_ref().is_some_and(|email| email != key.email());
             let newest = newest_message(visit, seller, id).await?;
             if is_new || form.all("newest").next().is_none_or(|shown| shown == newest) {
@@ -187,11 +188,14 @@ fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Undone> {
     }
 }
 
-/// Returns the id of the newest message of a key, or "" if there is none.
+/// How many messages of a key are read to find the newest one that delivers it.
+const NEWEST: usize = 50;
+
+/// Returns the id of the newest e-mail that delivers a key, or "" if there is none.
 pub(super) async fn newest_message(visit: &PageRequest<'_>, seller: &SignedIn, key: KeyId) -> Result<String, ApiError> {
-    let query = MessageQuery { key: Some(key), limit: 1, ..MessageQuery::default() };
+    let query = MessageQuery { key: Some(key), limit: NEWEST, ..MessageQuery::default() };
     let newest = match visit.delivery.desk(&seller.actor).messages(&query).await {
-        Ok(page) => page.items.into_iter().next(),
+        Ok(page) => page.items.into_iter().find(|message| message.kind.brings_key()),
         Err(StoreError::Unsupported) => None,
         Err(error) => return Err(error.into()),
     };

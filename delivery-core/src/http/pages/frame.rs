@@ -77,7 +77,7 @@ const DONE: &[(&str, &str)] = &[
 ];
 
 /// Those of [`DONE`] that say that an e-mail is sent.
-const E_MAILS: &[&str] = &["issued", "resent", "retried", "all_resent", "some_resent"];
+const E_MAILS: &[&str] = &["issued", "resent", "all_resent"];
 /// What is said in place of one of [`E_MAILS`] where no mail server is set.
 const WRITTEN: &str =
     "It is done, but its e-mail only becomes a file here, and reaches nobody: set a mail server first.";

@@ -4,10 +4,9 @@ use minijinja::{Value, context};
 
 use super::frame::desk;
 use super::lists::parameter;
-use super::rendering::NEVER_KEPT;
 use super::shown::{all_names, entry, key, message, subscription, time};
 use super::{Answering, ApiError, PageRequest, SignedIn};
-use crate::http::{Reply, names};
+use crate::http::Reply;
 use crate::key::{Key, KeyId, Status};
 use crate::ledger::Action;
 use crate::store::{AuditEntry, AuditQuery, KeyQuery, MessageQuery, StoreError};
@@ -59,7 +58,7 @@ pub(super) async fn page(
         }
         None => Vec::new(),
     };
-    let page = visit.page_with_script(
+    visit.page_with_script(
         "the_key.html",
         context! {
             key => key(&found, now, &names),
@@ -73,8 +72,7 @@ pub(super) async fn page(
             audit => changes(&found, &audit),
             ..desk(visit, seller, "/desk/keys")
         },
-    )?;
-    Ok(page.with_header(&names::CACHE_CONTROL, NEVER_KEPT))
+    )
 }
 
 /// Returns the template values of the changes of a key, which are sorted newest first. A change of the address tells the old

@@ -64,8 +64,8 @@ pub(super) async fn refused(
         Some(id) => product_of(visit, id).await?,
         None => None,
     };
-    // A key that is used up shows what was opened until its day is over. Whatever else is refused is not shown any more.
-    let opened = id.filter(|_| what == "exhausted").and_then(|id| opened(visit, id));
+    // What was opened is shown until its day is over, also if the key is used up or a rule of the host refuses it.
+    let opened = id.filter(|_| matches!(what, "exhausted" | "denied")).and_then(|id| opened(visit, id));
     Ok(asked_about(visit, product.as_deref(), text, context! { what, at, sentence }, opened)?.with_code(status))
 }
 

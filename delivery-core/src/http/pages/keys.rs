@@ -7,7 +7,7 @@ use minijinja::{Value, context};
 use super::change::newest_message;
 use super::form::Form;
 use super::frame::desk;
-use super::lists::{Chosen, PAGE, around, choices, chosen, links, parameter, sources};
+use super::lists::{Chosen, PAGE, choices, chosen, links, parameter, sources};
 use super::shown::{PERIODS, all_names, key};
 use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Error, Recent};
@@ -25,15 +25,18 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         match &visit.form {
             Some(form) if !form.text("do").is_empty() => several(&visit, &seller, form).await,
-            Some(form) => found(&visit, &seller, form).await,
-            None => listed(&visit, &seller).await,
+            Some(form) => Ok(sought(&visit, form)),
+            None => match parameter::<String>(&visit, FOUND)? {
+                Some(sealed) => found(&visit, &seller, &sealed).await,
+                None => listed(&visit, &seller).await,
+            },
         }
     })
 }
 
 /// The number of days of the figures in which keys are counted. The overview shows the same figures first.
 const COUNTED_DAYS: u32 = 2 * PERIODS[0].0;
-const FILTERS: &[&str] = &["status", "product_id", "source", "since", "until"];
+const FILTERS: &[&str] = &["status", "product_id", "source", "since", "until", FOUND];
 
 /// Sends or revokes the keys that the seller has chosen, after a confirmation.
 async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
@@ -51,7 +54,9 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
     if form.text("sure") != "yes" {
         let mut hidden: Vec<_> = ids.iter().map(|id| ("id", id.to_string())).collect();
         hidden.extend([("do", form.text("do").to_owned()), ("sure", "yes".to_owned())]);
-        hidden.push(("newest", newest_of_all(visit, seller).await?.to_string()));
+        if !is_revoking {
+            hidden.push(("newest", newest_of_all(visit, seller).await?.to_string()));
+        }
         let mut about = Vec::with_capacity(ids.len());
         for id in &ids {
             about.extend(visit.delivery.key(*id).await?.map(|key| ("Buyer", key.email().to_string())));
@@ -109,15 +114,31 @@ async fn newest_of_all(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<i64
     }
 }
 
-/// Searches for what the seller typed. If it is the text or the id of a key, or has a key in it as a link does, the reply redirects
-/// to the page of the key. If it is an e-mail address, an order number, or another reference of a sale, the reply is a list of keys.
-async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
-    let Some(typed) = form.given("q") else { return Ok(visit.go_to("/desk/keys")) };
+/// The parameter with what the seller has searched for, encrypted: an address in the address of the page would be in the
+/// logs of proxies. The answer to the form leads to a page with this parameter, so that the browser can go back to it.
+const FOUND: &str = "found";
+/// The most characters of what is searched for. No address, order number or reference is longer.
+const LONGEST: usize = 300;
+
+/// Leads to the page of the key that the seller typed or pasted, or to the page with what was found.
+fn sought(visit: &PageRequest<'_>, form: &Form) -> Reply {
+    let Some(typed) = form.given("q") else { return visit.go_to("/desk/keys") };
     if let Some(id) = visit.delivery.verify(&visit.key_in(typed)).or_else(|| typed.parse::<KeyId>().ok()) {
-        return Ok(visit.go_to(&format!("/desk/key?id={id}")));
+        return visit.go_to(&format!("/desk/key?id={id}"));
     }
-    let before: Option<KeyId> = form.given("before").map(str::parse).transpose().map_err(|_| ApiError::MALFORMED)?;
-    let all = KeyQuery { before, limit: PAGE, ..KeyQuery::default() };
+    let inner = &visit.delivery.inner;
+    let typed: String = typed.chars().take(LONGEST).collect();
+    let sealed = inner.keyring.seal("desk: what a seller searches for", &typed, &*inner.entropy);
+    visit.go_to(&format!("/desk/keys?{FOUND}={}", data_encoding::BASE64URL_NOPAD.encode(&sealed)))
+}
+
+/// Searches for an e-mail address, an order number, or another reference of a sale.
+async fn found(visit: &PageRequest<'_>, seller: &SignedIn, sealed: &str) -> Result<Reply, ApiError> {
+    let bytes = data_encoding::BASE64URL_NOPAD.decode(sealed.as_bytes()).map_err(|_| ApiError::MALFORMED)?;
+    let keyring = &visit.delivery.inner.keyring;
+    let typed = keyring.unseal("desk: what a seller searches for", &bytes).ok_or(ApiError::MALFORMED)?.text;
+    let typed = typed.as_str();
+    let all = KeyQuery { before: parameter(visit, "before")?, limit: PAGE, ..KeyQuery::default() };
     let mut page = Page { items: Vec::new(), next: None };
     // Some order numbers look like e-mail addresses. So search for an e-mail address first, and for an order number if
     // no key has this address.
@@ -134,17 +155,9 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Resul
     if page.items.is_empty() && !begin.is_empty() && !begin.contains(char::is_control) {
         page = visit.delivery.keys(&KeyQuery { email_prefix: Some(begin.to_owned()), ..all }).await?;
     }
-    let pages = around(form.text("before"), form.text("back"), page.next.map(|next| next.to_string()));
-    let found = ["Newest", "Newer", "Older"].into_iter().zip(pages);
-    let found = found.filter_map(|(text, page)| page.map(|[before, back]| (text, before, back))).collect();
-    let what = What {
-        q: typed,
-        label: "What was found, newest first".to_owned(),
-        found,
-        links: Value::from(()),
-        chosen: chosen(visit, FILTERS)?,
-    };
-    list(visit, seller, &page, what).await
+    let chosen = chosen(visit, FILTERS)?;
+    let links = links(visit, "/desk/keys", &chosen, page.next.map(|next| next.to_string()), &[]);
+    list(visit, seller, &page, What { q: typed, label: "What was found, newest first".to_owned(), links, chosen }).await
 }
 
 /// Returns the address in `Ada <ada@example.com>`, as mail programs copy it.
@@ -174,7 +187,7 @@ async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, Api
     let next = page.next.map(|next| next.to_string());
     let tables = [("keys", "Download the keys as CSV"), ("uses", "Download their uses as CSV")];
     let links = links(visit, "/desk/keys", &chosen, next, &tables);
-    list(visit, seller, &page, What { q: "", label, found: Vec::new(), links, chosen }).await
+    list(visit, seller, &page, What { q: "", label, links, chosen }).await
 }
 
 /// Returns how many keys a list has, as they were counted at most a minute ago. Returns `None` if that is not known, or if
@@ -196,10 +209,7 @@ async fn counted(visit: &PageRequest<'_>, chosen: &Chosen, query: &KeyQuery) -> 
 struct What<'t> {
     q: &'t str,
     label: String,
-    /// The pages beside this one of a search: the text of a button, and the values of `before` and `back` that it submits in a
-    /// form. `back` has the starts of the pages before.
-    found: Vec<(&'static str, String, String)>,
-    /// The links below the list, if it is not the result of a search.
+    /// The links below the list.
     links: Value,
     /// What the filters say.
     chosen: Chosen,
@@ -212,12 +222,12 @@ async fn list(
     what: What<'_>,
 ) -> Result<Reply, ApiError> {
     let (names, now) = (all_names(visit.delivery, &page.items).await?, visit.delivery.inner.clock.now());
-    let What { q, label, found, links, chosen } = what;
+    let What { q, label, links, chosen } = what;
     visit.page_with_script(
         "keys.html",
         context! {
             keys => page.items.iter().map(|it| key(it, now, &names)).collect::<Vec<_>>(),
-            q, label, found,
+            q, label,
             sources => sources(visit.delivery, &chosen, "source"),
             filters => Value::from(chosen),
             statuses => STATUSES.to_vec(),

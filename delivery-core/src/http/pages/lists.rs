@@ -1,4 +1,4 @@
-//! What the lists of the desk share: their pages, their filters and the parameters that name both.
+//! How pages read parameters, and what the lists of the desk share: their pages, their filters and the options of both.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub(super) fn links(
 
 /// Returns the values of the parameters `before` and `back` for the newest page of a list, for the page before this one and
 /// for the next one. `here` and `back` are their values for this page. `next` is where the next page begins.
-pub(super) fn around(here: &str, back: &str, next: Option<String>) -> [Option<[String; 2]>; 3] {
+fn around(here: &str, back: &str, next: Option<String>) -> [Option<[String; 2]>; 3] {
     let mut starts: Vec<&str> = back.split(',').filter(|start| !start.is_empty()).collect();
     let newest = (!starts.is_empty()).then(<[String; 2]>::default);
     let newer = match starts.split_last() {

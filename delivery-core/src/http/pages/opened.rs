@@ -34,7 +34,8 @@ pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
         }
         let name: String = parameter(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
         let keyring = &visit.delivery.inner.keyring;
-        let ticket = visit.text_of_buyer(&name).and_then(|text| Ticket::verify(keyring, TicketFor::Page, text));
+        let ticket = visit.text_of_buyer(&format!("opened-{name}"));
+        let ticket = ticket.and_then(|text| Ticket::verify(keyring, TicketFor::Page, text));
         let Some(ticket) = ticket.filter(|ticket| short(&visit, ticket.key) == name) else { return again(&visit) };
         // Like the downloads of files, which belong to the same use.
         admit(visit.delivery, Policy::Files, Identity::Key(ticket.key.as_u128())).await?;

@@ -1,4 +1,4 @@
-//! What a browser has opened: a ticket in a cookie.
+//! What a browser has opened, and the keys about which it has asked: tickets in cookies.
 
 use std::time::Duration;
 
@@ -7,11 +7,31 @@ use chrono::{DateTime, Utc};
 use super::{PageRequest, base};
 use crate::delivery::{Delivery, Opened};
 use crate::http::Reply;
-use crate::key::{KeyId, Ticket, TicketFor};
+use crate::key::{Key, KeyId, Ticket, TicketFor};
 use crate::product::ObjectName;
 
 /// How long a buyer sees what was opened, as the page says.
 pub(super) const DAY: Duration = Duration::from_hours(24);
+
+/// How long a buyer can go back to the page with the state of a key.
+const HOUR: Duration = Duration::from_hours(1);
+
+/// Returns the reply that leads to the page with the state of a key. Its address tells nothing about the key.
+pub(super) fn lead_to_state(visit: &PageRequest<'_>, key: &Key) -> Reply {
+    let ticket = Delivery::ticket_for(key, object(), visit.delivery.now(), HOUR);
+    let text = ticket.text(&visit.delivery.inner.keyring, TicketFor::State);
+    let name = short(visit, key.id());
+    let reply = visit.go_to(&format!("/key?id={name}"));
+    reply.cookie(&visit.cookie_of_buyer(&format!("asked-{name}"), &text, HOUR.as_secs()))
+}
+
+/// Returns the key about which this browser has asked under this name, if that was less than an hour ago.
+pub(super) fn asked_about(visit: &PageRequest<'_>, name: &str) -> Option<KeyId> {
+    let ticket = visit.text_of_buyer(&format!("asked-{name}"))?;
+    let ticket = Ticket::verify(&visit.delivery.inner.keyring, TicketFor::State, ticket)?;
+    let is_its = short(visit, ticket.key) == name && ticket.ends_at > visit.delivery.now();
+    is_its.then_some(ticket.key)
+}
 
 /// Returns the reply that leads to the page of what was opened.
 pub(super) fn lead_to(visit: &PageRequest<'_>, opened: &Opened) -> Reply {
@@ -19,14 +39,14 @@ pub(super) fn lead_to(visit: &PageRequest<'_>, opened: &Opened) -> Reply {
     let text = ticket.text(&visit.delivery.inner.keyring, TicketFor::Page);
     let name = short(visit, opened.key.id());
     let reply = visit.go_to(&format!("/key/opened?id={name}"));
-    reply.cookie(&visit.cookie_of_buyer(&name, &text, DAY.as_secs()))
+    reply.cookie(&visit.cookie_of_buyer(&format!("opened-{name}"), &text, DAY.as_secs()))
 }
 
 /// Returns the page of what this browser has opened with a key, and until when it is shown, if it is.
 pub(super) fn open_until(visit: &PageRequest<'_>, key: KeyId) -> Option<(String, DateTime<Utc>)> {
     let name = short(visit, key);
     let keyring = &visit.delivery.inner.keyring;
-    let ticket = Ticket::verify(keyring, TicketFor::Page, visit.text_of_buyer(&name)?)?;
+    let ticket = Ticket::verify(keyring, TicketFor::Page, visit.text_of_buyer(&format!("opened-{name}"))?)?;
     let is_open = ticket.key == key && ticket.ends_at > visit.delivery.now();
     is_open.then(|| (format!("{}/key/opened?id={name}", base(visit.delivery)), ticket.ends_at))
 }

@@ -31,11 +31,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             return Err(ApiError::MALFORMED);
         }
         // A store may keep no messages.
-        let backlog = match delivery.backlog().await {
-            Ok(backlog) => Some(backlog),
-            Err(StoreError::Unsupported) => None,
-            Err(error) => return Err(error.into()),
-        };
+        let backlog = seller.backlog;
         let waits = backlog.map(|backlog| waiting(&backlog, delivery.now()));
         let failed = backlog.map_or(0, |backlog| backlog.unanswered);
         let attention = attention(&visit, products.keys().copied().collect(), failed, waits.as_ref()).await?;
@@ -45,7 +41,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         let recent = delivery.recent_figures(days * 2).await;
         let counting = match &recent {
             Recent::Failed => "The store could not count them just now.",
-            _ => "They are being counted, which takes a moment in a large shop.",
+            Recent::Known(..) => "They are counted once a minute.",
+            Recent::Counting => "They are being counted, which takes a moment in a large shop.",
         };
         let figures = match &recent {
             // The figures may be a minute old, and then tell nothing of the first sale.
@@ -130,7 +127,7 @@ fn shown(figures: &Figures, at: DateTime<Utc>, period: u32, products: &BTreeMap<
 }
 
 /// Returns what needs the seller's attention. Each entry is a text and the path of the page on which the seller can
-/// act. `failed` is the number of messages that failed for good, and were not followed by another one. `waits` is what
+/// act. `failed` is the number of failed messages that nothing has [answered](Backlog::unanswered). `waits` is what
 /// [`waiting`] returned.
 async fn attention(
     visit: &PageRequest<'_>,

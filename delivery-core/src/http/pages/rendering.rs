@@ -12,11 +12,6 @@ use crate::http::{Call, Reply, names};
 use crate::look::{Shown, forms_hash, script_hash};
 use crate::product::Product;
 
-/// The `Cache-Control` of pages.
-pub(super) const NEVER_KEPT: HeaderValue = HeaderValue::from_static("no-store, no-transform");
-/// The `Cache-Control` of pages that only the history of a browser shows again.
-const KEPT: HeaderValue = HeaderValue::from_static("private, no-cache, no-transform");
-
 /// Replaces the JSON body of an error with an HTML page that tells the reader what to do. Any other reply is returned
 /// unchanged.
 pub(in crate::http) fn error_page(delivery: &Delivery, call: &Call, page: Page, reply: Reply) -> Reply {
@@ -58,7 +53,9 @@ impl PageRequest<'_> {
         template: &str,
         values: Value,
     ) -> Result<Reply, ApiError> {
-        self.answer(product, template, values, &format!("; script-src {}", script_hash()))
+        let html = self.html(product, template, values)?;
+        let policy = format!("; script-src {}", script_hash());
+        Ok(Reply::text("text/html; charset=utf-8", html.into()).security_headers(&policy))
     }
 
     /// Renders a page with the script for forms, which has previews and the progress of uploads.
@@ -67,21 +64,8 @@ impl PageRequest<'_> {
     }
 
     pub(super) fn page_with(&self, template: &str, values: Value, policy: &str) -> Result<Reply, ApiError> {
-        self.answer(None, template, values, policy)
-    }
-
-    /// Renders a page. If it answers a form, browsers may keep it for their history: without that, "back" would ask the
-    /// person to send the form again.
-    fn answer(
-        &self,
-        product: Option<&Product>,
-        template: &str,
-        values: Value,
-        policy: &str,
-    ) -> Result<Reply, ApiError> {
-        let html = self.html(product, template, values)?;
-        let reply = Reply::text("text/html; charset=utf-8", html.into()).security_headers(policy);
-        Ok(if self.is_form() { reply.with_header(&names::CACHE_CONTROL, KEPT) } else { reply })
+        let html = self.html(None, template, values)?;
+        Ok(Reply::text("text/html; charset=utf-8", html.into()).security_headers(policy))
     }
 
     /// Renders a page that shows the content of a product, with the script of the buyer's page. The template has the
@@ -134,7 +118,7 @@ impl Reply {
             "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'{more}"
         );
         self.text_header(&names::CONTENT_SECURITY_POLICY, &policy)
-            .with_header(&names::CACHE_CONTROL, NEVER_KEPT)
+            .with_header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"))
             // Not `no-referrer`: with it, browsers send our own forms with `Origin: null`, and the origin check would
             // refuse them.
             .with_header(&names::REFERRER_POLICY, HeaderValue::from_static("same-origin"))

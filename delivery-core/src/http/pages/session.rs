@@ -15,7 +15,7 @@ use crate::ledger::EventOutcome;
 use crate::limit::{Identity, Policy};
 use crate::look::Look;
 use crate::seller::AdminTokens;
-use crate::store::{InboxQuery, SignIn, SignInId};
+use crate::store::{Backlog, InboxQuery, SignIn, SignInId};
 
 /// The lifetime of a session, in seconds: 12 hours.
 pub(super) const SESSION: i64 = 12 * 60 * 60;
@@ -51,6 +51,8 @@ pub(in crate::http) struct SignedIn {
     pub(super) csrf: String,
     /// How many events and messages need the seller, for the navigation. Empty if none does.
     pub(super) waits: String,
+    /// What waits to be sent, and what failed; `None` if the store did not tell.
+    pub(super) backlog: Option<Backlog>,
 }
 
 /// The cookies that the pages set.
@@ -67,7 +69,7 @@ pub(super) enum Cookie {
 
 impl SignedIn {
     pub(super) fn new(actor: Actor, session: Option<SignInId>, csrf: String) -> Self {
-        Self { actor, session, csrf, waits: String::new() }
+        Self { actor, session, csrf, waits: String::new(), backlog: None }
     }
 
     /// Counts what needs the seller. A store that does not answer is the page's own trouble.
@@ -75,7 +77,8 @@ impl SignedIn {
         let events =
             InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: MOST_WAITING, ..InboxQuery::default() };
         let events = delivery.events(&events).await.map_or(0, |page| page.items.len());
-        let messages = delivery.backlog().await.map_or(0, |backlog| {
+        let backlog = delivery.backlog().await.ok();
+        let messages = backlog.map_or(0, |backlog| {
             let is_late = |oldest| delivery.now().signed_duration_since(oldest) >= TimeDelta::minutes(1);
             backlog.unanswered + if backlog.oldest.is_some_and(is_late) { backlog.queued } else { 0 }
         });
@@ -84,7 +87,7 @@ impl SignedIn {
             count if count < MOST_WAITING => count.to_string(),
             _ => format!("{MOST_WAITING}+"),
         };
-        Self { waits, ..self }
+        Self { waits, backlog, ..self }
     }
 
     /// Returns the signed-in seller who sent the request. The request is counted against the rate limit before the
@@ -186,7 +189,7 @@ impl PageRequest<'_> {
         bool::from(self.tag(cookie, &secret).ct_eq(decode(tag)?.as_slice())).then_some(secret)
     }
 
-    /// Returns the value of `Set-Cookie` for what a buyer has opened. `name` is part of the cookie's name.
+    /// Returns the value of `Set-Cookie` for a key of a buyer. `name` is part of the cookie's name.
     pub(super) fn cookie_of_buyer(&self, name: &str, text: &str, seconds: u64) -> String {
         let (name, secure) = (self.name_of_buyer(name), if self.is_secure() { "; Secure" } else { "" });
         // Other pages need not get it, and a browser may have many.
@@ -194,13 +197,13 @@ impl PageRequest<'_> {
         format!("{name}={text}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
     }
 
-    /// Returns the value of the request's cookie for what a buyer has opened.
+    /// Returns the value of the request's cookie for a key of a buyer.
     pub(super) fn text_of_buyer(&self, name: &str) -> Option<&str> {
         self.cookie_text_named(&self.name_of_buyer(name))
     }
 
     fn name_of_buyer(&self, name: &str) -> String {
-        format!("{}opened-{name}", if self.is_https() { "__Secure-" } else { "" })
+        format!("{}{name}", if self.is_https() { "__Secure-" } else { "" })
     }
 
     /// Returns whether cookies are for HTTPS alone. Also looks at `Origin`. Behind a proxy that terminates TLS, the

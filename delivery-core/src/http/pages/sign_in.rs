@@ -1,7 +1,7 @@
 //! Signing in and out.
 
+use ::http::StatusCode;
 use ::http::header::CONTENT_LENGTH;
-use ::http::{HeaderValue, StatusCode};
 use chrono::TimeDelta;
 use minijinja::context;
 use sha2::{Digest, Sha256};
@@ -12,7 +12,7 @@ use super::session::{Cookie, SESSION, SESSION_COOKIE, check_csrf};
 use super::{Answering, ApiError, Page, PageRequest, SignedIn};
 use crate::http::body::BodyRule;
 use crate::http::limits::{admit, client};
-use crate::http::{Reply, names, query};
+use crate::http::{Reply, query};
 use crate::limit::Policy;
 use crate::store::SignIn;
 
@@ -176,8 +176,6 @@ pub(super) fn sign_out(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_
         if let (Some(id), Some(sign_ins)) = (seller.session, visit.delivery.inner.ledger.office()) {
             sign_ins.sign_out(id).await?;
         }
-        // Lists that the browser keeps for its history have addresses of buyers.
-        let reply = visit.go_to("/desk/sign-in").cookie(&visit.set_cookie(Cookie::Session, "", 0));
-        Ok(reply.with_header(&names::CLEAR_SITE_DATA, HeaderValue::from_static("\"cache\"")))
+        Ok(visit.go_to("/desk/sign-in").cookie(&visit.set_cookie(Cookie::Session, "", 0)))
     })
 }

@@ -8,7 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::inbox::{entry, entry_columns};
 use super::rows::{Columns, milliseconds, parsed};
-use super::session::{Database, Patience, Session, Value, log, part_by_part, row, values};
+use super::session::{Database, Dialect, Patience, Session, Value, log, part_by_part, row, values};
 use super::statements::limit;
 use crate::email::Email;
 use crate::ledger::plan::{ReferenceId, number_at};
@@ -23,7 +23,7 @@ use crate::throttle::Throttle;
 /// Returns a statement that selects at most `$2` events that match `query`, newest first, with numbers below `$1` and
 /// at least `$3`. If `query` names a platform, it is `$4`. If the query is for events that need attention, the statement
 /// selects only one event for each unknown product: the newest event that needs attention because of that product.
-pub(super) fn entries(query: &InboxQuery) -> String {
+pub(super) fn entries(query: &InboxQuery, dialect: Dialect) -> String {
     const NUMBERS: &str = "i.number < $1 AND i.number >= $3";
     // The outcome is a part of the SQL text, not a parameter, so that the planner of the database can use the partial
     // index.
@@ -42,8 +42,9 @@ pub(super) fn entries(query: &InboxQuery) -> String {
     };
     let (range, order) = match (&query.source, query.outcome) {
         (None, _) => (NUMBERS.to_owned(), "i.number DESC"),
-        // Pairs keep the plan that PostgreSQL reuses for all platforms from searching the events of all platforms.
-        (Some(_), None | Some(EventOutcome::Issued)) => (
+        // PostgreSQL reuses a plan for all platforms. Pairs keep that plan from searching the events of all platforms.
+        // SQLite would use only the first part of a pair.
+        (Some(_), None | Some(EventOutcome::Issued)) if !dialect.is_sqlite() => (
             "(i.source, i.number) < ($4, $1) AND (i.source, i.number) >= ($4, $3)".to_owned(),
             "i.source DESC, i.number DESC",
         ),
@@ -51,7 +52,7 @@ pub(super) fn entries(query: &InboxQuery) -> String {
         (Some(_), Some(EventOutcome::NeedsAttention)) => {
             (format!("{NUMBERS} AND i.source || '' = $4"), "i.number DESC")
         }
-        (Some(_), Some(_)) => (format!("{NUMBERS} AND i.source = $4"), "i.number DESC"),
+        (Some(_), _) => (format!("{NUMBERS} AND i.source = $4"), "i.number DESC"),
     };
     let columns = entry_columns!();
     format!("SELECT {columns} FROM delivery_inbox i WHERE {range}{outcome}{newest} ORDER BY {order} LIMIT $2")
@@ -138,12 +139,14 @@ impl<D: Database> Inbox for D {
     }
 
     async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
-        let sql = entries(query);
+        let wanted_events = query.clone();
         let Range { start, end } = query.numbers();
         let mut wanted = values![end, limit(query.page_size() + 1), start];
         wanted.extend(query.source.as_ref().map(|source| Value::from(source.as_str())));
-        let found =
-            self.read(Patience::Usual, move |session| Box::pin(async move { session.rows(&sql, wanted).await }));
+        let found = self.read(Patience::Usual, move |session| {
+            let sql = entries(&wanted_events, session.dialect());
+            Box::pin(async move { session.rows(&sql, wanted).await })
+        });
         page(&found.await?, query)
     }
 

@@ -18,8 +18,7 @@ use crate::store::{KeyQuery, Page, StoreError};
 /// more than a page has.
 const CHUNK: usize = 1000;
 
-/// The number of keys with one beginning of an address from which a search in SQLite reads keys by id, newest first, until it
-/// has found enough. Below it, the search reads all keys with that beginning, and sorts them: some 15 ms.
+/// A number of keys that SQLite sorts, or reads one by one, in some 15 ms.
 #[cfg(feature = "sqlite")]
 const MANY: usize = 20_000;
 
@@ -132,9 +131,11 @@ pub(in crate::store) fn candidates(
     let status = query.status.map(|(status, _)| status);
     let walks = match (by, dialect) {
         #[cfg(feature = "sqlite")]
-        (By::Beginning(begins), Dialect::Sqlite) => by_beginning(&begins, status, most),
+        (By::Beginning(begins), Dialect::Sqlite) => by_beginning(&begins, status, most).into(),
         // PostgreSQL has statistics by which it chooses between an index of addresses and the index of ids.
-        (By::Few(condition) | By::Beginning(condition), _) => vec![walk(&[&condition, among_few(status)], most)],
+        #[cfg(feature = "postgres")]
+        (By::Beginning(begins), Dialect::Postgres) => vec![walk(&[&begins, among_few(status)], most)],
+        (By::Few(condition), _) => vec![walk(&[&condition, among_few(status)], most)],
         (By::Part(condition), _) => by_state(status, &condition, most),
     };
     let walks: Vec<String> = walks.iter().map(|walk| format!("SELECT number FROM ({walk}) w")).collect();
@@ -146,23 +147,30 @@ pub(in crate::store) fn candidates(
     Candidates { sql, parameters }
 }
 
-/// Returns statements for SQLite that together find the newest keys whose address `begins` with a text. The first
-/// statement reads all of these keys, for beginnings that fewer than [`MANY`] keys have. The others read the newest keys of
-/// the store. A statement whose turn it is not has the limit 0. SQLite evaluates a limit once, before the statement runs.
+/// Returns two statements for SQLite, one of which finds the newest keys whose address `begins` with a text. The first one
+/// sorts all of these keys. The second one reads the keys of the store from the newest on, and has its turn if at least
+/// [`MANY`] keys have that beginning, and the newest [`MANY`] keys of the store fill the page. The statement whose turn it
+/// is not has the limit 0. SQLite evaluates a limit once, before the statement runs.
 #[cfg(feature = "sqlite")]
-fn by_beginning(begins: &str, status: Option<Status>, most: usize) -> Vec<String> {
-    let count = format!("(SELECT count(*) FROM (SELECT 1 FROM delivery_key k WHERE {begins} LIMIT {MANY}) c)");
-    let only_if = |comparison: &str, walk: &str| {
-        format!("SELECT number FROM ({walk}) w LIMIT (CASE WHEN {count} {comparison} {MANY} THEN {most} ELSE 0 END)")
-    };
+fn by_beginning(begins: &str, status: Option<Status>, most: usize) -> [String; 2] {
+    let among_few = among_few(status);
     // The same condition, written so that no index matches it.
     let unindexed = begins.replace("lower(k.email)", "lower(k.email) || ''");
-    let newest = match status {
-        None => vec![walk(&[&unindexed], most)],
-        Some(_) => by_state(status, &unindexed, most),
+    let are_many = format!(
+        "(SELECT count(*) FROM (SELECT 1 FROM delivery_key k WHERE k.id < $1 AND {begins} LIMIT {MANY}) c) = {MANY}"
+    );
+    let fill_the_page = format!(
+        "(SELECT count(*) FROM (SELECT 1 FROM \
+            (SELECT k.* FROM delivery_key k WHERE k.id < $1 ORDER BY k.id DESC LIMIT {MANY}) k \
+            WHERE {unindexed}{} LIMIT {most}) c) = {most}",
+        and(&[among_few])
+    );
+    let limited = |walk: &str, [many, few]: [usize; 2]| {
+        let limit =
+            format!("CASE WHEN {are_many} THEN CASE WHEN {fill_the_page} THEN {many} ELSE {few} END ELSE {few} END");
+        format!("SELECT number FROM ({walk}) w LIMIT ({limit})")
     };
-    let few = only_if("<", &walk(&[begins, among_few(status)], most));
-    [few].into_iter().chain(newest.iter().map(|walk| only_if("=", walk))).collect()
+    [limited(&walk(&[begins, among_few], most), [0, most]), limited(&walk(&[&unindexed, among_few], most), [most, 0])]
 }
 
 /// Returns the condition for a status, for searches among the few keys of one order, address or host reference. The
@@ -178,7 +186,7 @@ fn among_few(status: Option<Status>) -> &'static str {
 }
 
 /// Returns statements that together find the newest keys with a status, or with any status if it is `None`. `part` is a
-/// condition on the product, the source or the address; if it is empty, all keys are searched. Each state that such keys
+/// condition on the product or the source; if it is empty, all keys are searched. Each state that such keys
 /// can have gets a statement that reads the end of an index. If the status depends on the time, a further statement finds
 /// keys whose state is out of date.
 fn by_state(status: Option<Status>, part: &str, most: usize) -> Vec<String> {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::fixtures::{Whole, e_mail, key, now, records};
+use super::fixtures::{Whole, e_mail, key, now, records, use_at};
 use delivery_core::key::{Actor, KeyId, NewKey};
-use delivery_core::ledger::{NewSale, Outcome, Resend, Route, Successor};
+use delivery_core::ledger::{Addressee, MessageKind, NewSale, Notice, Outcome, Resend, Route, Successor};
 use delivery_core::store::Backlog;
 
 type Port = Arc<dyn Whole>;
@@ -46,14 +46,20 @@ pub(super) async fn the_backlog_is_what_waits_and_what_failed(store: Port) {
     }
     let failed = Backlog { queued: 2, oldest: Some(at(4)), failed: 2, unanswered: 2, needs_attention: 0 };
     assert_eq!(backlog().await, failed);
+    let id = "told@example.com".parse().expect("an id");
+    let to = Addressee::Webhook("crm".parse().expect("a name"));
+    let told = Notice { id, kind: MessageKind::KeyChanged, to };
+    store.change(sold[2], use_at(at(7)), vec![told]).await.expect("changed").expect("known").expect("granted");
+    let failed = Backlog { queued: 3, ..failed };
+    assert_eq!(backlog().await, failed, "a webhook does not deliver the key");
     let (heir, by, messages, withdrawn) = (key(6, 1), Actor::admin(), Vec::new(), Vec::new());
     let successor = Successor { id: heir.id, secret: heir.secret, at: at(7), by, messages, withdrawn };
     store.rotate(sold[1], successor).await.expect("rotated");
     assert_eq!(backlog().await, Backlog { unanswered: 1, ..failed }, "the successor's e-mail takes its place");
     let again = Resend { email: None, at: at(8), messages: e_mail("again"), corrected: Vec::new(), by: Actor::admin() };
     store.resend(sold[2], again).await.expect("queued").expect("known").expect("not revoked");
-    assert_eq!(backlog().await, Backlog { queued: 3, unanswered: 0, ..failed }, "the e-mail was sent again");
+    assert_eq!(backlog().await, Backlog { queued: 4, unanswered: 0, ..failed }, "the e-mail was sent again");
     // The failed e-mails are queued as if they were new, so they are not the oldest.
     store.retry_messages(None, at(90)).await.expect("queued");
-    assert_eq!(backlog().await, Backlog { queued: 5, oldest: Some(at(4)), ..Backlog::default() });
+    assert_eq!(backlog().await, Backlog { queued: 6, oldest: Some(at(4)), ..Backlog::default() });
 }

@@ -120,9 +120,12 @@ impl Records for MemoryStore {
                 MessageState::Failed => {
                     backlog.failed += 1;
                     let mut all = state.queue.stored();
-                    let is_followed = all.any(|later| later.key == message.key && later.message > message.message);
+                    let is_followed = all.any(|later| {
+                        later.key == message.key && later.message > message.message && later.kind.brings_key()
+                    });
                     let is_replaced = state.key(message.key).is_ok_and(|key| key.successor().is_some());
-                    backlog.unanswered += u64::from(!is_followed && !is_replaced);
+                    let is_webhook = !matches!(message.recipient, Recipient::Email(_));
+                    backlog.unanswered += u64::from(is_webhook || !is_followed && !is_replaced);
                 }
                 MessageState::Sent => {}
             }
