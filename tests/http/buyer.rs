@@ -53,6 +53,9 @@ fn buyer() -> Vec<Row> {
         open("downloaded").followed("&do=download"),
         open("opened_for_a_day").last_after(Duration::from_secs(24 * 60 * 60 - 1)).followed("").like("opened"),
         open("asks_before_it_opens_again").last_after(Duration::from_hours(24)).followed(""),
+        row("buyer::asked_without_the_cookie", "GET /key?id=AAAAAAAA"),
+        sent("opened_without_the_cookie_of_its_key", "id=AAAAAAAA&do=open&request=one")
+            .like("asked_without_the_cookie"),
         row("buyer::opened_without_the_cookie", "GET /key/opened?id=AAAAAAAA"),
         row("buyer::opened_with_a_cookie_that_is_made_up", "GET /key/opened?id=AAAAAAAA")
             .header("cookie", "opened-AAAAAAAA=AAAA")

@@ -240,3 +240,37 @@ async fn a_refused_key_leads_to_what_was_opened_only_where_that_is_shown() {
     desk.revoke(id, None).await.unwrap();
     assert!(!shown().await, "a revoked key");
 }
+
+#[tokio::test]
+async fn the_state_of_a_key_can_be_loaded_again_and_opening_it_twice_counts_once() {
+    let shop = shop().await;
+    let sold = shop.paid("A").await;
+    let key = sold.text.expose().to_owned();
+    let asked = buyer(&shop, format!("key={key}&do=show"), "").await;
+    let header = |name| asked.headers().iter().find(|(of, _)| **of == name).unwrap().1.to_str().unwrap().to_owned();
+    let (location, cookie) = (header(header::LOCATION), header(header::SET_COOKIE));
+    let cookie = cookie.split(';').next().unwrap();
+    let look = async |cookie: &str| {
+        let call = Call::new(Method::GET).query(location.split('?').nth(1).unwrap().to_owned());
+        let call = call.header(header::COOKIE, HeaderValue::from_str(cookie).unwrap());
+        let reply = Endpoint::Page(Page::Buyer).call(&shop.delivery, call).await;
+        (reply.status().as_u16(), text(&reply))
+    };
+    for _ in 0..2 {
+        let (status, page) = look(cookie).await;
+        assert_eq!((status, page.contains(&key)), (200, false), "the page has no key: {page}");
+        let [id, request] = ["id", "request"].map(|name| field(&page, name));
+        assert_eq!(buyer(&shop, format!("id={id}&do=open&request={request}"), cookie).await.status(), 303);
+    }
+    assert_eq!(shop.delivery.key(sold.key.id()).await.unwrap().unwrap().used(), 1);
+    // Without the cookie, or with one for something else, the browser has asked about no key.
+    let (name, value) = cookie.split_once('=').unwrap();
+    let opened = buyer(&shop, format!("key={key}&do=open&request=1"), "").await;
+    let opened = opened.headers().iter().find(|(name, _)| **name == header::SET_COOKIE).unwrap().1.to_str().unwrap();
+    let ticket = opened.split(';').next().unwrap().split_once('=').unwrap().1;
+    for other in [String::new(), format!("{name}={}A", &value[1..]), format!("{name}={ticket}")] {
+        assert_eq!(look(&other).await.0, 410, "{other}");
+    }
+    shop.clock.advance(Duration::from_hours(1));
+    assert_eq!(look(cookie).await.0, 410, "after an hour");
+}

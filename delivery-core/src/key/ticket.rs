@@ -1,4 +1,4 @@
-//! Tickets: proofs that a product was opened with a key. A link to a file has one.
+//! Tickets: proofs that somebody had a key, or has opened a product with it. A link to a file has one.
 //!
 //! The text of a ticket is 86 characters of URL-safe base64. These are 64 bytes:
 //!

@@ -59,9 +59,9 @@ enum NotSold {
     Illegible,
 }
 
-/// Names that no product has, and archived products with one name of theirs.
+/// Names that no product has, and archived products with the names of lines that are for them.
 #[cfg(feature = "pages")]
-pub(crate) type Unsold = (BTreeSet<RefName>, BTreeMap<ProductId, Option<RefName>>);
+pub(crate) type Unsold = (BTreeSet<RefName>, BTreeMap<ProductId, BTreeSet<RefName>>);
 
 impl Delivery {
     /// Prepares the keys that may be issued for what was bought, and says why there is no key for some lines. Returns
@@ -237,16 +237,16 @@ impl Delivery {
     }
 
     /// Looks at the first lines of an event for which no product is sold here. Returns the platform's names for those
-    /// that name no product, and the archived products that others name, each with the platform's name.
+    /// that name no product, and the archived products that others name, each with all names of its lines.
     #[cfg(feature = "pages")]
     pub(crate) async fn unsold(&self, event: &InboxEvent) -> Result<Unsold, Error> {
         let told = event.body.as_deref().and_then(|body| serde_json::from_str::<Told>(body).ok());
         let (mut unlinked, mut archived) = Unsold::default();
         for line in told.iter().flat_map(Told::lines).take(UNLINKED) {
-            let mut names = line.names.iter().filter_map(|name| name.parse::<RefName>().ok());
+            let names = line.names.iter().filter_map(|name| name.parse::<RefName>().ok());
             match self.product_named(&event.id.source, line).await? {
                 Err(NotSold::Unknown(_)) => unlinked.extend(names),
-                Err(NotSold::Archived(product)) => drop(archived.insert(product, names.next())),
+                Err(NotSold::Archived(product)) => archived.entry(product).or_default().extend(names),
                 _ => {}
             }
         }

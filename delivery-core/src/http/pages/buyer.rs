@@ -1,11 +1,12 @@
 //! The pages for buyers. They show the state of a key and the product, and a form to request lost keys.
 
+use ::http::StatusCode;
 use minijinja::{Value, context};
 
 use super::form::Form;
 use super::key_form::{asked, opened, refused};
 use super::lists::parameter;
-use super::opening::{asked_about, lead_to, lead_to_state};
+use super::opening::{Asked, asked_about, lead_to, lead_to_state};
 use super::shown::end;
 use super::{Answering, ApiError, PageRequest};
 use crate::delivery::{Error, Opened};
@@ -46,27 +47,25 @@ async fn shown(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> 
 /// Shows the state of the key about which the browser has asked: for which product it is, and how many uses remain. Without
 /// such a key, shows the form that asks for one.
 async fn shown_again(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
-    let name: Option<String> = parameter(visit, "id")?;
-    let Some(id) = name.and_then(|name| asked_about(visit, &name)) else { return asked(visit, "", Value::from(())) };
-    admit(visit.delivery, Policy::Files, Identity::Key(id.as_u128())).await?;
-    match visit.delivery.check(id).await {
-        Ok(key) => {
-            let text = visit.delivery.inner.keyring.text(id, key.granted().secret);
-            key_page(visit, text.expose(), &key).await
-        }
-        Err(error) => refused(visit, ("", Some(id)), &error).await,
+    let Some(name) = parameter::<String>(visit, "id")? else { return asked(visit, "", Value::from(())) };
+    let Some(about) = asked_about(visit, &name) else { return not_kept(visit) };
+    admit(visit.delivery, Policy::Validate, client(visit.delivery, visit.call)).await?;
+    match visit.delivery.check(about.key).await {
+        Ok(key) => key_page(visit, &name, &about, &key).await,
+        Err(error) => refused(visit, ("", Some(about.key)), &error).await,
     }
 }
 
-async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Reply, ApiError> {
+/// Asks for the key, because the browser has not kept about which key it has asked.
+fn not_kept(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
+    Ok(asked(visit, "", context! { what => "not_kept" })?.with_code(StatusCode::GONE))
+}
+
+async fn key_page(visit: &PageRequest<'_>, name: &str, about: &Asked, key: &Key) -> Result<Reply, ApiError> {
     let product = visit.delivery.product(key.product()).await?;
-    let Some(product) = product else { return refused(visit, (text, None), &Error::UnknownProduct).await };
-    // The form contains a random request id, so that submitting the form twice counts only one use.
-    let mut random = [0; 18];
-    visit.delivery.inner.entropy.fill(&mut random);
-    let request = data_encoding::BASE64URL_NOPAD.encode(&random);
+    let Some(product) = product else { return refused(visit, ("", None), &Error::UnknownProduct).await };
     let values = context! {
-        key => text, left => key.remaining(), request,
+        name, left => key.remaining(), request => about.request.as_str(),
         product => context! { name => product.name(), description => product.description() },
         expires_at => end(key.expires_at()), opened => opened(visit, key.id()),
     };
@@ -78,11 +77,22 @@ async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Repl
 /// repetition.
 async fn open(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     let delivery = visit.delivery;
-    let Some(typed) = form.given("key") else { return asked(visit, "", context! { what => "missing" }) };
-    let (text, request) = (visit.key_in(typed), form.text("request"));
-    let Some(id) = delivery.verify(&text) else {
-        forged(delivery, visit.call).await?;
-        return refused(visit, (&text, None), &Error::UnknownKey).await;
+    let request = form.text("request");
+    // The page with the state of a key names the key as its cookie does. Other forms have its text.
+    let (text, id) = match (form.given("key"), form.given("id")) {
+        (Some(typed), _) => {
+            let text = visit.key_in(typed);
+            let Some(id) = delivery.verify(&text) else {
+                forged(delivery, visit.call).await?;
+                return refused(visit, (&text, None), &Error::UnknownKey).await;
+            };
+            (text, id)
+        }
+        (None, Some(name)) => match asked_about(visit, name) {
+            Some(about) => (String::new(), about.key),
+            None => return not_kept(visit),
+        },
+        (None, None) => return asked(visit, "", context! { what => "missing" }),
     };
     admit(delivery, Policy::Product, Identity::Key(id.as_u128())).await?;
     if !(1..=255).contains(&request.len()) {

@@ -105,8 +105,8 @@ async fn done(
             let _turn = visit.delivery.inner.adding.lock().await;
             let key = visit.delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
             let is_new = email.as_ref().is_some_and(|email| email != key.email());
-            let newest = newest_message(visit, seller, id).await?;
-            if is_new || form.all("newest").next().is_none_or(|shown| shown == newest) {
+            let shown = form.given("newest").and_then(|shown| shown.parse().ok());
+            if is_new || newest_message(visit, seller, id).await? <= shown.unwrap_or(i64::MAX) {
                 seller_desk.resend(id, email).await.map_err(refused)?;
             }
             "resent"
@@ -191,15 +191,15 @@ fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Undone> {
 /// How many messages of a key are read to find the newest one that delivers it.
 const NEWEST: usize = 50;
 
-/// Returns the id of the newest e-mail that delivers a key, or "" if there is none.
-pub(super) async fn newest_message(visit: &PageRequest<'_>, seller: &SignedIn, key: KeyId) -> Result<String, ApiError> {
+/// Returns the number of the newest e-mail that delivers a key, or 0 if there is none.
+pub(super) async fn newest_message(visit: &PageRequest<'_>, seller: &SignedIn, key: KeyId) -> Result<i64, ApiError> {
     let query = MessageQuery { key: Some(key), limit: NEWEST, ..MessageQuery::default() };
     let newest = match visit.delivery.desk(&seller.actor).messages(&query).await {
         Ok(page) => page.items.into_iter().find(|message| message.kind.brings_key()),
         Err(StoreError::Unsupported) => None,
         Err(error) => return Err(error.into()),
     };
-    Ok(newest.map(|message| message.message.get().to_string()).unwrap_or_default())
+    Ok(newest.map_or(0, |message| message.message.get()))
 }
 
 async fn confirm(
@@ -253,7 +253,7 @@ async fn confirm(
         ),
     };
     let newest = match action {
-        Action::Resend => newest_message(visit, seller, key.id()).await?,
+        Action::Resend => newest_message(visit, seller, key.id()).await?.to_string(),
         _ => String::new(),
     };
     let now = visit.delivery.inner.clock.now();

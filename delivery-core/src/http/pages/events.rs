@@ -76,8 +76,8 @@ async fn decided(visit: &PageRequest<'_>, seller: &SignedIn, number: i64, form: 
     let entry = found(visit, number).await?;
     let name = || form.text("name").parse::<RefName>().map_err(|_| ApiError::MALFORMED);
     match form.text("do") {
-        "dismiss" | "dismiss_product" if entry.is_dismissed() => return Ok("dismissed"),
-        "dismiss" | "dismiss_product" if entry.due_at.is_none() => return Ok("done_before"),
+        "dismiss" if entry.is_dismissed() => return Ok("dismissed"),
+        "dismiss" if entry.due_at.is_none() => return Ok("done_before"),
         "dismiss" => {
             seller_desk.dismiss_event(number).await?;
             return Ok("dismissed");
@@ -169,10 +169,12 @@ async fn page(
         owner = owner.or_else(|| Some(key.email().to_string()));
     }
     let mut archived = Vec::new();
-    for (id, name) in off_sale {
-        let product = visit.delivery.product(id).await?;
-        archived
-            .extend(product.map(|product| (id.get(), product.name().to_owned(), name.map(|name| name.to_string()))));
+    for (id, names) in off_sale {
+        let Some(product) = visit.delivery.product(id).await? else { continue };
+        // Other names of the line may be those of products that are sold.
+        let is_its = |name: &RefName| product.refs().iter().any(|(of, its)| *of == entry.id.source && its == name);
+        let its = names.iter().find(|name| is_its(name)).map(ToString::to_string);
+        archived.push((id.get(), product.name().to_owned(), its));
     }
     let text = |name| sent.map_or("", |(form, _)| form.text(name));
     let order = entry.order.clone().map(|id| OrderRef { source: entry.id.source.clone(), id });

@@ -35,7 +35,11 @@ pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Va
             nav => NAV.to_vec(), here, tabs => is_activity.then(|| ACTIVITY.to_vec()),
             entry => if is_activity { "/desk/events" } else { here }, waits => seller.waits.clone(), csrf => seller.csrf.clone(), signs_out => seller.session.is_some(), name => seller.actor.as_str()
         },
-        notice => if is_written { Some(WRITTEN) } else { notice.map(|(_, sentence)| sentence) }, is_well, fault => Value::from(()), faulty => "",
+        notice => notice.map(|(name, sentence)| match (is_written, name) {
+            (false, _) => sentence.to_owned(),
+            (true, "some_resent") => format!("{WRITTEN} Revoked keys were left out."),
+            (true, _) => WRITTEN.to_owned(),
+        }), is_well, fault => Value::from(()), faulty => "",
     }
 }
 
@@ -77,7 +81,7 @@ const DONE: &[(&str, &str)] = &[
 ];
 
 /// Those of [`DONE`] that say that an e-mail is sent.
-const E_MAILS: &[&str] = &["issued", "resent", "all_resent"];
+const E_MAILS: &[&str] = &["issued", "resent", "all_resent", "some_resent"];
 /// What is said in place of one of [`E_MAILS`] where no mail server is set.
 const WRITTEN: &str =
     "It is done, but its e-mail only becomes a file here, and reaches nobody: set a mail server first.";

@@ -80,7 +80,7 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
     let shown: Option<i64> = form.given("newest").and_then(|newest| newest.parse().ok());
     for id in ids {
         if let (Some(shown), false) = (shown, is_revoking)
-            && newest_message(visit, seller, id).await?.parse().is_ok_and(|newest: i64| newest > shown)
+            && newest_message(visit, seller, id).await? > shown
         {
             is_any = true;
             continue;
@@ -155,7 +155,9 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, sealed: &str) -> Resu
     if page.items.is_empty() && !begin.is_empty() && !begin.contains(char::is_control) {
         page = visit.delivery.keys(&KeyQuery { email_prefix: Some(begin.to_owned()), ..all }).await?;
     }
-    let chosen = chosen(visit, FILTERS)?;
+    let mut chosen = chosen(visit, FILTERS)?;
+    // A search has no filters.
+    chosen.iter_mut().filter(|(name, _)| **name != FOUND).for_each(|(_, value)| value.clear());
     let links = links(visit, "/desk/keys", &chosen, page.next.map(|next| next.to_string()), &[]);
     list(visit, seller, &page, What { q: typed, label: "What was found, newest first".to_owned(), links, chosen }).await
 }

@@ -15,22 +15,35 @@ pub(super) const DAY: Duration = Duration::from_hours(24);
 
 /// How long a buyer can go back to the page with the state of a key.
 const HOUR: Duration = Duration::from_hours(1);
+/// The name of the cookie with the key about which this browser has asked last.
+const ASKED: &str = "asked";
+
+/// A key about which this browser has asked.
+pub(super) struct Asked {
+    pub(super) key: KeyId,
+    /// The id of the request that opens it. It stays the same when the page is loaded again, so that opening it twice counts
+    /// one use.
+    pub(super) request: String,
+}
 
 /// Returns the reply that leads to the page with the state of a key. Its address tells nothing about the key.
 pub(super) fn lead_to_state(visit: &PageRequest<'_>, key: &Key) -> Reply {
-    let ticket = Delivery::ticket_for(key, object(), visit.delivery.now(), HOUR);
+    let mut random = [0; 16];
+    visit.delivery.inner.entropy.fill(&mut random);
+    let ticket = Delivery::ticket_for(key, ObjectName::from_bytes(random), visit.delivery.now(), HOUR);
     let text = ticket.text(&visit.delivery.inner.keyring, TicketFor::State);
-    let name = short(visit, key.id());
-    let reply = visit.go_to(&format!("/key?id={name}"));
-    reply.cookie(&visit.cookie_of_buyer(&format!("asked-{name}"), &text, HOUR.as_secs()))
+    let reply = visit.go_to(&format!("/key?id={}", short(visit, key.id())));
+    // Mail programs on the web may hold the form that led here.
+    reply.cookie(&visit.cookie_of_buyer(ASKED, &text, (HOUR.as_secs(), "Lax")))
 }
 
-/// Returns the key about which this browser has asked under this name, if that was less than an hour ago.
-pub(super) fn asked_about(visit: &PageRequest<'_>, name: &str) -> Option<KeyId> {
-    let ticket = visit.text_of_buyer(&format!("asked-{name}"))?;
+/// Returns the key about which this browser has asked last, if `name` is its name and that was less than an hour ago.
+pub(super) fn asked_about(visit: &PageRequest<'_>, name: &str) -> Option<Asked> {
+    let ticket = visit.text_of_buyer(ASKED)?;
     let ticket = Ticket::verify(&visit.delivery.inner.keyring, TicketFor::State, ticket)?;
     let is_its = short(visit, ticket.key) == name && ticket.ends_at > visit.delivery.now();
-    is_its.then_some(ticket.key)
+    let request = || data_encoding::BASE64URL_NOPAD.encode(&ticket.object.to_bytes());
+    is_its.then(|| Asked { key: ticket.key, request: request() })
 }
 
 /// Returns the reply that leads to the page of what was opened.
@@ -39,7 +52,7 @@ pub(super) fn lead_to(visit: &PageRequest<'_>, opened: &Opened) -> Reply {
     let text = ticket.text(&visit.delivery.inner.keyring, TicketFor::Page);
     let name = short(visit, opened.key.id());
     let reply = visit.go_to(&format!("/key/opened?id={name}"));
-    reply.cookie(&visit.cookie_of_buyer(&format!("opened-{name}"), &text, DAY.as_secs()))
+    reply.cookie(&visit.cookie_of_buyer(&format!("opened-{name}"), &text, (DAY.as_secs(), "Strict")))
 }
 
 /// Returns the page of what this browser has opened with a key, and until when it is shown, if it is.

@@ -31,7 +31,14 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             return Err(ApiError::MALFORMED);
         }
         // A store may keep no messages.
-        let backlog = seller.backlog;
+        let backlog = match seller.backlog {
+            Some(backlog) => Some(backlog),
+            None => match delivery.backlog().await {
+                Ok(backlog) => Some(backlog),
+                Err(StoreError::Unsupported) => None,
+                Err(error) => return Err(error.into()),
+            },
+        };
         let waits = backlog.map(|backlog| waiting(&backlog, delivery.now()));
         let failed = backlog.map_or(0, |backlog| backlog.unanswered);
         let attention = attention(&visit, products.keys().copied().collect(), failed, waits.as_ref()).await?;

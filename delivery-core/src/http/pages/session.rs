@@ -190,11 +190,11 @@ impl PageRequest<'_> {
     }
 
     /// Returns the value of `Set-Cookie` for a key of a buyer. `name` is part of the cookie's name.
-    pub(super) fn cookie_of_buyer(&self, name: &str, text: &str, seconds: u64) -> String {
+    pub(super) fn cookie_of_buyer(&self, name: &str, text: &str, (seconds, same_site): (u64, &str)) -> String {
         let (name, secure) = (self.name_of_buyer(name), if self.is_secure() { "; Secure" } else { "" });
         // Other pages need not get it, and a browser may have many.
         let path = format!("{}/key", base(self.delivery));
-        format!("{name}={text}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+        format!("{name}={text}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite={same_site}{secure}")
     }
 
     /// Returns the value of the request's cookie for a key of a buyer.
