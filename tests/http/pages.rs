@@ -243,6 +243,13 @@ fn records() -> Vec<Row> {
             .sends("id={EVENT}&do=dismiss")
             .leads_to("/desk/event?id={EVENT}&done=done_before")
             .leaves(7, 2, 1),
+        row("desk_event::put_aside_with_its_product_though_it_is_done", "POST /desk/event")
+            .after_event(PAID)
+            .sends("id={EVENT}&do=dismiss_product&name=map")
+            .leads_to("/desk/event?id={EVENT}&done=done_before")
+            .leaves(7, 2, 1),
+        apply("put_aside_with_a_product_that_it_does_not_name", "id={EVENT}&do=dismiss_product&name=map")
+            .like("desk_keys::status_made_up"),
         get("desk_event::of_an_archived_product", "GET /desk/event?id={EVENT}")
             .after_command("product/archive", r#"{"id":2}"#)
             .after_event(PAID),

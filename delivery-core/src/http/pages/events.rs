@@ -76,14 +76,18 @@ async fn decided(visit: &PageRequest<'_>, seller: &SignedIn, number: i64, form: 
     let entry = found(visit, number).await?;
     let name = || form.text("name").parse::<RefName>().map_err(|_| ApiError::MALFORMED);
     match form.text("do") {
-        "dismiss" if entry.is_dismissed() => return Ok("dismissed"),
-        "dismiss" if entry.due_at.is_none() => return Ok("done_before"),
+        "dismiss" | "dismiss_product" if entry.due_at.is_none() && !entry.is_dismissed() => return Ok("done_before"),
         "dismiss" => {
             seller_desk.dismiss_event(number).await?;
             return Ok("dismissed");
         }
         "dismiss_product" => {
-            seller_desk.dismiss_product(&entry.id.source, &name()?).await?;
+            let name = name()?;
+            // Another name may be that of a product that is sold here.
+            if entry.body.is_some() && !Said::by(&entry).names.contains(&name) {
+                return Err(ApiError::MALFORMED.into());
+            }
+            seller_desk.dismiss_product(&entry.id.source, &name).await?;
             seller_desk.dismiss_event(number).await?;
             return Ok("dismissed");
         }

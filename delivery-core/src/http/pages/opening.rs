@@ -15,9 +15,6 @@ pub(super) const DAY: Duration = Duration::from_hours(24);
 
 /// How long a buyer can go back to the page with the state of a key.
 const HOUR: Duration = Duration::from_hours(1);
-/// The name of the cookie with the key about which this browser has asked last.
-const ASKED: &str = "asked";
-
 /// A key about which this browser has asked.
 pub(super) struct Asked {
     pub(super) key: KeyId,
@@ -32,14 +29,15 @@ pub(super) fn lead_to_state(visit: &PageRequest<'_>, key: &Key) -> Reply {
     visit.delivery.inner.entropy.fill(&mut random);
     let ticket = Delivery::ticket_for(key, ObjectName::from_bytes(random), visit.delivery.now(), HOUR);
     let text = ticket.text(&visit.delivery.inner.keyring, TicketFor::State);
-    let reply = visit.go_to(&format!("/key?id={}", short(visit, key.id())));
+    let name = short(visit, key.id());
+    let reply = visit.go_to(&format!("/key?id={name}"));
     // Mail programs on the web may hold the form that led here.
-    reply.cookie(&visit.cookie_of_buyer(ASKED, &text, (HOUR.as_secs(), "Lax")))
+    reply.cookie(&visit.cookie_of_buyer(&format!("asked-{name}"), &text, (HOUR.as_secs(), "Lax")))
 }
 
-/// Returns the key about which this browser has asked last, if `name` is its name and that was less than an hour ago.
+/// Returns the key about which this browser has asked under this name, if that was less than an hour ago.
 pub(super) fn asked_about(visit: &PageRequest<'_>, name: &str) -> Option<Asked> {
-    let ticket = visit.text_of_buyer(ASKED)?;
+    let ticket = visit.text_of_buyer(&format!("asked-{name}"))?;
     let ticket = Ticket::verify(&visit.delivery.inner.keyring, TicketFor::State, ticket)?;
     let is_its = short(visit, ticket.key) == name && ticket.ends_at > visit.delivery.now();
     let request = || data_encoding::BASE64URL_NOPAD.encode(&ticket.object.to_bytes());
