@@ -1,4 +1,4 @@
-//! Searches in a store that has so many keys that another plan finds them.
+//! Searches in a store with more keys than a search sorts.
 
 use delivery_core::key::{KeyId, Status};
 use delivery_core::store::{Backend, KeyQuery, Ledger, PostgresStore, SqliteStore};

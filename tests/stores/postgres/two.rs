@@ -83,7 +83,7 @@ async fn an_order_sent_to_both_at_once_is_one_key_and_one_message() {
     assert_eq!(messages, 5, "sent by one of them, once");
 }
 
-/// A replayed order waits for whoever counts a use of its key, and each may be in a batch with the other's like.
+/// A replayed order waits for the request that counts a use of its key. Each of the two may be in a batch with others like it.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn orders_come_again_while_their_keys_are_used_and_neither_is_refused() {

@@ -109,7 +109,7 @@ impl Site {
         server
     }
 
-    /// With no more than so many file descriptors.
+    /// With at most this number of file descriptors.
     pub fn start_with_descriptors(&self, descriptors: u32, settings: &[(&str, &str)]) -> Server {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(format!("ulimit -n {descriptors}; exec \"$0\"")).arg(self.binary());

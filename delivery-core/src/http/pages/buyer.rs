@@ -56,7 +56,7 @@ async fn shown_again(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
     }
 }
 
-/// Asks for the key, because the browser has not kept about which key it has asked.
+/// Asks for the key, because the browser has not kept the cookie that names it.
 fn not_kept(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
     Ok(asked(visit, "", context! { what => "not_kept" })?.with_code(StatusCode::GONE))
 }

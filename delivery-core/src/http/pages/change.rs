@@ -191,7 +191,7 @@ fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Undone> {
 /// How many messages of a key are read to find the newest one that delivers it.
 const NEWEST: usize = 50;
 
-/// Returns the number of the newest e-mail that delivers a key, or 0 if there is none.
+/// Returns the number of the newest e-mail that delivers a key. Returns 0 if no e-mail does.
 pub(super) async fn newest_message(visit: &PageRequest<'_>, seller: &SignedIn, key: KeyId) -> Result<i64, ApiError> {
     let query = MessageQuery { key: Some(key), limit: NEWEST, ..MessageQuery::default() };
     let newest = match visit.delivery.desk(&seller.actor).messages(&query).await {

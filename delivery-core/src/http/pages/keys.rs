@@ -105,7 +105,7 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
     Ok(visit.go_to(&format!("/desk/keys?done={done}")))
 }
 
-/// Returns the number of the newest message of the shop, or 0 if there is none.
+/// Returns the number of the newest message of the shop. Returns 0 if the shop has no message.
 async fn newest_of_all(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<i64, ApiError> {
     match visit.delivery.desk(&seller.actor).messages(&MessageQuery { limit: 1, ..MessageQuery::default() }).await {
         Ok(page) => Ok(page.items.first().map_or(0, |message| message.message.get())),
@@ -117,6 +117,8 @@ async fn newest_of_all(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<i64
 /// The parameter with what the seller has searched for, encrypted: an address in the address of the page would be in the
 /// logs of proxies. The answer to the form leads to a page with this parameter, so that the browser can go back to it.
 const FOUND: &str = "found";
+/// The purpose for which it is encrypted.
+const SEARCH: &str = "desk: what a seller searches for";
 /// The most characters of what is searched for. No address, order number or reference is longer.
 const LONGEST: usize = 300;
 
@@ -128,7 +130,7 @@ fn sought(visit: &PageRequest<'_>, form: &Form) -> Reply {
     }
     let inner = &visit.delivery.inner;
     let typed: String = typed.chars().take(LONGEST).collect();
-    let sealed = inner.keyring.seal("desk: what a seller searches for", &typed, &*inner.entropy);
+    let sealed = inner.keyring.seal(SEARCH, &typed, &*inner.entropy);
     visit.go_to(&format!("/desk/keys?{FOUND}={}", data_encoding::BASE64URL_NOPAD.encode(&sealed)))
 }
 
@@ -136,7 +138,7 @@ fn sought(visit: &PageRequest<'_>, form: &Form) -> Reply {
 async fn found(visit: &PageRequest<'_>, seller: &SignedIn, sealed: &str) -> Result<Reply, ApiError> {
     let bytes = data_encoding::BASE64URL_NOPAD.decode(sealed.as_bytes()).map_err(|_| ApiError::MALFORMED)?;
     let keyring = &visit.delivery.inner.keyring;
-    let typed = keyring.unseal("desk: what a seller searches for", &bytes).ok_or(ApiError::MALFORMED)?.text;
+    let typed = keyring.unseal(SEARCH, &bytes).ok_or(ApiError::MALFORMED)?.text;
     let typed = typed.as_str();
     let all = KeyQuery { before: parameter(visit, "before")?, limit: PAGE, ..KeyQuery::default() };
     let mut page = Page { items: Vec::new(), next: None };

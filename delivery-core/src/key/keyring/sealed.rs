@@ -1,4 +1,4 @@
-//! Small secrets, encrypted with a key that is derived from the keyring.
+//! Short texts, encrypted with a key that is derived from the keyring: secrets of platforms, and what a seller searches for.
 //!
 //! A sealed text is a nonce of 24 random bytes, and the text encrypted and authenticated by XChaCha20-Poly1305.
 
