@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use delivery_core::http::{Call, Endpoint, Reply};
 use delivery_core::{Delivery, ErrorCode};
-use http::{Extensions, HeaderName, HeaderValue};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, header};
 use rocket::catcher::{self, Catcher};
 use rocket::data::{Data, ToByteUnit};
 use rocket::form::Form;
@@ -110,16 +110,20 @@ pub(crate) fn asked(request: &Request<'_>) -> Call {
 pub(crate) fn call(request: &Request<'_>, method: Method) -> Call {
     let method = http::Method::from_bytes(method.as_str().as_bytes()).unwrap_or_default();
     let query = request.uri().query().map(|query| query.as_str().to_owned());
+    let path = Some(request.uri().path().as_str().to_owned());
     // Not `client_ip()`, which trusts a header from any client.
     let peer = request.remote().map(|peer| peer.ip());
-    let convert = |field: Header<'_>| {
-        let name = HeaderName::try_from(field.name().as_str()).ok()?;
+    let mut headers = HeaderMap::with_capacity(request.headers().len());
+    for field in request.headers().iter() {
         // Values that are not ASCII are kept: if such a field were left out, the field before it would count instead.
-        Some((name, HeaderValue::from_bytes(field.value().as_bytes()).ok()?))
-    };
-    let headers = request.headers().iter().filter_map(convert).collect();
-    let path = Some(request.uri().path().to_string());
-    Call { path, query, headers, peer, ..Call::new(method) }.to_host(request.host().map(ToString::to_string).as_deref())
+        let value = HeaderValue::from_bytes(field.value().as_bytes());
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(field.name().as_str()), value) {
+            headers.append(name, value);
+        }
+    }
+    let is_named = headers.contains_key(header::HOST);
+    let call = Call { method, query, path, headers, body: Bytes::new(), peer, extensions: Extensions::new() };
+    if is_named { call } else { call.to_host(request.host().map(ToString::to_string).as_deref()) }
 }
 
 pub(crate) fn response(reply: Reply) -> Response<'static> {

@@ -68,7 +68,7 @@ impl Endpoint {
             let body = pin!(body);
             // This is unwind safe. A panic can interrupt only changes to state behind locks, or changes in a
             // transaction of the store, which is then rolled back.
-            let answered = AssertUnwindSafe(limited(self, delivery, call, body)).catch_unwind().await;
+            let answered = AssertUnwindSafe(pin!(limited(self, delivery, call, body))).catch_unwind().await;
             answered.unwrap_or_else(|_| Reply::panicked())
         } else {
             Reply::error(ErrorCode::MethodNotAllowed).allow(row.verb.allowed())

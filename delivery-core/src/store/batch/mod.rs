@@ -204,7 +204,7 @@ async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
         };
         // The order matters. The next batch must be on its way to the disk before the callers of the last batch are
         // woken, because these callers all compete for the processor.
-        let (next, ()) = join(next, async { drop(answers) }).await;
+        let (next, ()) = join(pin!(next), async { drop(answers) }).await;
         let Some((next, left)) = next else { break };
         answers = next;
         deferred.put(left);
