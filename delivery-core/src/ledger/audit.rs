@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use crate::email::Email;
 use crate::key::Actor;
 
 /// The action that an audit entry records.
@@ -64,6 +65,9 @@ pub enum Action {
     SignInRefused,
 }
 
+/// Precedes the old address in the detail of [`Action::EmailChanged`].
+const WAS: &str = "was ";
+
 /// The author, time and detail of a change to something other than a key, for the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
@@ -89,6 +93,16 @@ impl Action {
     #[must_use]
     pub fn of_secret(is_set: bool) -> Self {
         if is_set { Self::PlatformSecretSet } else { Self::PlatformSecretRemoved }
+    }
+
+    /// Returns the detail of [`EmailChanged`](Self::EmailChanged) that holds the old address.
+    pub(crate) fn replacing_email(old: &Email) -> String {
+        format!("{WAS}{old}")
+    }
+
+    /// Returns the old address that the detail of this action holds, if this is [`EmailChanged`](Self::EmailChanged).
+    pub(crate) fn old_email(self, detail: &str) -> Option<&str> {
+        detail.strip_prefix(WAS).filter(|_| self == Self::EmailChanged)
     }
 }
 

@@ -222,6 +222,14 @@ pub struct AuditEntry {
     pub detail: Option<String>,
 }
 
+impl AuditEntry {
+    /// Returns the address that this change replaced, if it changed the address of a key's buyer.
+    #[must_use]
+    pub fn old_email(&self) -> Option<&str> {
+        self.action.old_email(self.detail.as_deref()?)
+    }
+}
+
 /// Statistics of keys and of recent days.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]

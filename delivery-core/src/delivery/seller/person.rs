@@ -136,8 +136,7 @@ impl Person {
 
 /// Returns whether a change replaced this address.
 fn was(entry: &AuditEntry, email: &Email) -> bool {
-    let old = entry.detail.as_deref().and_then(|detail| detail.strip_prefix("was "));
-    entry.action == Action::EmailChanged && old.is_some_and(|old| old.eq_ignore_ascii_case(email.as_str()))
+    entry.old_email().is_some_and(|old| old.eq_ignore_ascii_case(email.as_str()))
 }
 
 /// Returns the items of all pages that are to be kept. Returns none if the store does not keep such items.

@@ -81,8 +81,7 @@ fn changes(key: &Key, entries: &[AuditEntry]) -> Vec<Value> {
     let mut address = key.email().as_str();
     let mut shown = Vec::with_capacity(entries.len());
     for it in entries {
-        let old = it.detail.as_deref().filter(|_| it.action == Action::EmailChanged);
-        shown.push(match old.and_then(|detail| detail.strip_prefix("was ")) {
+        shown.push(match it.old_email() {
             Some(old) => {
                 let detail = format!("from {old} to {address}");
                 address = old;

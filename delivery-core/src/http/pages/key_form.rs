@@ -14,12 +14,12 @@ use crate::product::Product;
 
 /// Renders the form where the buyer enters a key. `fault` says what is wrong, or is none.
 pub(super) fn asked(visit: &PageRequest<'_>, key: &str, fault: Value) -> Result<Reply, ApiError> {
-    asked_about(visit, None, key, fault, None)
+    form(visit, None, key, fault, None)
 }
 
 /// Renders the form in the language of the product that the key is for, if that is known. `opened` is what this browser
 /// still shows of it.
-fn asked_about(
+fn form(
     visit: &PageRequest<'_>,
     product: Option<&Product>,
     key: &str,
@@ -66,7 +66,7 @@ pub(super) async fn refused(
     };
     // What was opened is shown until its day is over, also if the key is used up or a rule of the host refuses it.
     let opened = id.filter(|_| matches!(what, "exhausted" | "denied")).and_then(|id| opened(visit, id));
-    Ok(asked_about(visit, product.as_deref(), text, context! { what, at, sentence }, opened)?.with_code(status))
+    Ok(form(visit, product.as_deref(), text, context! { what, at, sentence }, opened)?.with_code(status))
 }
 
 async fn product_of(visit: &PageRequest<'_>, id: KeyId) -> Result<Option<Arc<Product>>, ApiError> {

@@ -138,6 +138,6 @@ fn audit_entry_of<'c>(key: &Key, change: &'c Change) -> Option<(&'c Actor, Actio
             let detail: Vec<String> = expires_at.into_iter().chain(limit).collect();
             Some((by, Action::TermsChanged, Some(detail.join(", "))))
         }
-        Change::SetEmail { by, .. } => Some((by, Action::EmailChanged, Some(format!("was {}", key.email())))),
+        Change::SetEmail { by, .. } => Some((by, Action::EmailChanged, Some(Action::replacing_email(key.email())))),
     }
 }
