@@ -60,10 +60,10 @@ pub(crate) enum PutError {
 pub struct FileLink {
     /// The file.
     pub file: File,
-    /// Where to download it, below the [base URL](super::Builder::base_url). Whoever has the address can download the
-    /// file.
+    /// The absolute URL of the download, which begins with the [base URL](super::Builder::base_url). Anybody who has
+    /// this URL can download the file.
     pub url: String,
-    /// When the address ends.
+    /// When the URL expires.
     pub expires_at: DateTime<Utc>,
 }
 

@@ -224,9 +224,9 @@ impl Inner {
         Change::Use { product, at: self.clock.now(), rules: self.rules.clone() }
     }
 
-    /// Runs `work`, which commits a change and then notifies the observers. If there are observers, `work` runs to its
-    /// end even if the caller is cancelled. Otherwise a commit that has begun could still happen, and the observers
-    /// would not be notified of it.
+    /// Runs `work`, which commits a change and then notifies the observers. If there are observers, `work` runs in its
+    /// own task, so that it completes even if the caller is cancelled. If `work` were cancelled too, the change could
+    /// be committed without the observers being notified.
     pub(crate) async fn told<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         if !self.observers.any() {
             return work.await;

@@ -30,7 +30,8 @@ pub struct Call {
     pub body: Bytes,
     /// The address at the other end of the connection. `None` if the host application does not know this address.
     pub peer: Option<IpAddr>,
-    /// Request extensions set by the host application's middleware, for its own [`Seller`](crate::seller::Seller).
+    /// The extensions of the request, such as the user that the host application's middleware has signed in. They are
+    /// passed to [`Seller::authenticate`](crate::seller::Seller::authenticate).
     pub extensions: Extensions,
 }
 

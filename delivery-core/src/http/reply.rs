@@ -193,7 +193,7 @@ impl Reply {
         Self { body, rest: Vec::new(), length, ..self.header(&names::CONTENT_TYPE, kind) }
     }
 
-    /// Appends `rest` to the body, which must be in one piece so far.
+    /// Appends `rest` to the body. Nothing may have been appended before, because this replaces what was appended.
     #[cfg(any(feature = "files", feature = "pages"))]
     pub(super) fn followed_by(self, rest: Vec<Bytes>) -> Self {
         let more: u64 = rest.iter().map(|piece| piece.len() as u64).sum();

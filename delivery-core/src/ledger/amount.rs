@@ -14,7 +14,7 @@ use crate::text::Invalid;
 pub struct Amount {
     /// The number of the smallest units, such as cents: at most 10¹².
     pub units: u64,
-    /// The currency.
+    /// The currency. It determines the smallest unit: a cent for `EUR`, a whole yen for `JPY`.
     pub currency: Currency,
 }
 

@@ -66,7 +66,7 @@ impl Shelf {
         let turn = self.rendering.clone().lock_owned().await;
         let made = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            // A preview shows the descriptions of pictures, not the pictures of files.
+            // A preview has no addresses for the product's files. A browser shows the descriptions of these pictures.
             let html = Illustrated::new(rendered(&markdown)).filled(|_| None).concat();
             String::from_utf8(html).unwrap_or_default()
         });

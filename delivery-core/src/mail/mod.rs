@@ -95,9 +95,11 @@ pub trait Mailer: fmt::Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Returns how many messages [`send`](Self::send) takes at once, 1 or more. The outbox reads this when the service is
-    /// built, and gives the mailer no more than that. It never gives it more than 16, apart from those that it has had
-    /// for over a minute and a half. The default is no limit of the mailer's own.
+    /// Returns how many calls of [`send`](Self::send) may be in progress at once, 1 or more. The outbox reads this
+    /// number when the service is built, and never exceeds it. The default sets no limit.
+    ///
+    /// Whatever this returns, the outbox has at most 16 calls in progress, not counting calls that have already taken
+    /// 95 seconds.
     fn at_once(&self) -> usize {
         usize::MAX
     }

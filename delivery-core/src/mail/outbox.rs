@@ -41,8 +41,9 @@ const RENEWALS: u32 = 3;
 /// How often the queue is read if nothing wakes the worker. These reads find retries that have fallen due, and e-mails
 /// that other servers have queued.
 const POLL: Duration = Duration::from_secs(1);
-/// How long the outbox waits for the e-mails in progress when it stops. E-mails that take longer are cut off. If the
-/// lease of such an e-mail is released, the e-mail is sent after the next start, with the same `Message-ID`.
+/// How long the outbox waits for the e-mails in progress when it stops. E-mails that take longer are cut off, and their
+/// leases are released. They are then sent by another server or after the next start, with the same `Message-ID`. An
+/// e-mail that the mailer has had for 95 seconds may already have been accepted, so it counts as unconfirmed instead.
 const GRACE: Duration = Duration::from_secs(10);
 /// Sends e-mails: leases the messages that are due, renders them, sends them and completes the leases.
 ///

@@ -86,7 +86,8 @@ fn transaction(event: &Value, data: &Value) -> Result<Option<Event>, Unreadable>
     let is_extra = match text(data, "/origin") {
         Some("subscription_payment_method_change") => return Ok(None),
         Some("subscription_charge") => true,
-        // A transaction of an unknown origin is a sale too. A key too many does less harm than none for what was paid.
+        // A transaction of an unknown origin counts as a sale too. Issuing a key too many does less harm than issuing
+        // none for a payment.
         _ => false,
     };
     let order = needed(data, "/id")?;

@@ -82,7 +82,7 @@ fn has_failed(refund: &Value) -> bool {
     !transactions.is_empty() && transactions.iter().all(is_lost)
 }
 
-/// Reads an order. Returns `None` if it has no line left that could be a product.
+/// Reads an order. Returns `None` if none of its lines sells a product, for example because all pieces were removed.
 fn sale(order: &Value) -> Result<Option<Sale>, Unreadable> {
     let addresses = ["/email", "/contact_email", "/customer/email"];
     let sale = Sale {

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use super::decoded::Glyph;
 
-/// The minimum number of symbols after a prefix that count as a key, so that a key whose end is missing is found. Fewer
-/// symbols reveal next to nothing of the key's signature: version and id alone take 29 symbols.
+/// The minimum number of symbols in a row that count as a key if they follow a prefix. A whole key has 48 symbols, but
+/// a key whose end was cut off must be found too. Fewer symbols reveal at most 11 of the 96 bits of the key's
+/// signature, because the version and the id come first and take 144 bits.
 const CUT_OFF: usize = 32;
 /// The minimum number of symbols in a row that count as a key even without a prefix.
 const LONG: usize = 40;

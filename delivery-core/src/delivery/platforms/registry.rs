@@ -34,8 +34,8 @@ pub(super) struct Mounted {
     pub(super) row: Option<&'static PlatformRow>,
     slot: Mutex<Slot>,
     room: Mutex<Room>,
-    /// When this server last refused a request in the platform's name because of its signature, in seconds since 1970.
-    /// 0 if it has refused none since it started.
+    /// When this server last refused a webhook request for the platform because of its signature, in seconds since
+    /// 1970. 0 if it has refused none since it started, or since the secret that is set at the desk last changed.
     refused: AtomicI64,
 }
 

@@ -21,7 +21,8 @@ use crate::throttle::Throttle;
 
 /// How often each server reads the secrets. It accepts a secret that was removed at another server for up to this long.
 const PERIOD: Duration = Duration::from_secs(5);
-/// The pause between two reads.
+/// The minimum time between the end of one read and the start of the next. A request with a wrong signature also causes
+/// a read, so this limits how often strangers can make the server read the store.
 const PAUSE: Duration = Duration::from_millis(250);
 /// The maximum length of a secret, in bytes.
 const LONGEST: usize = 1_000;

@@ -97,10 +97,11 @@ impl Desk<'_> {
 }
 
 impl Desk<'_> {
-    /// Applies an event of a platform that [can be applied](crate::ledger::InboxEvent::can_be_applied). `email` and
-    /// `product` add what the event does not say: the buyer's address, and the product that was bought. If the seller has
-    /// dismissed everything that the event is about, this undoes that dismissal. Any other event is left as it is. Returns
-    /// whether there is an event with this [number](crate::ledger::InboxEvent::number).
+    /// Applies a platform event, if it [can be applied](crate::ledger::InboxEvent::can_be_applied). Any other event is
+    /// left as it is. `email` is used if the event has no usable address of the buyer. `product` takes the place of
+    /// products that are unknown or no longer sold. If the seller has [dismissed](Self::dismiss_product) everything
+    /// that the event is about, this undoes that dismissal. Returns whether there is an event with this
+    /// [number](crate::ledger::InboxEvent::number).
     ///
     /// # Errors
     ///

@@ -26,8 +26,8 @@ pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
     })
 }
 
-/// Leads to the page with the state of a key, or says why the key cannot be used. This does not count a use of the key.
-/// The request counts against the same rate limit as `/api/validate`.
+/// Redirects to the page that shows the state of a key. If the key cannot be used, renders the form with the reason
+/// instead. This does not count a use of the key. The request counts against the same rate limit as `/api/validate`.
 async fn shown(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     let delivery = visit.delivery;
     admit(delivery, Policy::Validate, client(delivery, visit.call)).await?;

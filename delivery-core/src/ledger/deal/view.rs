@@ -22,8 +22,8 @@ use super::{Deal, Recurrence};
 use crate::product::ProductId;
 use crate::terms::NEVER;
 
-/// The maximum time by which a statement may be later than a charge and still say what the charge was for. Platforms
-/// send charges and statements separately, with times from different clocks.
+/// A statement about a subscription applies to a charge if it was made before the charge, or at most this much later.
+/// Platforms send charges and statements separately, with times from different clocks.
 const SAYS_WHAT: TimeDelta = TimeDelta::hours(1);
 
 /// Until when a payment pays for a product.

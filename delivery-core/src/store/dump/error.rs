@@ -69,7 +69,7 @@ pub enum DumpError {
     Row {
         /// The kind of rows, such as "keys".
         what: &'static str,
-        /// The position of the row among these rows, from 1.
+        /// The position of the row among the rows of this kind, from 1.
         row: u64,
         /// What is wrong.
         why: &'static str,

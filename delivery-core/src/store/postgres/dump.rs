@@ -1,4 +1,5 @@
-//! Dumping the store in a schema, also while servers use the store, and loading a dump into a schema.
+//! Writes a dump of the store in a schema, and loads a dump into a schema. Servers may use the store while a dump is
+//! written.
 
 use std::io::Write;
 use std::path::Path;

@@ -40,7 +40,8 @@ impl SqliteStore {
     /// # Errors
     ///
     /// [`SqliteError`] if there is no store in `from`, if `to` is a store in use, or if the copy cannot be written or
-    /// read. A file at `to` is unchanged then, unless everything succeeded except the final sync of its directory.
+    /// read. A file that was at `to` is then unchanged, with one exception: if only the final sync of the folder
+    /// failed, the copy has already replaced that file.
     pub async fn back_up(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, SqliteError> {
         back_up(from.as_ref(), to.as_ref()).await
     }

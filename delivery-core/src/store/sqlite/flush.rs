@@ -20,9 +20,9 @@ use super::writer::{Pass, Writer};
 use crate::store::StoreError;
 use crate::store::sql::rows::Columns;
 
-/// The number of uses after which a pass begins. With ten million keys, a pass then writes about four counts to each
-/// page that it changes. After a crash, the next start reads the uses of at most two passes, which takes about a tenth
-/// of a second.
+/// The number of counted uses after which a [pass](self) begins. With ten million keys, a pass then writes about four
+/// counts to each database page that it changes. After a crash, the next start reads the uses of at most two passes,
+/// which takes about a tenth of a second.
 pub(super) const PASS_THRESHOLD: usize = 1 << 17;
 /// The minimum number of keys in a chunk that is written between two batches. Commits wait for it, for some
 /// milliseconds.

@@ -1,4 +1,4 @@
-//! The seller's endpoint for exports.
+//! The seller's endpoint for exports: a list as a CSV table, or everything that is known about one person as JSON.
 
 use super::{LIST, NEEDING};
 use crate::delivery::Delivery;
