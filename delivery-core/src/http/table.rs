@@ -74,11 +74,11 @@ endpoints! {
         /// Lists the published posts.
         Posts => lists::POSTS;
         /// Adds a product.
-        AddProduct => admin::add::ADD_PRODUCT;
+        AddProduct => admin::products::ADD_PRODUCT;
         /// Issues a key by hand, without an order.
-        IssueKey => admin::add::ISSUE_KEY;
+        IssueKey => admin::keys::ISSUE_KEY;
         /// Adds a post.
-        AddPost => admin::add::ADD_POST;
+        AddPost => admin::posts::ADD_POST;
         /// Lists keys page by page, with filters.
         Keys => admin::keys::KEYS;
         /// Returns a key with its history.
@@ -108,15 +108,15 @@ endpoints! {
         /// Lists the entries of the audit log.
         Events => admin::records::EVENTS;
         /// Changes a product.
-        UpdateProduct => admin::catalog::UPDATE_PRODUCT;
+        UpdateProduct => admin::products::UPDATE_PRODUCT;
         /// Stops selling a product.
-        ArchiveProduct => admin::catalog::ARCHIVE_PRODUCT;
+        ArchiveProduct => admin::products::ARCHIVE_PRODUCT;
         /// Sells an archived product again.
-        RestoreProduct => admin::catalog::RESTORE_PRODUCT;
+        RestoreProduct => admin::products::RESTORE_PRODUCT;
         /// Changes a post.
-        UpdatePost => admin::catalog::UPDATE_POST;
+        UpdatePost => admin::posts::UPDATE_POST;
         /// Deletes a post.
-        DeletePost => admin::catalog::DELETE_POST;
+        DeletePost => admin::posts::DELETE_POST;
         /// Erases a customer's e-mail address from keys, messages and the audit log.
         EraseCustomer => admin::records::ERASE;
         /// Returns daily figures, and the number of keys by product and by status.

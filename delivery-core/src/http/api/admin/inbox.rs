@@ -1,7 +1,7 @@
 //! The endpoints for the events of commerce platforms. The seller can list the events with their outcomes, apply an
 //! event again, and dismiss events.
 
-use super::add::platform_named;
+use super::refs::platform_named;
 use super::{COMMAND, LIST, before, done, explained, number, page_size, wire};
 use crate::delivery::Delivery;
 use crate::http::describe::{Body, CUSTOMER_EMAIL, PLATFORM, PRODUCT_ID, PRODUCT_REF, ROW_ID, shape};

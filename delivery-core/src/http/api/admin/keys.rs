@@ -1,12 +1,13 @@
-//! The endpoints with which the seller finds, revokes and corrects keys.
+//! The endpoints with which the seller finds, issues, revokes and corrects keys.
 
 use chrono::{DateTime, Utc};
 
-use super::add::timestamp_of;
-use super::{COMMAND, FINDING, LIST, NEEDING, explained, page_size, wire};
+use super::{COMMAND, FINDING, LIST, NEEDING, explained, page_size, terms, timestamp_of, wire};
 use crate::delivery::{Delivery, Error, Expiry};
+use crate::http::api::wire::IssuedByHand;
 use crate::http::describe::{
-    ADD_USES, Body, CUSTOMER_EMAIL, DAYS_KEPT, EXPIRES_AT, EXPIRES_DAYS, KEY_ID, MAX_USES, REASON, USES_KEPT, shape,
+    ADD_USES, Body, CUSTOMER_EMAIL, DAYS_KEPT, DAYS_OF_PRODUCT, EXPIRES_AT, EXPIRES_DAYS, KEY_ID, MAX_USES, PRODUCT_ID,
+    REASON, SEND_EMAIL, USES_KEPT, USES_OF_PRODUCT, shape,
 };
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
@@ -15,6 +16,7 @@ use crate::http::proof::Seller;
 use crate::http::row::{Docs, Handler, Parameter, Row};
 use crate::http::{Call, Reply};
 use crate::key::{Key, KeyId, LimitChange};
+use crate::product::ProductId;
 use crate::store::{AuditQuery, KeyQuery, MessageQuery, Page, StoreError};
 use crate::terms::{UseLimit, Uses, Validity};
 use crate::text::Invalid;
@@ -70,6 +72,31 @@ pub(in crate::http) static KEY: Row = Row {
     },
     handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(key(delivery, seller, call))),
     ..LIST
+};
+
+pub(in crate::http) static ISSUE_KEY: Row = Row {
+    path: "/api/admin/issue-key",
+    openapi: Docs {
+        id: "issueKey",
+        summary: "Issue a key by hand",
+        description: "Each call is another key. It is sent to the buyer unless `send_email` is false.",
+        body: Some(Body {
+            name: "NewKey",
+            about: "A key that the seller issues by hand.",
+            fields: &[
+                PRODUCT_ID.required(),
+                CUSTOMER_EMAIL.required(),
+                EXPIRES_DAYS.about(DAYS_OF_PRODUCT),
+                MAX_USES.about(USES_OF_PRODUCT),
+                SEND_EMAIL,
+            ],
+            example: r#"{"product_id":1,"customer_email":"ada@example.com","max_uses":1}"#,
+        }),
+        success: shape!(IssuedByHand<'_>),
+        ..COMMAND.openapi
+    },
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(issue_key(delivery, seller, fields))),
+    ..COMMAND
 };
 
 pub(in crate::http) static REVOKE: Row = Row {
@@ -196,6 +223,15 @@ fn id(fields: &Fields<'_>) -> Result<KeyId, Fault> {
 
 fn changed(delivery: &Delivery, key: Result<Key, Error>) -> Result<Reply, ApiError> {
     Ok(Reply::json(&wire::ChangedKey::of(&key.map_err(explained)?, delivery.inner.clock.now())))
+}
+
+async fn issue_key(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
+    let product = fields.integer(PRODUCT_ID, ProductId::new)?.ok_or_else(|| Fault::missing(PRODUCT_ID.name))?;
+    let email = fields.parsed(CUSTOMER_EMAIL)?.ok_or_else(|| Fault::missing(CUSTOMER_EMAIL.name))?;
+    let terms = terms(&fields)?;
+    let send_email = fields.boolean(SEND_EMAIL)?.unwrap_or(true);
+    let issued = delivery.desk(seller.actor()).issue(product, email, terms, send_email).await?;
+    Ok(Reply::json(&IssuedByHand::of(&issued, send_email)))
 }
 
 async fn revoke(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {

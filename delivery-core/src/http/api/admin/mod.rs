@@ -1,7 +1,5 @@
 //! The seller's endpoints: `/api/admin/…`.
 
-pub(in crate::http) mod add;
-pub(in crate::http) mod catalog;
 pub(in crate::http) mod email;
 pub(in crate::http) mod export;
 #[cfg(feature = "files")]
@@ -9,21 +7,27 @@ pub(in crate::http) mod files;
 pub(in crate::http) mod inbox;
 pub(in crate::http) mod keys;
 pub(in crate::http) mod platform;
+pub(in crate::http) mod posts;
+pub(in crate::http) mod products;
 pub(in crate::http) mod records;
+mod refs;
 pub(in crate::http) mod wire;
 
 use std::time::Duration;
 
+use chrono::{DateTime, Timelike, Utc};
+
 use crate::delivery::Error;
 use crate::error::ErrorCode;
 use crate::http::body::BodyRule;
-use crate::http::describe::ROW_ID;
+use crate::http::describe::{EXPIRES_DAYS, Field, MAX_USES, ROW_ID};
 use crate::http::error::ApiError;
-use crate::http::fields::{Fault, integer};
+use crate::http::fields::{Fault, Fields, integer};
 use crate::http::row::{Docs, Handler, Row, Verb};
 use crate::http::{Call, Reply, query};
 use crate::key::Refusal;
 use crate::limit::Policy;
+use crate::terms::{OwnTerms, UseLimit, Validity};
 use crate::text::Invalid;
 
 /// The number of items that a list returns at once if the call has no `limit`.
@@ -139,4 +143,26 @@ fn explained(error: Error) -> ApiError {
         Error::Refused { refusal: Refusal::Revoked { .. }, .. } => refused("The key is revoked."),
         error => error.into(),
     }
+}
+
+/// Returns the validity and the limit in the fields `expires_days` and `max_uses`.
+fn terms(fields: &Fields<'_>) -> Result<OwnTerms, Fault> {
+    Ok(OwnTerms {
+        validity: fields.integer(EXPIRES_DAYS, Validity::from_days)?,
+        limit: fields.integer(MAX_USES, UseLimit::from_count)?,
+    })
+}
+
+/// Returns the time in a field, which must be an RFC 3339 timestamp from 1970 to 9999. The time is cut to whole
+/// seconds. Returns `None` if the field is absent or empty.
+fn timestamp_of(fields: &Fields<'_>, field: Field) -> Result<Option<DateTime<Utc>>, Fault> {
+    const EXPECTED: Invalid =
+        Invalid::expected("must be an RFC 3339 timestamp from 1970 to 9999, such as 2026-11-21T10:00:00Z");
+    let Some(text) = fields.text_of(field)? else { return Ok(None) };
+    let at = DateTime::parse_from_rfc3339(&text).map_err(|_| Fault::malformed(field.name, EXPECTED))?.to_utc();
+    // Drop the fraction of a second, and a leap second. Otherwise this reply and a later list could show different
+    // times.
+    let at = at.with_nanosecond(0).unwrap_or(at);
+    let writable = (DateTime::UNIX_EPOCH..=crate::terms::NEVER).contains(&at);
+    writable.then_some(Some(at)).ok_or_else(|| Fault::malformed(field.name, EXPECTED))
 }

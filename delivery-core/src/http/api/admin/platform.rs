@@ -1,6 +1,6 @@
 //! The seller's endpoint for the secrets of commerce platforms.
 
-use super::add::platform_named;
+use super::refs::platform_named;
 use super::{COMMAND, done};
 use crate::delivery::{Delivery, SecretError};
 use crate::http::Reply;

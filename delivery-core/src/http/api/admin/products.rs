@@ -1,21 +1,50 @@
-//! The endpoints with which the seller changes, archives or deletes products and posts.
+//! The endpoints with which the seller adds, changes and archives products.
 
-use super::add::{refs_of, taken, terms, timestamp_of};
-use super::{COMMAND, done};
+use super::refs::refs_of;
+use super::{COMMAND, terms};
 use crate::delivery::Delivery;
 use crate::http::Reply;
 use crate::http::api::wire;
 use crate::http::describe::{
-    Body, CATEGORY, CONTENT, DAYS_CLEARED, DESCRIPTION, EXPIRES_DAYS, Field, LANGUAGE, LANGUAGE_KEPT, MAX_USES, NAME,
-    NUMBER, PRICE, PUBLISHED_AT, REFS, TITLE, TYPE, UNLOCKED, USES_CLEARED, shape,
+    Body, CONTENT, DAYS_CLEARED, DAYS_FOR_ALL, DESCRIPTION, EXPIRES_DAYS, Field, LANGUAGE, LANGUAGE_KEPT, MAX_USES,
+    NAME, NUMBER, PRICE, REFS, TYPE, UNLOCKED, USES_CLEARED, USES_FOR_ALL, shape,
 };
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
 use crate::http::row::{Docs, Handler, Row};
-use crate::post::{Category, Post, PostId};
-use crate::product::{Product, ProductId};
+use crate::product::{NewProduct, Product, ProductId};
+use crate::store::StoreError;
 use crate::text::Invalid;
+
+pub(in crate::http) static ADD_PRODUCT: Row = Row {
+    path: "/api/admin/product",
+    openapi: Docs {
+        id: "addProduct",
+        summary: "Add a product",
+        description: "It can be sold from now on.",
+        body: Some(Body {
+            name: "NewProduct",
+            about: "A product, and the terms of its keys.",
+            fields: &[
+                NAME.required(),
+                DESCRIPTION,
+                TYPE,
+                CONTENT.required().about(UNLOCKED),
+                PRICE,
+                EXPIRES_DAYS.about(DAYS_FOR_ALL),
+                MAX_USES.about(USES_FOR_ALL),
+                LANGUAGE,
+                REFS,
+            ],
+            example: r##"{"name":"Guide","content":"# Guide","price":9.99}"##,
+        }),
+        success: shape!(wire::Added<'_>),
+        ..COMMAND.openapi
+    },
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(add_product(delivery, seller, fields))),
+    ..COMMAND
+};
 
 pub(in crate::http) static UPDATE_PRODUCT: Row = Row {
     path: "/api/admin/product/update",
@@ -79,38 +108,24 @@ pub(in crate::http) static RESTORE_PRODUCT: Row = Row {
     ..COMMAND
 };
 
-pub(in crate::http) static UPDATE_POST: Row = Row {
-    path: "/api/admin/post/update",
-    openapi: Docs {
-        id: "updatePost",
-        summary: "Change a post",
-        description: "What is left out stays as it is.",
-        body: Some(Body {
-            name: "PostUpdate",
-            about: "A post, and what it says from now on. What is left out stays.",
-            fields: &[NUMBER, TITLE, CATEGORY, CONTENT, PUBLISHED_AT.about("From 1970 to 9999.")],
-            example: r#"{"id":1,"title":"Two new chapters"}"#,
-        }),
-        success: shape!(wire::PostAdded<'_>),
-        ..COMMAND.openapi
-    },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(update_post(delivery, seller, fields))),
-    ..COMMAND
-};
-
-pub(in crate::http) static DELETE_POST: Row = Row {
-    path: "/api/admin/post/delete",
-    openapi: Docs {
-        id: "deletePost",
-        summary: "Delete a post",
-        description: "It is gone.",
-        body: Some(Body { name: "ThePost", about: "A post.", fields: &[NUMBER], example: r#"{"id":1}"# }),
-        success: shape!(super::wire::Done),
-        ..COMMAND.openapi
-    },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(delete_post(delivery, seller, fields))),
-    ..COMMAND
-};
+async fn add_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
+    let checked = |field: Field| move |expected: Invalid| Fault::malformed(field.name, expected);
+    let product = NewProduct::new(fields.required_text(NAME)?).map_err(checked(NAME))?;
+    let product = product.content(fields.required_text(CONTENT)?).map_err(checked(CONTENT))?;
+    let description = fields.text_of(DESCRIPTION)?.unwrap_or_default();
+    let mut product = product.description(description).map_err(checked(DESCRIPTION))?;
+    if let Some(kind) = fields.text_of(TYPE)? {
+        product = product.kind(kind).map_err(checked(TYPE))?;
+    }
+    let product = product.price(fields.number(PRICE)?.unwrap_or_default()).terms(terms(&fields)?);
+    let mut product = product.refs(refs_of(delivery, &fields)?.unwrap_or_default());
+    if let Some(language) = fields.parsed(LANGUAGE)? {
+        product = product.language(language);
+    }
+    let has_names = product.has_names();
+    let added = delivery.desk(seller.actor()).add_product(product).await.map_err(|error| taken(error, has_names))?;
+    Ok(Reply::json(&wire::Added::of(&added)))
+}
 
 async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let checked = |field: Field| move |expected: Invalid| Fault::malformed(field.name, expected);
@@ -167,30 +182,13 @@ async fn restore(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Res
     Ok(Reply::json(&wire::Added::of(&restored)))
 }
 
-async fn update_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let checked = |field: Field| move |expected: Invalid| Fault::malformed(field.name, expected);
-    let id = fields.integer(NUMBER, PostId::new)?.ok_or_else(|| Fault::missing(NUMBER.name))?;
-    let revise = |post: &Post| -> Result<_, Fault> {
-        let mut facts = post.facts().clone();
-        if let Some(title) = fields.text_of(TITLE)? {
-            facts = facts.title(title).map_err(checked(TITLE))?;
+/// Converts an error of saving a product. If the store refuses a product with `refs`, then another product has one of
+/// these names, because `refs` is the only value from the API that must be unique among products.
+fn taken(error: StoreError, has_names: bool) -> ApiError {
+    match error {
+        StoreError::Refused { .. } if has_names => {
+            Fault::malformed(REFS.name, Invalid::expected("must be names that no other product has")).into()
         }
-        if let Some(category) = fields.text_of(CATEGORY)? {
-            facts = facts.category(Category::new(category).map_err(checked(CATEGORY))?);
-        }
-        if let Some(content) = fields.text_of(CONTENT)? {
-            facts = facts.content(content).map_err(checked(CONTENT))?;
-        }
-        if let Some(at) = timestamp_of(&fields, PUBLISHED_AT)? {
-            facts = facts.published_at(at);
-        }
-        Ok(facts)
-    };
-    let updated = delivery.desk(seller.actor()).revise_post(id, revise).await??.ok_or(ApiError::NOT_FOUND)?;
-    Ok(Reply::json(&wire::PostAdded::of(&updated)))
-}
-
-async fn delete_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let id = fields.integer(NUMBER, PostId::new)?.ok_or_else(|| Fault::missing(NUMBER.name))?;
-    done(delivery.desk(seller.actor()).delete_post(id).await?)
+        error => error.into(),
+    }
 }
