@@ -8,8 +8,8 @@ use bytes::Bytes;
 use delivery_core::http::ReplyBody;
 use rocket::tokio::io::{AsyncRead, AsyncSeek, ReadBuf};
 
-/// The body as Rocket reads it, and the rest of the piece that is being read. Rocket is told the length. Where nobody knows the
-/// length, Rocket tries to seek, which fails, and then sends chunks.
+/// The body, and the rest of the piece that Rocket is reading. If the length of the body is unknown, Rocket tries to seek,
+/// which fails, and then sends chunks.
 pub(crate) struct Answer(pub ReplyBody, pub Bytes);
 
 impl AsyncRead for Answer {

@@ -34,12 +34,12 @@ pub(crate) struct Api {
     pub(crate) extend: Extend,
 }
 
-/// Adds what the host knows of a request, for its own sign-in.
+/// Adds extensions to a request, such as the user that the host application has signed in.
 pub(crate) type Extend = Arc<dyn Fn(&Request<'_>, &mut Extensions) + Send + Sync>;
 
 impl Api {
-    /// Whether a request is for exactly this endpoint. Rocket takes `//api/validate` and `/api/validate/` for the same
-    /// path; they are the host's.
+    /// Returns whether a request is for exactly this endpoint. Rocket treats `//api/validate` and `/api/validate/` as the
+    /// same path, but those are paths of the host application.
     fn is_at(&self, request: &Request<'_>) -> bool {
         request.uri().path().as_str().strip_prefix(&self.base).is_some_and(|path| self.endpoint.is_at(path))
     }
@@ -53,7 +53,7 @@ impl route::Handler for Api {
         }
         let mut call = call(request, request.method());
         (self.extend)(request, &mut call.extensions);
-        // Rocket has read the beginning of the body, and has ignored that it broke off there.
+        // Rocket has read the beginning of the body. If the body broke off there, Rocket has ignored that.
         let is_broken = !data.peek_complete() && data.peek(PEEKED).await.len() < PEEKED;
         let broken = is_broken.then(|| Err(io::ErrorKind::UnexpectedEof.into()));
         let limit = self.endpoint.body_limit();
@@ -75,13 +75,13 @@ impl catcher::Handler for Api {
         if !self.is_at(request) {
             return Ok(response(unknown(request, status)));
         }
-        // Rocket does not tell which method it was. TRACE gets the same answer, because the API does not support it
-        // either.
+        // Rocket does not say which method it was. TRACE stands for it, because the API does not support TRACE either.
         Ok(response(self.endpoint.call(&self.delivery, call(request, Method::Trace)).await))
     }
 }
 
-/// Always present, unless another guard calls one of these: the check at launch does not see such a use.
+/// Returns the mounted service. It is `None` only if another guard calls one of these guards in an application without
+/// the fairing, because the check at launch does not see such a use.
 pub(crate) fn mounted<'r>(request: &'r Request<'_>) -> Option<&'r Delivery> {
     request.rocket().state().map(|Mounted(delivery)| delivery)
 }
@@ -132,15 +132,16 @@ pub(crate) fn response(reply: Reply) -> Response<'static> {
     response
 }
 
-/// Puts the answer, all of it text of our own, in place of what `response` says; other fields that the host set stay.
+/// Replaces the status and the body of `response` with those of `reply`, and sets the reply's header fields. Other header
+/// fields of the host application stay.
 pub(crate) fn write(reply: Reply, response: &mut Response<'_>) {
     response.set_status(Status::new(reply.status().as_u16()));
     for (name, value) in reply.headers() {
-        // All of it is visible ASCII.
+        // All values are visible ASCII.
         response.set_header(Header::new(name.as_str(), value.to_str().unwrap_or_default().to_owned()));
     }
-    // Rocket sends this size as `Content-Length`, even for HEAD, which has no body. Without a size, Rocket sends chunks. The chunk is one byte larger than the body, because Rocket would start another chunk after
-    // a full one.
+    // Rocket sends this size as `Content-Length`, even for HEAD, which has no body. Without a size, Rocket sends chunks.
+    // The chunk is one byte larger than the body, because Rocket would start another chunk after a full one.
     let length = reply.length().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
     // Rocket's server keeps up to 16 chunks for a client that reads slowly.
     let most = if reply.is_streamed() { 4 << 10 } else { 64 << 10 };

@@ -25,16 +25,16 @@ type Builder = dyn FnOnce(&Rocket<Build>) -> BoxFuture<'static, Result<Delivery,
 
 /// The API as a fairing. An application can have one.
 ///
-/// At ignition it mounts every endpoint, and checks that the store was created with this signing secret; otherwise the
-/// launch is aborted. From lift-off it sends e-mails. At shutdown it waits for open requests and e-mails in progress,
-/// at most for Rocket's own grace and mercy periods. The store closes when the last handle is dropped, or with
-/// [`Delivery::close`] after the launch.
+/// At ignition it mounts every endpoint, and aborts the launch if the store was created with another signing secret. From
+/// lift-off it sends e-mails. At shutdown it waits for open requests and e-mails in progress, at most for Rocket's own
+/// grace and mercy periods. The store closes when the last handle is dropped, or with [`Delivery::close`] after the
+/// launch.
 ///
-/// The service becomes managed state, unless the host manages one itself: handlers take `&State<Delivery>`.
+/// The service becomes managed state, unless the host application manages one itself. Handlers take `&State<Delivery>`.
 #[must_use = "it does nothing unless attached"]
 pub struct DeliveryFairing {
     base: String,
-    /// `None`: all that the service has what it needs for.
+    /// `None` means all endpoints that the service can serve.
     endpoints: Option<Vec<Endpoint>>,
     extend: Extend,
     /// `None` once the fairing was mounted.
@@ -74,16 +74,16 @@ impl DeliveryFairing {
         Self { base: base.trim_end_matches('/').to_owned(), ..self }
     }
 
-    /// Mounts these endpoints alone. By default those are mounted that the service
-    /// [has what it needs for](Endpoint::served_by). Without `Endpoint::Product`, set
-    /// [`mail_links`](delivery_core::delivery::Builder::mail_links) too, so that e-mails recommend what there is.
+    /// Mounts only these endpoints. By default all endpoints are mounted that the service
+    /// [can serve](Endpoint::served_by). Without `Endpoint::Product`, also set
+    /// [`mail_links`](delivery_core::delivery::Builder::mail_links), so that e-mails do not link to what is not mounted.
     pub fn endpoints(self, endpoints: impl IntoIterator<Item = Endpoint>) -> Self {
         Self { endpoints: Some(endpoints.into_iter().collect()), ..self }
     }
 
-    /// Calls `extend` for each request before it is answered, with the extensions in which a
-    /// [`Seller`](delivery_core::seller::Seller) looks for the host's own user. Rocket's requests are known here: private
-    /// cookies, managed state, what a guard or a fairing keeps in the request's local cache.
+    /// Calls `extend` for each request before it is answered. `extend` adds the host application's own user to the
+    /// extensions, where a [`Seller`](delivery_core::seller::Seller) looks for it. `extend` can read everything in Rocket's
+    /// request: private cookies, managed state, and what a guard or a fairing has put into the request's local cache.
     ///
     /// ```
     /// use delivery_rocket::DeliveryFairing;

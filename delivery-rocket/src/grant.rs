@@ -1,4 +1,4 @@
-//! A guard for the host's own routes.
+//! A request guard for the host application's own routes.
 
 use std::ops::Deref;
 
@@ -11,17 +11,19 @@ use crate::exchange::{self, Mounted};
 use crate::rejection::GrantRejection;
 use crate::require_key;
 
-/// A guard for the host's own routes: a key that is valid now, as a [`delivery_core::http::Grant`].
+/// A currently valid key, as a request guard for the host application's own routes. It wraps a
+/// [`delivery_core::http::Grant`].
 ///
-/// A request without a valid key gets the API's own answer. A route that answers such requests itself takes
-/// `Result<Grant, GrantRejection>`, and one that also serves requests without a key takes [`OptionalGrant`]: Rocket's own
-/// `Option<Grant>` is `None` for a key that is wrong, too. Under the paths of a [`RequireKey`](crate::RequireKey) it is the key
-/// that the fairing has checked. The route decides whether to count a use, with [`count_use`](http::Grant::count_use).
+/// A request without a valid key gets the API's own error response. A route that answers such requests itself takes
+/// `Result<Grant, GrantRejection>`. A route that also serves requests without a key takes [`OptionalGrant`], because
+/// Rocket's own `Option<Grant>` is `None` for an invalid key too. The guard counts no use: the route may call
+/// [`count_use`](http::Grant::count_use). Under the path of a [`RequireKey`](crate::RequireKey), the guard returns the
+/// key that the fairing has checked.
 ///
 /// An application whose routes take a `Grant` does not launch without a [`DeliveryFairing`](crate::DeliveryFairing).
-/// Attach the fairing before other fairings that read responses. Catchers see a refusal as a status that HTTP does not
-/// define; the fairing then replaces it by the API's answer. If a catcher sets a status itself, its answer is sent
-/// instead.
+/// Attach that fairing before other fairings that read responses. Catchers see a refusal as a status that HTTP does not
+/// define. The fairing then replaces their response with the API's error response, unless a catcher sets a status
+/// itself.
 ///
 /// ```
 /// use delivery_rocket::{Grant, GrantRejection};
@@ -37,11 +39,11 @@ use crate::require_key;
 #[derive(Debug, Clone)]
 pub struct Grant(http::Grant);
 
-/// A [`Grant`], or `None` for a request that has no key at all. A key that is wrong is refused.
+/// A [`Grant`], or `None` if the request has no key. An invalid key is refused.
 #[derive(Debug, Clone)]
 pub struct OptionalGrant(pub Option<Grant>);
 
-/// Marks a response in whose place a refusal goes; it is no status, and is never sent.
+/// The status of a response that the fairing replaces with the refusal. It is never sent.
 pub(crate) const REFUSED: Status = Status::new(u16::MAX);
 
 impl Deref for Grant {

@@ -42,9 +42,9 @@ pub use self::grant::{Grant, OptionalGrant};
 pub use self::rejection::GrantRejection;
 pub use self::require_key::RequireKey;
 
-/// The API's answers to paths that are none of its own and to requests whose handler panicked, for an application that
-/// has nothing else to answer: `rocket.register("/", delivery_rocket::catchers())`. A status with which a route of the
-/// application answers, such as 401 or 422, keeps Rocket's default answer.
+/// Returns catchers with which the API answers all paths without a route, and requests whose handler panicked. They are
+/// for an application that serves nothing else: `rocket.register("/", delivery_rocket::catchers())`. If a route of the
+/// application answers with an error status such as 401 or 422, Rocket's default response is sent.
 #[must_use]
 pub fn catchers() -> Vec<Catcher> {
     fn answer<'r>(status: Status, request: &'r rocket::Request<'_>) -> catcher::BoxFuture<'r> {

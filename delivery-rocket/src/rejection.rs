@@ -1,4 +1,4 @@
-//! A refusal, as an answer and as an error.
+//! The rejection of a request without a valid key, as a response and as an error.
 
 use std::error::Error;
 use std::fmt;
@@ -11,12 +11,12 @@ use rocket::response::{self, Responder};
 
 use crate::exchange;
 
-/// The API's answer to a request that was refused; a handler returns it as its error.
+/// The API's response to a refused request. A handler may return it as its error.
 #[derive(Debug, Clone)]
 pub struct GrantRejection(Box<Reply>);
 
 impl GrantRejection {
-    /// The answer, for a route that decides by its status.
+    /// Returns the response, for a route that decides by its status.
     #[must_use]
     pub fn reply(&self) -> &Reply {
         &self.0

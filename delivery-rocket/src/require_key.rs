@@ -1,4 +1,4 @@
-//! A fairing that lets only requests with a key through.
+//! A fairing that passes on only requests with a valid key.
 
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -14,13 +14,14 @@ use rocket::{Build, Data, Request, Rocket, Route};
 
 use crate::exchange::{self, Mounted};
 
-/// Where refused requests are sent, to be answered.
+/// The path of the route that answers refused requests.
 const REFUSED: &str = "/delivery-refused-request";
 
-/// A fairing that lets only requests with a valid key to the routes under a path. Others get the API's own answer.
+/// A fairing that passes on only requests with a valid key to the routes under a path. It answers all others with the
+/// API's own error response.
 ///
-/// Attach it after the [`DeliveryFairing`](crate::DeliveryFairing), once for each path. Routes see the key with the guard
-/// [`Grant`](crate::Grant), which does not check it again.
+/// Attach it after the [`DeliveryFairing`](crate::DeliveryFairing), once for each path. Routes get the key from the
+/// guard [`Grant`](crate::Grant), which does not check the key again.
 ///
 /// ```
 /// use delivery_rocket::{DeliveryFairing, RequireKey};
@@ -39,33 +40,35 @@ pub struct RequireKey {
     requirement: Requirement,
 }
 
-/// What the fairings have found out about a request: the last of them, since each must let it through.
+/// What the fairings have decided about a request. Only the last decision is kept, because each fairing must pass the
+/// request on.
 #[derive(Default)]
 struct Checked(Mutex<Option<Result<Grant, Box<Reply>>>>);
 
 impl RequireKey {
-    /// Guards `path` and everything below it: `/downloads` guards `/downloads/book`, not `/downloads-elsewhere`. The launch is
-    /// aborted if it is not a path such as `/downloads`: absolute, normalised, without a query and without dynamic segments.
+    /// Guards `path` and everything below it. For example, `/downloads` guards `/downloads/book`, but not
+    /// `/downloads-elsewhere`. The path must be absolute and normalized, without a query and without dynamic segments.
+    /// Otherwise the launch is aborted.
     pub fn at(path: &str) -> Self {
         let trimmed = path.trim_end_matches('/');
         let base = if trimmed.is_empty() { path } else { trimmed };
         Self { base: base.to_owned(), requirement: Requirement::default() }
     }
 
-    /// Asks for a key for `product`.
+    /// Accepts only keys for `product`.
     pub fn product(self, product: ProductId) -> Self {
         Self { requirement: self.requirement.product(product), ..self }
     }
 
-    /// Counts each request as a use of the key, durably, before Rocket looks for a route; HEAD counts none. A request for a
-    /// route that is not there counts too: guard the path of the route itself, or use
-    /// [`count_use`](delivery_core::http::Grant::count_use) in it.
+    /// Counts each request as a use of the key, saved before Rocket looks for a route. HEAD requests are not counted. A
+    /// request is also counted if there is no route for it. To avoid that, guard the exact path of a route, or call
+    /// [`count_use`](delivery_core::http::Grant::count_use) in the route.
     pub fn counting(self) -> Self {
         Self { requirement: self.requirement.counting(), ..self }
     }
 
-    /// Whether a request is for a path that is guarded. Rocket takes `//downloads` and `/downloads/` for the same path, and
-    /// `/%64ownloads` too.
+    /// Returns whether this path is guarded. Rocket treats `//downloads`, `/downloads/` and `/%64ownloads` as the same
+    /// path.
     fn guards(&self, path: &str) -> bool {
         let mut asked = segments(path);
         segments(&self.base).all(|expected| asked.next() == Some(expected))
@@ -130,7 +133,7 @@ impl route::Handler for Refuse {
     async fn handle<'r>(&self, request: &'r Request<'_>, _: Data<'r>) -> Outcome<'r> {
         let reply = match checked(request) {
             Some(Err(reply)) => *reply,
-            // Somebody has asked for this path itself.
+            // A client has requested this path itself.
             Some(Ok(_)) | None => Reply::not_found(),
         };
         Outcome::Success(exchange::response(reply))
