@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use delivery_core::http::{Call, Endpoint, Reply};
 use delivery_core::{Delivery, ErrorCode};
-use http::{Extensions, HeaderMap, HeaderName, HeaderValue, header};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue};
 use rocket::catcher::{self, Catcher};
 use rocket::data::{Data, ToByteUnit};
 use rocket::form::Form;
@@ -121,9 +121,8 @@ pub(crate) fn call(request: &Request<'_>, method: Method) -> Call {
             headers.append(name, value);
         }
     }
-    let is_named = headers.contains_key(header::HOST);
     let call = Call { method, query, path, headers, body: Bytes::new(), peer, extensions: Extensions::new() };
-    if is_named { call } else { call.to_host(request.host().map(ToString::to_string).as_deref()) }
+    call.to_host(request.host().map(ToString::to_string).as_deref())
 }
 
 pub(crate) fn response(reply: Reply) -> Response<'static> {
