@@ -1,8 +1,7 @@
-//! Time as an input.
+//! The source of time, which a test can replace.
 //!
-//! Only [`SystemClock`] asks the operating system for the time. Rules take an instant as an argument, and everything
-//! else in this crate holds an [`Arc<dyn Clock>`](Clock). A test can thus replace the clock, and run through five days
-//! of mail retries in a millisecond.
+//! [`SystemClock`] reads the clocks of the operating system. Rules take an instant as an argument, and a service has an
+//! [`Arc<dyn Clock>`](Clock). With another clock, a test runs through five days of mail retries in a millisecond.
 //!
 //! # Implementing `Clock`
 //!

@@ -8,7 +8,8 @@ use url::Url;
 use crate::text::Invalid;
 
 /// The origins whose pages may read products and posts, validate keys, and fetch products with a key. Browsers enforce
-/// this. Pages never get permission to send cookies, nor for the endpoints of sellers and platforms.
+/// these permissions. Even pages of these origins may not send cookies, and may not call the endpoints for sellers and
+/// platforms.
 ///
 /// ```
 /// use delivery_core::CrossOrigin;
@@ -41,7 +42,7 @@ impl FromStr for CrossOrigin {
         let origins = list.split(',').map(|origin| {
             let url = Url::parse(origin.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
             let text = url.origin().ascii_serialization();
-            // The address of an origin and nothing more, though a slash at its end does no harm.
+            // The URL must be an origin, with or without a slash at its end.
             let is_origin = url.as_str().strip_suffix('/') == Some(text.as_str()) && !text.contains('*');
             is_origin.then_some(text).and_then(|text| HeaderValue::from_str(&text).ok())
         });
@@ -50,7 +51,8 @@ impl FromStr for CrossOrigin {
 }
 
 impl CrossOrigin {
-    /// Returns the value of `Access-Control-Allow-Origin` for a call; `None` if it is not from a page of an allowed origin.
+    /// Returns the value of `Access-Control-Allow-Origin` for a call. Returns `None` if the call is not from a page of
+    /// an allowed origin.
     pub(crate) fn allowed(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         match &self.0 {
             Origins::None => None,
@@ -62,7 +64,7 @@ impl CrossOrigin {
         }
     }
 
-    /// Returns whether a reply depends on the origin that asks, which caches must know.
+    /// Returns whether replies depend on the origin of the page. Such replies need the header `Vary: origin`.
     pub(crate) fn varies(&self) -> bool {
         matches!(self.0, Origins::These(_))
     }

@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 254;
 /// The maximum length of the local part, which is the part before the `@`, in bytes (RFC 5321, 4.5.3.1.1).
 const MAX_LOCAL: usize = 64;
 
-/// The end of every address that replaces the address of an erased buyer.
+/// The domain, with the `@`, of every address that replaces the address of an erased buyer.
 const ERASED: &str = "@erased.invalid";
 
 const EXPECTED: Invalid = Invalid::expected("must be an e-mail address such as buyer@example.com");
@@ -145,15 +145,15 @@ fn is_local_part(local: &str) -> bool {
         && local.chars().all(|c| c == '.' || is_atext(c) || !c.is_ascii() && word(c))
 }
 
-/// Returns the ASCII form of a host name. The name must have a dot, and its last label must not be a number, as in an
-/// IP address.
+/// Returns the ASCII form of a host name. The name must have a dot. Its last label must not be a number, because the
+/// name would then be an IP address.
 pub(crate) fn host_name(domain: &str) -> Result<String, Invalid> {
     let ascii = ascii_domain(domain).ok_or(EXPECTED)?;
     let (_, top) = ascii.rsplit_once('.').ok_or(EXPECTED)?;
     if top.bytes().all(|byte| byte.is_ascii_digit()) { Err(EXPECTED) } else { Ok(ascii) }
 }
 
-/// Returns the ASCII form of a domain, with or without a dot.
+/// Returns the ASCII form of a domain, which may lack a dot. Returns `None` if the domain is not a valid host name.
 pub(crate) fn ascii_domain(domain: &str) -> Option<String> {
     if domain.chars().any(|c| c.is_control() || is_invisible(c)) {
         return None;

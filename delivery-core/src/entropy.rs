@@ -1,14 +1,15 @@
-//! Randomness as an input.
+//! The source of random bytes, which a test can replace.
 //!
-//! Key ids, generated secrets, nonces and retry jitter draw from an [`Entropy`]. [`SystemEntropy`] is cryptographically secure
-//! and the default; `SeededEntropy` of `delivery-testing` is deterministic, for tests only.
+//! Key ids, generated secrets, nonces and retry jitter come from an [`Entropy`]. [`SystemEntropy`] is the default and
+//! is cryptographically secure. `SeededEntropy` of the crate `delivery-testing` is deterministic, and is for tests
+//! only.
 //!
 //! # Implementing `Entropy`
 //!
-//! Fill every byte. In production, the bytes must be unpredictable, because generated secrets consist of them. Nonces of
-//! 24 bytes must not repeat, because secrets of platforms are encrypted with them. Ids of
-//! keys must not repeat: each consists of a timestamp and 74 random bits. Guessing an id does not help to forge a key,
-//! because a key carries a MAC.
+//! Fill every byte. In production, the bytes must be unpredictable, because generated secrets consist of them. Nonces
+//! of 24 bytes must not repeat, because secrets of platforms are encrypted with them. Ids of keys must not repeat
+//! either. Each id consists of a timestamp and 74 random bits. Guessing an id does not help to forge a key, because a
+//! key carries a MAC.
 //!
 //! ```
 //! use delivery_core::Entropy;

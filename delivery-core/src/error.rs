@@ -8,11 +8,12 @@ use std::fmt;
 pub enum ErrorCode {
     /// A required parameter is missing.
     MissingParams,
-    /// A parameter is present but malformed.
+    /// A parameter is present but malformed, or it does not apply to the key, such as more uses for a key without a
+    /// limit.
     InvalidParams,
-    /// The key is not valid.
+    /// The key is unknown or was revoked, or this service did not sign its text.
     InvalidKey,
-    /// The webhook secret is wrong, or the admin token is wrong or missing.
+    /// The webhook secret is wrong, or the admin token or the signature of a webhook is wrong or missing.
     Unauthorized,
     /// The key has expired.
     ExpiredKey,
@@ -28,7 +29,7 @@ pub enum ErrorCode {
     NotFound,
     /// The endpoint does not accept this HTTP method.
     MethodNotAllowed,
-    /// A link has expired.
+    /// The ticket in a link has expired.
     ExpiredTicket,
     /// The body is larger than the endpoint accepts.
     PayloadTooLarge,
@@ -38,7 +39,8 @@ pub enum ErrorCode {
     RateLimited,
     /// The service failed; the caller did nothing wrong.
     Internal,
-    /// The database is unavailable, full, or shutting down.
+    /// The database is unavailable or full, the rate limiter or the object store is unavailable, or the service is
+    /// overloaded or shutting down.
     Unavailable,
 }
 
@@ -116,7 +118,7 @@ impl fmt::Display for ErrorCode {
 }
 
 /// Formats an error and its causes, separated by colons, for a log or an operator. A cause is left out if the text
-/// before it already ends with it.
+/// before it already ends with the cause's text.
 #[must_use]
 pub fn explain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use crate::text::Invalid;
 
-/// A language of e-mails and pages, such as `en` or `pt-br`: a [BCP 47](https://www.rfc-editor.org/info/bcp47) tag of at
-/// most 35 characters, kept in lower case because tags are compared without regard to case.
+/// A language of e-mails and pages, such as `en` or `pt-br`. It is a [BCP 47](https://www.rfc-editor.org/info/bcp47)
+/// tag of at most 35 characters, kept in lower case because case has no meaning in tags.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Language(String);
 

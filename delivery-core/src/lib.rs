@@ -1,6 +1,6 @@
-//! Sells digital products by API keys. A commerce platform takes the money and calls a webhook. This crate issues one
-//! API key for that purchase and e-mails it to the buyer. From then on it checks the key, serves the product and counts
-//! uses, until the key expires or is used up.
+//! Sells digital products through API keys. When a buyer pays, the commerce platform calls a webhook. This crate issues
+//! one API key for the purchase and e-mails it to the buyer. From then on, it checks the key, serves the product and
+//! counts uses, until the key expires or is used up.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -29,7 +29,7 @@
 //! # }
 //! ```
 //!
-//! Mount the service with `delivery-axum` or `delivery-rocket`. A host application begins with only five types:
+//! Mount the service with `delivery-axum` or `delivery-rocket`. A host application needs only five types to begin with:
 //!
 //! | type | what it is |
 //! |---|---|
@@ -43,7 +43,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`clock`], [`entropy`] | time and random numbers as inputs |
+//! | [`clock`], [`entropy`] | the sources of time and of random bytes, which tests can replace |
 //! | [`email`], [`order`], [`product`], [`post`], [`terms`], [`secret`] | values, checked when they are parsed |
 //! | [`key`] | the rules of a key, its text, and the secrets that sign it |
 //! | [`limit`] | exact rate limits |
@@ -54,10 +54,10 @@
 //! | `look` | the appearance of the pages; feature `pages` |
 //! | [`platform`] | the webhooks of commerce platforms |
 //! | [`mail`] | e-mails: templates, the outbox, mailers |
-//! | [`observer`] | tells the host application what happened |
+//! | [`observer`] | notifies the host application of events |
 //! | `webhook` | signed requests to the host application's other programs; feature `webhooks` |
 //! | [`delivery`] | the use cases |
-//! | [`http`] | the API as values, without a framework |
+//! | [`http`] | the HTTP API, independent of any web framework |
 //!
 //! # Features
 //!
@@ -70,19 +70,21 @@
 //! * `pages`: `look` and `http::Page`, the seller's desk and the buyer's page.
 //! * `files`: `delivery::Builder::files`, the files of products, in a folder or a bucket.
 //! * `webhooks`: `webhook::Webhooks`, signed requests to other programs when keys are issued and changed.
-//! * `spans`: `tracing` spans named `order`, `fetch`, `commit` and `message`. They have ids of keys, never their texts.
+//! * `spans`: `tracing` spans named `order`, `fetch`, `commit` and `message`. The spans contain the ids of keys, never
+//!   the texts of keys.
 //! * `utoipa`: `http::openapi`, the API's description as a value that can be nested into another one.
 //!
 //! # Metrics
 //!
-//! Counters and histograms go to the recorder of the crate `metrics` that the host application installs:
+//! Metrics are recorded through the crate `metrics`, if the host application installs a recorder:
 //! `delivery_requests_total`, `delivery_request_seconds`, `delivery_keys_issued_total`, `delivery_uses_total`,
 //! `delivery_refusals_total`, `delivery_messages_total`, `delivery_platform_events_total`,
 //! `delivery_events_dropped_total`, `delivery_batch_operations`, `delivery_commit_seconds`, `delivery_queue_depth`.
-//! [`describe_metrics`] describes them, and [`Delivery::backlog`] sets gauges of messages and events that wait. A use or
-//! a sale is not counted if its caller stops waiting for the answer.
+//! [`describe_metrics`] describes all metrics to the recorder. [`Delivery::backlog`] also sets gauges for the messages
+//! and events that wait. A use or a sale may be missing from the counters if its caller was cancelled.
 //!
-//! The crate `delivery-testing` has conformance cases, proptest strategies, and doubles for time, chance and mail.
+//! The crate `delivery-testing` has conformance cases, proptest strategies, and test doubles for the clock, the random
+//! bytes and the mailer.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -126,7 +128,7 @@ pub mod webhook;
 #[cfg(feature = "files")]
 pub use object_store;
 
-/// The crate with the connections and transactions that [stores](store) take and give: sqlx 0.9.
+/// Version 0.9 of sqlx, whose connections and transactions [stores](store) accept and return.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use sqlx;
 
@@ -142,7 +144,7 @@ pub use self::redact::redacted;
 pub use self::telemetry::describe_metrics;
 pub use self::text::Invalid;
 
-/// The README, as a test.
+/// Compiles and runs the examples in the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

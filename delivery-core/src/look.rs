@@ -30,9 +30,10 @@ use crate::language::Language;
 use crate::mail::{Brand, TemplateError};
 use crate::text::{Invalid, line};
 
-/// The script of the buyer's page. It takes the key from the URL, clears the address bar, and copies text on request.
+/// The script of the buyer's page. It reads the key from the URL's fragment, removes the fragment from the address bar,
+/// and copies text on request.
 const SCRIPT: &str = include_str!("look/key.js");
-/// The script of the desk's forms for products and posts. It shows previews, and how much of a file was sent.
+/// The script of the desk's forms for products and posts. It shows previews and the progress of uploads.
 const FORMS: &str = include_str!("look/forms.js");
 const STYLE: &str = include_str!("look/style.css");
 /// The language of `_words.html`.
@@ -79,12 +80,13 @@ impl Look {
         Self { support: Some(email), ..self }
     }
 
-    /// Sets the path of the shop's logo on its own host, such as `/static/logo.svg`. The pages show it beside the shop's name, 32
-    /// pixels high.
+    /// Sets the path of the shop's logo, such as `/static/logo.svg`. The logo must be on the same host as the pages,
+    /// because pages load nothing from other hosts. The pages show it beside the shop's name, 32 pixels high.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] for anything but a path of 1 to 500 printable ASCII characters, because pages load nothing from other hosts.
+    /// [`Invalid`] for anything but a path that starts with a single `/` and has 1 to 500 printable ASCII characters,
+    /// without spaces and backslashes.
     pub fn logo(self, path: impl Into<String>) -> Result<Self, Invalid> {
         let path = path.into();
         let is_path = path.starts_with('/') && !path.starts_with("//") && path.len() <= 500;
@@ -101,8 +103,8 @@ impl Look {
         Self { desk, ..self }
     }
 
-    /// Enables or disables the buyer's page at `/key`. It is enabled by default. E-mails to buyers then have a button
-    /// that opens the page.
+    /// Enables or disables the buyer's page at `/key`. It is enabled by default. While the page is enabled, e-mails to
+    /// buyers have a button that opens the page.
     #[must_use]
     pub fn buyer(self, buyer: bool) -> Self {
         Self { buyer, ..self }
@@ -115,7 +117,7 @@ impl Look {
         Self { sign_in: Some(address.into()), ..self }
     }
 
-    /// Returns what e-mails show of the shop.
+    /// Returns the shop's name, support address and colours, which e-mails show.
     pub(crate) fn brand(&self) -> Brand {
         let (colour, ink) = self.colour.on_light();
         let colours = Some([colour.to_string(), ink.to_string()]);
@@ -158,17 +160,20 @@ impl Look {
 
     /// Adds templates in the language of [minijinja](https://docs.rs/minijinja). A template with the name of a built-in
     /// one replaces the built-in one. The built-in templates are in the folder `src/look/templates` of this crate. All
-    /// pages extend `_layout.html`. What the pages for buyers say is in `_words.html` and `_words.de.html`; a template
-    /// such as `_words.fr.html` adds a language. A page is in the language of its product, else in that of the browser,
-    /// else in that of [e-mails](crate::delivery::Builder::language), else in English.
+    /// pages extend `_layout.html`. The texts of the pages for buyers are in `_words.html` (English) and
+    /// `_words.de.html`; a template such as `_words.fr.html` adds a language. A page for buyers is shown in the
+    /// language of its product. If that language has no such template, the languages of the browser are tried, then the
+    /// language of [e-mails](crate::delivery::Builder::language). If none of them has a template, the page is in
+    /// English.
     ///
-    /// This method parses the templates, but does not render them. So it does not notice a template that uses an
-    /// undefined variable: the page then answers 500.
+    /// This method parses the templates, but does not render the pages. So a template that uses an undefined variable
+    /// is accepted, and its page answers 500.
     ///
     /// # Errors
     ///
-    /// [`TemplateError`] if a name does not end with `.html`, if a template has a syntax error, or if one with words has a
-    /// name without a language in lower case, or lacks a macro that `_words.html` has.
+    /// [`TemplateError`] if a name does not end with `.html`, or if a template has a syntax error. The same error is
+    /// returned if the name of a template with texts, such as `_words.fr.html`, does not contain a language tag in
+    /// lower case, or if such a template lacks a macro that `_words.html` has.
     pub fn replacing<N: Into<String>, S: Into<String>>(
         self,
         templates: impl IntoIterator<Item = (N, S)>,
@@ -177,7 +182,8 @@ impl Look {
         let said = exports(&environment, "_words.html");
         for (name, source) in templates {
             let name: String = name.into();
-            // minijinja escapes values only in templates whose names end with .html.
+            // minijinja chooses the escaping by the ending of a template's name. For `.html`, it escapes values as
+            // HTML.
             if Path::new(&name).extension().is_none_or(|extension| extension != "html") {
                 return Err(TemplateError::of_pages(&name, "has a name that does not end with .html", None));
             }
@@ -194,16 +200,16 @@ impl Look {
         Ok(Self { environment: Arc::new(environment), ..self })
     }
 
-    /// Returns the first of these languages in which pages for buyers can be shown, or a more general one of it. If there
-    /// is none, returns English.
+    /// Returns the first of the `wanted` languages that has a template with words. If only a more general language has
+    /// one, such as `pt` for `pt-br`, returns the more general language. Returns English if no language has one.
     pub(crate) fn spoken(&self, wanted: impl IntoIterator<Item = Language>) -> Language {
         let is_spoken = |tag: &str| tag == ENGLISH || self.environment.get_template(&words(tag)).is_ok();
         let spoken = |language: Language| language.lookup().find(|tag| is_spoken(tag)).and_then(|tag| tag.parse().ok());
         wanted.into_iter().find_map(spoken).unwrap_or_default()
     }
 
-    /// Renders a page. `base` is the path under which the pages are mounted, without a slash at its end. There must be a
-    /// template with the words of `language`.
+    /// Renders a page. `base` is the path under which the pages are mounted, without a slash at its end. There must be
+    /// a template with the texts of `language`.
     pub(crate) fn render(
         &self,
         template: &str,
@@ -254,20 +260,22 @@ pub(crate) fn grouped(number: &str) -> String {
     text + fraction
 }
 
-/// Returns the names of the macros of a template. There are none if it cannot be evaluated.
+/// Returns the names of the macros of a template. Returns no names if the template does not exist, or if rendering it
+/// fails.
 fn exports(environment: &Environment<'_>, template: &str) -> BTreeSet<String> {
     let Ok(template) = environment.get_template(template) else { return BTreeSet::new() };
     let rendered = template.render_captured(());
     rendered.map(|it| it.state().exports().into_iter().map(str::to_owned).collect()).unwrap_or_default()
 }
 
-/// Returns the name of the template with the words of a language. The host application adds languages by adding such
+/// Returns the name of the template with the texts in a language. The host application adds languages by adding such
 /// templates.
 fn words(language: &str) -> String {
     if language == ENGLISH { "_words.html".to_owned() } else { format!("_words.{language}.html") }
 }
 
-/// Returns the first digits of a hash. Content that has changed has another address, so browsers can cache it for ever.
+/// Returns the first 12 hexadecimal digits of the content's SHA-256. They are part of the content's URL. The URL
+/// changes with the content, so browsers can cache the content for ever.
 fn version(content: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&Sha256::digest(content)).chars().take(12).collect()
 }
@@ -278,7 +286,7 @@ pub(crate) fn script_hash() -> String {
     hash(SCRIPT)
 }
 
-/// Returns the hash of the script for forms, as [`script_hash`] does for the buyer's.
+/// Returns the hash of the script for forms, as [`script_hash`] does for the buyer's script.
 pub(crate) fn forms_hash() -> String {
     hash(FORMS)
 }

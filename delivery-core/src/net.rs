@@ -89,7 +89,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_first_that_answers_wins_and_a_dead_one_holds_nobody_up() {
         const HEAD_START: Duration = Duration::from_millis(250);
-        // What an attempt does, and after how many milliseconds. It fails, succeeds or, with `None`, never ends.
+        // The result of an attempt, and the milliseconds after which it completes. With `None`, it never completes.
         type Does = (Option<Result<&'static str, &'static str>>, u64);
         let attempt = |(does, after): Does| async move {
             sleep(Duration::from_millis(after)).await;

@@ -1,10 +1,10 @@
-//! Tells the host application what has happened.
+//! Notifies the host application of events.
 //!
-//! An [`Observer`] is told of each event, after the commit that made the event true. Observers run in a thread of their
-//! own, behind a queue of [`QUEUE`] events, so that a slow observer delays no request. When the queue is full, events
-//! are dropped and [counted](crate::Delivery::dropped_events). Each event is delivered at most once. Events that wait
-//! in the queue are lost when the process dies. Work that must not be lost belongs in the host application's own
-//! transaction.
+//! An [`Observer`] receives events. If an event reports a change, the change has already been committed. Observers run
+//! in a separate thread, which takes events from a queue of at most [`QUEUE`], so that a slow observer delays no
+//! request. When the queue is full, events are dropped and [counted](crate::Delivery::dropped_events). Each event is
+//! delivered at most once. Events that wait in the queue are lost when the process dies. Work that must not be lost
+//! belongs in the host application's own transaction.
 //!
 //! ```
 //! use delivery_core::observer::{Event, Observer};
@@ -47,12 +47,12 @@ pub const QUEUE: usize = 16_384;
 /// How long a flush waits before it tries again to enter a full queue.
 const FLUSH_AGAIN: Duration = Duration::from_millis(5);
 
-/// Something that has happened. Later versions may add kinds.
+/// An event that observers receive. Later versions may add variants.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
     /// A key was issued: for an order, by hand, or in a transaction of the host application. In the last case, the
-    /// event is sent when the host application calls `committed` on what the method returned.
+    /// event is sent when the host application calls `Uncommitted::committed`.
     Issued {
         /// The new key.
         key: Key,
@@ -111,7 +111,7 @@ pub enum Event {
 
 /// Receives events. A panic in an observer is caught and logged; later events are still delivered.
 pub trait Observer: Debug + Send + Sync + 'static {
-    /// Handles `event`. Events of one server arrive in the order in which that server learned of them.
+    /// Handles `event`. Events arrive in the order in which this server queued them.
     fn observe(&self, event: &Event);
 }
 
@@ -126,7 +126,7 @@ struct Queue {
 
 enum Told {
     Event(Event),
-    /// Asks for an answer as soon as all earlier events have been handled.
+    /// Requests a reply on the channel after all earlier events have been handled.
     Flush(oneshot::Sender<()>),
 }
 

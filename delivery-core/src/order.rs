@@ -44,7 +44,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Creates an order from the texts that a host application has.
+    /// Creates an order from text: parses its source, its number and the e-mail address.
     ///
     /// ```
     /// use delivery_core::{order::Order, product::ProductId};

@@ -48,7 +48,7 @@ impl PostId {
 }
 
 impl Category {
-    /// Checks the name of a category.
+    /// Makes a category from its name.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl NewPost {
 }
 
 impl Post {
-    /// Makes a post from its number and its content.
+    /// Makes a post from its number and its other properties.
     #[must_use]
     pub fn new(id: PostId, facts: NewPost) -> Self {
         Self { id, facts }

@@ -154,15 +154,15 @@ impl NewProduct {
         self
     }
 
-    /// Sets the language of e-mails about the product, and of the page that opens it. By default it has none: e-mails are
-    /// in the shop's language, and the page is in that of the browser.
+    /// Sets the language of e-mails about the product, and of the page that opens it. Without a language, e-mails are
+    /// in the shop's language, and the page is in the language of the browser.
     #[must_use]
     pub fn language(mut self, language: Language) -> Self {
         self.language = Some(language);
         self
     }
 
-    /// Takes the language away.
+    /// Removes the language.
     #[must_use]
     pub fn without_language(mut self) -> Self {
         self.language = None;

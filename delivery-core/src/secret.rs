@@ -9,11 +9,11 @@ use zeroize::Zeroizing;
 
 use crate::text::Invalid;
 
-/// The minimum length of a secret, in characters.
+/// The minimum length of a secret, in characters. White space at its ends does not count.
 pub const MIN_SECRET: usize = 16;
 
-/// The number of bits that a secret should have by estimate, so that it cannot be guessed. NIST SP 800-131A requires
-/// 112 bits for a key, which leaves a margin.
+/// The minimum number of bits, by estimate, of a secret that cannot be guessed. NIST SP 800-131A requires 112 bits of a
+/// key.
 const STRONG: f64 = 112.0;
 
 const EXPECTED: Invalid = Invalid::expected("must be at least 16 characters without control characters");
@@ -31,7 +31,7 @@ pub struct AdminToken(Digested);
 pub struct SigningSecret(Zeroizing<String>);
 
 /// A secret of which only the SHA-256 digest is kept. Comparing digests always takes the same time. The time depends
-/// neither on the length of the presented secret nor on where the two secrets differ.
+/// neither on the length of the kept secret nor on where the two secrets differ.
 #[derive(Clone)]
 struct Digested([u8; 32]);
 

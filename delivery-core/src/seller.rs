@@ -61,8 +61,8 @@ pub trait Seller: Debug + Send + Sync + 'static {
 pub struct Head<'c> {
     /// The header fields, in the order sent.
     pub headers: &'c HeaderMap,
-    /// What the host application's middleware has attached to the request. With Rocket it is what
-    /// `DeliveryFairing::extensions` adds.
+    /// The values that the host application's middleware has attached to the request. With Rocket, these are the values
+    /// that `DeliveryFairing::extensions` adds.
     pub extensions: &'c Extensions,
     /// The address at the other end of the connection; `None` if the host application does not know it.
     pub peer: Option<IpAddr>,
@@ -73,7 +73,7 @@ impl<'c> Head<'c> {
         Self { headers, extensions, peer }
     }
 
-    /// Returns the token of an `Authorization: Bearer` header; `None` if the header is missing, comes twice, or has
+    /// Returns the token of an `Authorization: Bearer` header; `None` if the header is missing, occurs twice, or has
     /// another scheme.
     #[must_use]
     pub fn bearer(&self) -> Option<&'c str> {

@@ -32,7 +32,7 @@ pub(crate) mod task {
         tokio::time::Instant::now()
     }
 
-    /// Never ends, because no time passes in an interleaving.
+    /// Never completes, because no time passes in an interleaving.
     #[cfg(shuttle)]
     pub(crate) async fn sleep(_: std::time::Duration) {
         std::future::pending().await

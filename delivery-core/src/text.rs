@@ -4,7 +4,7 @@ use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
 use icu_properties::{CodePointMapData, CodePointSetData};
 use thiserror::Error;
 
-/// A value was refused. The error says what is accepted, and never repeats the value.
+/// The error for a value that is refused. The message states which values are accepted, and never contains the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{expected}")]
 pub struct Invalid {
@@ -12,7 +12,8 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// Makes an error that says what is accepted, as a phrase that follows the field's name: `"must be …"`.
+    /// Makes an error from a phrase that states which values are accepted. The phrase follows the field's name, as in
+    /// `"must be …"`.
     #[must_use]
     pub const fn expected(expected: &'static str) -> Self {
         Self { expected }
@@ -39,8 +40,8 @@ pub(crate) fn is_invisible(c: char) -> bool {
 pub(crate) const UNESCAPED: &str = "has a user name or a password with a character that must be percent-encoded: \
     / is %2F, ? is %3F, # is %23, @ is %40";
 
-/// Whether the password in a URL seems to contain an unescaped `/`, `?` or `#`. Such a character ends the host of a
-/// URL, but in this URL an `@` follows it.
+/// Whether the user name or the password in a URL seems to contain an unescaped `/`, `?` or `#`. Such a character ends
+/// the host of a URL. If an `@` follows it, the character is probably part of the user name or password.
 #[cfg(any(feature = "postgres", feature = "redis", feature = "smtp"))]
 pub(crate) fn is_cut_short(url: &str) -> bool {
     let cut = url.split_once("://").and_then(|(_, rest)| rest.split_once(['/', '?', '#']));

@@ -1,5 +1,5 @@
-//! Limits how often a log line is written: at most once a second. A failure that affects many requests at once is then
-//! logged once, with the number of suppressed lines.
+//! Limits how often a log line is written: at most once a second. A failure that affects many requests is therefore
+//! logged once a second. Each line includes the number of lines that were suppressed before it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

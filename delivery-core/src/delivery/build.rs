@@ -21,7 +21,7 @@ use crate::observer::Observers;
 #[cfg(feature = "webhooks")]
 use crate::webhook::Webhooks;
 
-/// How many exports are read at once.
+/// The maximum number of exports that are read at the same time.
 const EXPORTS: usize = 8;
 
 impl Builder {

@@ -201,8 +201,8 @@ impl Builder {
     }
 
     /// Lets `seller` decide who may call the seller's endpoints, in place of a token. This is for host applications
-    /// with their own sign-in. [`Settings`](super::Settings) require an admin token even then; with a `seller` of your own, it
-    /// admits nobody.
+    /// with their own sign-in. [`Settings`](super::Settings) require an admin token even then. With a `seller` of your
+    /// own, that token gives no access.
     #[must_use]
     pub fn seller(mut self, seller: Arc<dyn Seller>) -> Self {
         self.seller = Some(seller);
@@ -246,9 +246,9 @@ impl Builder {
         self
     }
 
-    /// Sets a memory budget: how many bytes all request bodies together may hold while their senders are not
-    /// authenticated yet. The default is 32 MiB. The minimum is 4 MiB, because one body may hold 1 MiB. If the bodies
-    /// exceed the budget, the body that has been open longest is dropped, and its request is answered 503.
+    /// Sets a memory budget: the maximum number of bytes that all request bodies together may use while their senders
+    /// are not authenticated yet. The default is 32 MiB. The minimum is 4 MiB, because one body may have 1 MiB. If the
+    /// bodies exceed the budget, the body that has been open longest is dropped, and its request is answered 503.
     ///
     /// An attacker can therefore cause a genuine event to be dropped. To do so, the attacker has to fill the whole
     /// budget while the body of the event is still arriving, which takes several round trips. The platform then sends
@@ -309,8 +309,8 @@ impl Builder {
         self
     }
 
-    /// Adds a [rule](Rule) of the host application, which is asked after our own rules and after those that were added
-    /// before it.
+    /// Adds a [rule](Rule) of the host application. A use is checked against our own rules first, then against these
+    /// rules in the order in which they were added.
     #[must_use]
     pub fn rule(mut self, rule: Arc<dyn Rule>) -> Self {
         self.rules.push(rule);

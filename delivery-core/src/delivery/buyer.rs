@@ -14,13 +14,14 @@ pub(crate) struct Opened {
     pub(crate) product: Arc<Product>,
     #[cfg_attr(not(any(feature = "files", feature = "pages")), expect(dead_code, reason = "links are made of it"))]
     pub(crate) key: Key,
-    /// When the use was counted.
+    /// When the use was counted. If no use was counted, the time of the lookup.
     #[cfg_attr(not(any(feature = "files", feature = "pages")), expect(dead_code, reason = "links are made of it"))]
     pub(crate) at: DateTime<Utc>,
 }
 
 impl Delivery {
-    /// Returns the id of a key that this keyring signed; `None` for any other text. Computes one MAC, without I/O.
+    /// Returns the id of a key that the service's keyring signed; `None` for any other text. Computes one MAC, without
+    /// I/O.
     #[must_use]
     pub fn verify(&self, key: &str) -> Option<KeyId> {
         self.inner.keyring.verify(key).map(|verified| verified.id)
@@ -63,8 +64,9 @@ impl Delivery {
     /// # Errors
     ///
     /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted,
-    /// [rules](crate::key::Rule) of the host application), or [`Error::Store`]. If there is no such product, and the key is valid and has not expired, the error is
-    /// [`Error::UnknownProduct`]. This holds even if the key is for another product, or is exhausted.
+    /// [rules](crate::key::Rule) of the host application), or [`Error::Store`]. If there is no such product, and the
+    /// key is valid and has not expired, the error is [`Error::UnknownProduct`], even if the key is for another product
+    /// or is exhausted.
     pub async fn fetch(&self, key: KeyId, product: ProductId) -> Result<Arc<Product>, Error> {
         self.open(key, product, None).await.map(|opened| opened.product)
     }
@@ -86,8 +88,8 @@ impl Delivery {
         self.open(key, product, Some(request)).await.map(|opened| opened.product)
     }
 
-    /// Does what [`fetch`](Self::fetch) does, or [`fetch_once`](Self::fetch_once) if the request has an identity. Also
-    /// returns the key, and when the use was counted.
+    /// Does what [`fetch`](Self::fetch) does, or [`fetch_once`](Self::fetch_once) if `request` is given. Also returns
+    /// the key, and when the use was counted.
     #[cfg_attr(feature = "spans", tracing::instrument(name = "fetch", skip_all, fields(%key, %product)))]
     pub(crate) async fn open(
         &self,
@@ -173,7 +175,8 @@ impl Delivery {
             .await
     }
 
-    /// Returns why a rule of the host application does not allow the next use of a key now; `None` if no rule refuses it.
+    /// Returns why a rule of the host application does not allow the next use of a key now; `None` if no rule refuses
+    /// it.
     pub(crate) fn denied(&self, key: &Key) -> Option<Denied> {
         match key.allows(key.product(), self.inner.clock.now(), &self.inner.rules) {
             Err(Refusal::Denied(denied)) => Some(denied),
@@ -185,8 +188,8 @@ impl Delivery {
         self.inner.ledger.find(id).await?.ok_or(Error::UnknownKey)
     }
 
-    /// Returns the error for a request with an unknown product. If the key itself is unknown, revoked or expired, the
-    /// error says that instead.
+    /// Returns the error for a request with an unknown product. If the key is unknown, revoked or expired, the error is
+    /// about the key and not about the product.
     async fn without_product(&self, id: KeyId, product: ProductId) -> Error {
         let key = match self.find(id).await {
             Ok(key) => key,

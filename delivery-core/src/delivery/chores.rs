@@ -1,5 +1,6 @@
 //! The periodic work of a started service: notifies buyers of keys that expire soon, marks expired keys, answers
-//! requests for lost keys, deletes old requests and sessions, and reports wrong sign-ins to the seller.
+//! requests for lost keys, deletes old requests, old sessions and the objects of deleted files, and reports wrong
+//! sign-ins to the seller.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::throttle::Throttle;
 const POLL: Duration = Duration::from_mins(1);
 /// How often old requests and sessions are deleted.
 const PRUNE: Duration = Duration::from_hours(1);
-/// How often the objects of deleted files are deleted. This lists all objects.
+/// How often the objects of deleted files are deleted. Each pass lists all objects.
 #[cfg(feature = "files")]
 const PRUNE_FILES: Duration = Duration::from_hours(24);
 
@@ -30,7 +31,7 @@ impl Delivery {
     async fn prune_files(&self, mut stop: watch::Receiver<bool>) {
         let maintenance = self.maintenance();
         let daily = async {
-            // Not at once: a server that was started with a wrong database is stopped soon.
+            // Wait an hour first. A server that was started with a wrong database is usually stopped before that.
             tokio::time::sleep(PRUNE).await;
             loop {
                 let pruned = maintenance.prune_files().await.inspect_err(|error| {
@@ -47,8 +48,8 @@ impl Delivery {
         }
     }
 
-    /// Does the periodic work until `stop` is true. Objects are deleted beside the rest, because an object store may be
-    /// slow.
+    /// Does the periodic work until `stop` is true. Objects are deleted concurrently with the other work, because an
+    /// object store may be slow.
     pub(super) async fn do_chores(self, stop: watch::Receiver<bool>) {
         #[cfg(feature = "files")]
         tokio::join!(self.prune_files(stop.clone()), self.tidy(stop));

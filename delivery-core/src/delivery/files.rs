@@ -17,17 +17,18 @@ use crate::key::{Key, Ticket, TicketFor};
 use crate::product::{File, FileName, MOST_FILES, MediaType, ObjectName, Product, ProductId};
 use crate::store::{Files, StoreError};
 
-/// How long an object without a current row stays, so that downloads that have begun can finish. A ticket is valid for
-/// half of this time.
+/// How long an object without a current row stays. After its file was replaced or deleted, downloads that have begun
+/// can thus finish: a ticket is valid for half of this time. An upload that has begun can finish too.
 const KEPT: TimeDelta = TimeDelta::hours(48);
-/// The number of objects without a row that one pass may delete, and the share of all objects of which it may be more.
-/// There are more if the service runs with another shop's database: then nothing of them is deleted.
+/// One pass deletes at most this many objects without a row, or one in `STRAY_SHARE` of the old objects if that is
+/// more. If there are more, the pass deletes nothing, because the service probably runs with the database of another
+/// shop.
 const FEW_STRAYS: usize = 10;
 const STRAY_SHARE: usize = 10;
 /// The number of rows that are read at a time.
 const PAGE: usize = 1000;
 
-/// The characters of a name that are encoded in an address: all but the unreserved ones of RFC 3986.
+/// The characters of a file name that are percent-encoded in a URL: all but the unreserved ones of RFC 3986.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A file that a seller uploads.
@@ -84,15 +85,15 @@ impl Delivery {
         self.file_parts().ok_or(StoreError::Unsupported)
     }
 
-    /// Returns links to the files of a product, for the buyer who has opened it with this key. Counts no use, so count
-    /// one before. A link is valid for 24 hours, or until the key expires if that is sooner.
+    /// Returns links to the files of a product, for the buyer who has opened it with this key. Counts no use: count a
+    /// use before this call. A link is valid for 24 hours, or until the key expires if that is sooner.
     #[must_use]
     pub fn file_links(&self, key: &Key, product: &Product) -> Vec<FileLink> {
         self.links(key, product, self.inner.clock.now())
     }
 
-    /// Like [`file_links`](Self::file_links), after a use that was counted at `opened_at`. A request that is repeated
-    /// gets links that end with those of the first request.
+    /// Like [`file_links`](Self::file_links), after a use that was counted at `opened_at`. The links of a repeated
+    /// request therefore expire at the same time as those of the first request.
     pub(crate) fn links(&self, key: &Key, product: &Product, opened_at: DateTime<Utc>) -> Vec<FileLink> {
         let files = if self.has_files() { product.files() } else { &[] };
         let link = |file: &File| {
@@ -124,7 +125,7 @@ impl Delivery {
         self.inner.files.as_ref().map_or(0, FileStore::max_size)
     }
 
-    /// Returns a new random name. It ends with a mark of this service.
+    /// Returns a new object name: 12 random bytes, and 4 bytes of their MAC, by which this service recognizes the name.
     fn new_object(&self) -> ObjectName {
         let mut bytes = [0; 16];
         self.inner.entropy.fill(&mut bytes);
@@ -145,13 +146,13 @@ impl Delivery {
         [a, b, c, d]
     }
 
-    /// Opens these bytes of a file.
+    /// Opens a range of the bytes of a file.
     pub(crate) async fn open_file(&self, file: &File, range: Range<u64>) -> Result<Contents, StoreError> {
         let (_, objects) = self.file_parts_or_unsupported()?;
         objects.open(file.object, range).await.map_err(objects_error)
     }
 
-    /// Returns the address of the file in the object store, if clients fetch it there.
+    /// Returns the URL of the file in the object store; `None` if this service streams files itself.
     pub(crate) async fn file_link(&self, file: &File, disposition: &str) -> Result<Option<String>, StoreError> {
         let (_, objects) = self.file_parts_or_unsupported()?;
         objects.link(file.object, disposition, file.media_type.as_str()).await
@@ -159,8 +160,9 @@ impl Delivery {
 }
 
 impl Desk<'_> {
-    /// Adds a file to a product while its bytes arrive, or replaces the file with the same name. Returns the file. If
-    /// this fails, nothing is kept.
+    /// Adds a file to a product while its bytes arrive. A file of the product with the same [folded](FileName::folded)
+    /// name is replaced. Returns the new file. If this fails, the product is unchanged, unless the outcome is
+    /// [unknown](StoreError::Unknown).
     pub(crate) async fn put_file(
         &self,
         new: NewFile,
@@ -209,11 +211,13 @@ impl Desk<'_> {
 
 impl super::Maintenance<'_> {
     /// Deletes the objects of files that were replaced or deleted more than 48 hours ago, and objects of this age that
-    /// are no file at all, because an upload was broken off. Returns the number of objects. A
+    /// have no row because their upload was interrupted. Returns the number of deleted objects. A
     /// [started](Delivery::start) service does this once a day.
     ///
     /// Objects that were not made with this service's signing secret stay: another shop may keep its files in the same
-    /// object store. If many objects are no file, nothing is deleted: the database may be a wrong one.
+    /// object store. If the database seems to be the wrong one, nothing is deleted. This is the case if there are
+    /// objects without a row but no rows at all, or if the objects without a row are more than 10 and more than a tenth
+    /// of the objects of this age.
     ///
     /// # Errors
     ///
@@ -222,7 +226,7 @@ impl super::Maintenance<'_> {
     pub async fn prune_files(&self) -> Result<usize, StoreError> {
         let Some((rows, objects)) = self.delivery.file_parts() else { return Ok(0) };
         let before = self.delivery.inner.clock.now() - KEPT;
-        // List the objects before the rows are read: an upload that ends meanwhile then has its row.
+        // List the objects before reading the rows. An upload that completes in between then has its row.
         let is_old = |stored: &Stored| stored.modified_at < before && self.delivery.is_ours(stored.object);
         let old: Vec<Stored> =
             objects.list().try_filter(|stored| ready(is_old(stored))).try_collect().await.map_err(objects_error)?;
@@ -239,7 +243,7 @@ impl super::Maintenance<'_> {
             );
             return Ok(0);
         }
-        // One object that cannot be deleted does not keep the others.
+        // Continue after an error: the other objects are to be deleted nevertheless.
         let (mut deleted, mut failed) = (Vec::new(), None);
         for object in former.into_iter().chain(strays) {
             match objects.delete(object).await {
@@ -247,7 +251,8 @@ impl super::Maintenance<'_> {
                 Err(error) => failed = Some(error),
             }
         }
-        // The rows last: without its row, an object that stays would not be found.
+        // Delete the rows last, and only those of deleted objects. An object that could not be deleted keeps its row,
+        // by which the next pass finds it.
         for page in deleted.chunks(PAGE) {
             rows.forget_files(page).await?;
         }
@@ -257,7 +262,7 @@ impl super::Maintenance<'_> {
         }
     }
 
-    /// Returns the objects that have a row, but are not in the object store: files that cannot be downloaded.
+    /// Returns the objects of current files that are not in the object store. These files cannot be downloaded.
     ///
     /// # Errors
     ///
@@ -276,7 +281,8 @@ impl super::Maintenance<'_> {
     }
 }
 
-/// Returns every object that has a row, with the time at which its file was replaced or deleted.
+/// Returns every object that has a row, with the time at which its file was replaced or deleted; `None` for a current
+/// file.
 async fn known(rows: &dyn Files) -> Result<HashMap<ObjectName, Option<DateTime<Utc>>>, StoreError> {
     let (mut known, mut after) = (HashMap::new(), None);
     loop {
@@ -289,7 +295,7 @@ async fn known(rows: &dyn Files) -> Result<HashMap<ObjectName, Option<DateTime<U
 
 fn objects_error(error: object_store::Error) -> StoreError {
     match error {
-        // Nothing that the caller does again helps.
+        // A retry does not help.
         object_store::Error::NotFound { .. } => StoreError::corrupt_because("a file without its object", error),
         error => StoreError::unavailable_because("the object store of files", error),
     }

@@ -1,4 +1,4 @@
-//! What the service does inside a transaction of the host application.
+//! Operations inside a transaction of the host application.
 
 use std::fmt;
 use std::ops::Deref;
@@ -13,19 +13,20 @@ use crate::product::{NewProduct, Product, ProductId};
 use crate::store::{HostTransaction, HostTransactions, StoreError};
 use crate::throttle::Throttle;
 
-/// What was done inside a transaction of the host application that is not committed yet. It dereferences to the result.
+/// The result of an operation inside a transaction of the host application that is not committed yet. It dereferences
+/// to `T`.
 ///
-/// After the commit, call [`committed`](Self::committed). Then observers are told, and messages are sent at once;
-/// without this call, messages are sent within a second, and observers are not told. After a rollback, call
-/// [`rolled_back`](Self::rolled_back); on SQLite, call it before the work returns its error. Dropping the value, for example by
-/// `?`, means rolled back, and logs a warning in case `committed` was forgotten.
+/// After the commit, call [`committed`](Self::committed), which notifies observers and sends messages at once. Without
+/// this call, messages are sent within a second, and observers are not notified. After a rollback, call
+/// [`rolled_back`](Self::rolled_back); on SQLite, call it before the work returns its error. Dropping the value, for
+/// example by `?`, has the effect of `rolled_back`, and logs a warning in case `committed` was forgotten.
 #[must_use = "call `committed` after the commit, or `rolled_back`"]
 pub struct Uncommitted<T> {
     result: T,
     tell: Tell,
 }
 
-/// What is left to do after the commit; `None` once it is done.
+/// The work that remains after the commit; `None` after `committed` or `rolled_back`.
 struct Tell(Option<Box<dyn FnOnce() + Send + Sync>>);
 
 impl<T> Uncommitted<T> {
@@ -41,7 +42,7 @@ impl<T> Uncommitted<T> {
         self.result
     }
 
-    /// Tells the service that the transaction was rolled back: nothing has happened.
+    /// Tells the service that the transaction was rolled back. Observers are not notified.
     pub fn rolled_back(mut self) {
         self.tell.0 = None;
     }
@@ -76,24 +77,28 @@ impl Drop for Tell {
 }
 
 /// What the service does inside a transaction of the host application. If the transaction is committed, everything is
-/// committed with it: the key, its messages, its audit entry. Otherwise nothing of it remains.
+/// committed with it: the key, its messages, its audit entry. If it is rolled back, nothing of this remains.
 ///
-/// Each method does all of its work or, after an error, nothing, and the transaction can go on. If a future is dropped
-/// before it ends, roll the transaction back.
+/// A method that returns an error has changed nothing, and the transaction can go on. If a future is dropped before it
+/// completes, roll the transaction back.
 ///
 /// On PostgreSQL the transaction is a `&mut PgConnection` or a `&mut Transaction<Postgres>` of sqlx. It must be in the
-/// database of the store: in another database with the same schema, the work is done there. The work does not change its
-/// `search_path`. What another transaction has locked is waited for as long as the `lock_timeout` of the transaction
-/// allows; a key that was used or changed, and the list of products after [`add_product_in`](Self::add_product_in), stay
-/// locked until the transaction ends. Transactions that use several keys should take them in the same order, because
-/// otherwise two of them can wait for each other until one fails. On SQLite the transaction is the
-/// [`SqliteTransaction`](crate::store::SqliteTransaction) that `SqliteStore::transaction` gives.
+/// database of the store. This is not checked: in another database with the same schema, the method changes that
+/// database. No method changes the `search_path` of the transaction. If another transaction has locked something that a
+/// method needs, the method waits as long as the `lock_timeout` of the transaction allows. A key that was used or
+/// changed stays locked until the transaction ends. After [`add_product_in`](Self::add_product_in), so does the list of
+/// products. Transactions that use several keys should use them in the same order, because otherwise two of them can
+/// wait for each other until one fails.
+///
+/// On SQLite the transaction is the [`SqliteTransaction`](crate::store::SqliteTransaction) that
+/// `SqliteStore::transaction` gives.
 ///
 /// # Errors
 ///
 /// Every method fails with [`Error::Store`]:
 ///
-/// - [`StoreError::Refused`] if no transaction is open, or if it is on another kind of database or in another SQLite file.
+/// - [`StoreError::Refused`] if no transaction is open, or if it is on another kind of database or in another SQLite
+///   file.
 /// - [`StoreError::Conflict`] if a lock was not released in time, or if the transaction is repeatable read or
 ///   serializable and another transaction has changed the same rows in the meantime.
 /// - [`StoreError::Unsupported`] if the store has no transactions of the host application.
@@ -130,8 +135,8 @@ impl Delivery {
         Ok(Uncommitted::new(issued, move || delivery.tell_issued(&issue)))
     }
 
-    /// Counts one use of a verified key for `product`, as [`count_use`](Self::count_use) does. Observers are told of a
-    /// refusal at once, even if the transaction is rolled back.
+    /// Counts one use of a verified key for `product`, as [`count_use`](Self::count_use) does. If the use is refused,
+    /// observers are notified at once, even if the transaction is rolled back.
     ///
     /// # Errors
     ///
@@ -149,8 +154,8 @@ impl Delivery {
         Ok(Uncommitted::new(used, move || inner.note_use(key, &Ok(told))))
     }
 
-    /// Revokes a key, restores it, or changes its terms or address, as [`change`](Self::change) does. The buyer gets no e-mail
-    /// about it: only a refund that a platform reports is announced.
+    /// Revokes a key, restores it, or changes its terms or address, as [`change`](Self::change) does. The buyer gets no
+    /// e-mail about the change. Buyers are told only of refunds that a platform reports.
     ///
     /// ```no_run
     /// # async fn example(
@@ -192,8 +197,9 @@ impl Delivery {
         }))
     }
 
-    /// Adds a product, as [`Actor::admin`]. Sales of the product can be prepared once the transaction is committed. Then
-    /// platform events that wait for the seller are retried, because they may have waited for this product.
+    /// Adds a product, as [`Actor::admin`]. Sales of the product can be prepared once the transaction is committed.
+    /// [`committed`](Uncommitted::committed) then retries platform events that wait for the seller, because they may
+    /// have waited for this product.
     ///
     /// # Errors
     ///
@@ -212,7 +218,7 @@ impl Delivery {
             if let Some(store) = delivery.inner.editor.as_ref().and_then(|editor| editor.in_host_transactions()) {
                 store.committed();
             }
-            // Outside a runtime, the events are retried within a day.
+            // Without a Tokio runtime, the events are retried within a day.
             if let Ok(runtime) = Handle::try_current() {
                 runtime.spawn(async move { delivery.retry_events(None, None).await });
             }

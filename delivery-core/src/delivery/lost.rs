@@ -4,13 +4,14 @@ use super::Delivery;
 use crate::email::Email;
 use crate::store::{LostScan, StoreError};
 
-/// The maximum number of requests that are answered in one commit. More would delay other operations of the store.
+/// The maximum number of requests that are answered in one commit. A larger commit would delay other operations of the
+/// store.
 const AT_ONCE: usize = 32;
 
 impl Delivery {
-    /// Saves a buyer's request for all keys of an address. Whether the address has keys is looked up later, so that
-    /// neither the answer nor its timing reveals it. A [started](Self::start) service then sends an e-mail that lists
-    /// the keys of the address that are not revoked, at most once an hour. The e-mail goes to the address that is
+    /// Saves a buyer's request for all keys of an address. The keys are looked up later, so that neither the response
+    /// nor its timing reveals whether the address has keys. A [started](Self::start) service then sends an e-mail that
+    /// lists the keys of the address that are not revoked, at most once an hour. The e-mail goes to the address that is
     /// stored with the keys.
     ///
     /// # Errors

@@ -18,7 +18,8 @@ const EVENTS_KEPT: TimeDelta = TimeDelta::days(30);
 /// [`prune_history`](Self::prune_history). The methods are for tests, and for host applications that have their own
 /// scheduler.
 ///
-/// If the store has no [`Office`](crate::store::Office), there is nothing to do, and the methods return 0.
+/// If the store has no [`Office`](crate::store::Office), the methods that need one return 0. Only
+/// [`apply_events`](Self::apply_events) returns [`StoreError::Unsupported`].
 #[derive(Debug, Clone, Copy)]
 pub struct Maintenance<'d> {
     pub(super) delivery: &'d Delivery,
@@ -49,18 +50,18 @@ impl Maintenance<'_> {
     }
 
     /// Queues the e-mails to buyers who have [asked for their lost keys](Delivery::ask_for_keys). Returns the number of
-    /// requests.
+    /// answered requests.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the store does not respond. The remaining requests stay.
+    /// [`StoreError`] if the store does not respond. Requests that were not answered stay saved.
     pub async fn answer_lost(&self) -> Result<usize, StoreError> {
         self.delivery.answer_lost_while(|| true).await
     }
 
     /// Queues an e-mail about each key that expires within the [notice period](super::Builder::expiry_notice), once for
-    /// each expiry date. Keys that a [subscription](Delivery::subscription_of) renews are skipped. Returns the number of
-    /// keys that were checked.
+    /// each expiry date. Keys that a [subscription](Delivery::subscription_of) renews are skipped. Returns the number
+    /// of keys that were checked.
     ///
     /// # Errors
     ///
@@ -69,8 +70,8 @@ impl Maintenance<'_> {
         self.delivery.notify_while(|| true).await
     }
 
-    /// Marks keys that have expired. The mark makes [searches by status](Delivery::keys) fast; their results are the same
-    /// without it. Returns the number of keys that were marked.
+    /// Marks keys that have expired. The mark makes [searches by status](Delivery::keys) fast, and does not change
+    /// their results. Returns the number of keys that were marked.
     ///
     /// # Errors
     ///
@@ -126,7 +127,7 @@ impl Maintenance<'_> {
     }
 
     /// Reports how many sign-ins as the seller had a wrong token since the last call. The report is one line in the log
-    /// and one entry in the audit log. Returns this number.
+    /// and one entry in the audit log. If there were none, nothing is reported. Returns the number of these sign-ins.
     ///
     /// # Errors
     ///

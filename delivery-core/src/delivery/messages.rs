@@ -41,7 +41,7 @@ impl Delivery {
         self.id_of(&key.to_string())
     }
 
-    /// Returns a new `Message-ID` for a later e-mail.
+    /// Returns a new random `Message-ID`, for a further e-mail about a key.
     pub(super) fn new_message_id(&self) -> Result<MessageId, StoreError> {
         self.id_of(&KeyId::random(self.inner.clock.as_ref(), self.inner.entropy.as_ref()).to_string())
     }

@@ -113,14 +113,15 @@ pub(crate) struct Inner {
     pub(crate) catalog: Arc<dyn Catalog>,
     /// `None` if products are managed elsewhere.
     pub(crate) editor: Option<Arc<dyn CatalogEditor>>,
-    /// `None` if products have no files here.
+    /// `None` if products have no files.
     #[cfg(feature = "files")]
     pub(crate) files: Option<crate::files::FileStore>,
     /// `None` if the service has no store for posts.
     pub(crate) posts: Option<Arc<dyn Posts>>,
     pub(crate) platforms: platforms::Platforms,
     pub(crate) subscription_grace: SubscriptionGrace,
-    /// How many tables may be read for sellers at once, so that they leave connections of the store to others.
+    /// How many exports may read tables for sellers at the same time. The limit leaves connections of the store to
+    /// other requests.
     pub(crate) exports: Arc<Semaphore>,
     pub(crate) limiter: Arc<dyn RateLimiter>,
     pub(crate) rules: Rules,
@@ -151,14 +152,14 @@ pub(crate) struct Inner {
     pub(crate) look: Option<Arc<crate::look::Look>>,
     #[cfg(feature = "pages")]
     pub(crate) shelf: crate::look::Shelf,
-    /// The tokens that open the desk; `None` if the host application signs sellers in.
+    /// The tokens that sign a seller in at the desk; `None` if the host application signs sellers in.
     #[cfg(feature = "pages")]
     pub(crate) tokens: Option<crate::seller::AdminTokens>,
     #[cfg(feature = "pages")]
     pub(crate) counted: std::sync::Mutex<recent::Counted>,
-    /// Held while a form of the desk adds a product or a post, or sends keys again. A form that is submitted twice then does
-    /// so once. This lock works within one server. For servers that share a store, the store lets one of them add a product
-    /// or a post at a time.
+    /// Held while a form of the desk adds a product or a post, or sends keys again. A form that is submitted twice
+    /// therefore takes effect once. This lock works within one server. For servers that share a store, the store lets
+    /// one of them add a product or a post at a time.
     #[cfg(feature = "pages")]
     pub(crate) adding: Mutex<()>,
     /// Held while the seller's figures are counted. Counting reads all keys, so only one call may count at a time.
@@ -170,7 +171,7 @@ pub(crate) struct Inner {
     pub(crate) webhooks: Vec<WebhookName>,
 }
 
-/// Why a use case did not do what was asked.
+/// Why a use case was refused or failed.
 ///
 /// ```
 /// use delivery_core::{Error, ErrorCode, store::StoreError};
@@ -207,7 +208,7 @@ pub enum Error {
     /// The [ticket](Delivery::ticket) was not made by this service, or is for something else.
     #[error("the ticket is not valid")]
     UnknownTicket,
-    /// The ticket has ended, or its key has expired.
+    /// The ticket or its key has expired.
     #[error("the ticket has ended")]
     ExpiredTicket,
     /// The key of the ticket was revoked.
@@ -219,7 +220,7 @@ pub enum Error {
 }
 
 impl Inner {
-    /// Returns a use of a key for `product` now, under the rules of the host application.
+    /// Returns the change that counts one use of a key for `product` now, under the rules of the host application.
     pub(crate) fn use_of(&self, product: ProductId) -> Change {
         Change::Use { product, at: self.clock.now(), rules: self.rules.clone() }
     }
@@ -241,7 +242,7 @@ impl Inner {
         }
     }
 
-    /// Records in the metrics, and for observers, that a use of key `id` was counted or refused.
+    /// Records in the metrics that a use of key `id` was counted or refused, and notifies the observers.
     pub(crate) fn note_use(&self, id: KeyId, used: &Result<Key, Error>) {
         match used {
             Ok(key) => {
@@ -252,7 +253,7 @@ impl Inner {
         }
     }
 
-    /// Records a refusal in the metrics and for observers. Store errors are not refusals.
+    /// Records a refusal in the metrics, and notifies the observers. Store errors are not refusals.
     pub(crate) fn note_refusal(&self, key: Option<KeyId>, error: &Error) {
         if !matches!(error, Error::Store(_)) {
             let code = error.code();

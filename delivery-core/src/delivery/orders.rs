@@ -34,7 +34,7 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownProduct`], or [`Error::Store`]. Nothing was issued then, unless the outcome is
+    /// [`Error::UnknownProduct`], or [`Error::Store`]. After an error nothing was issued, unless the outcome is
     /// [unknown](crate::store::StoreError::Unknown).
     #[cfg_attr(feature = "spans", tracing::instrument(name = "order", skip_all, fields(order = %redacted(order.reference.id.as_str()), product = %order.product)))]
     pub async fn order(&self, order: Order) -> Result<Issued, Error> {
@@ -56,7 +56,7 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownProduct`], or [`Error::Store`]. Nothing was issued then, unless the outcome is
+    /// [`Error::UnknownProduct`], or [`Error::Store`]. After an error nothing was issued, unless the outcome is
     /// [unknown](crate::store::StoreError::Unknown).
     pub async fn issue_by_hand(
         &self,
@@ -98,7 +98,8 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`Error::Store`]. Nothing was issued then, unless the outcome is [unknown](crate::store::StoreError::Unknown).
+    /// [`Error::Store`]. After an error nothing was issued, unless the outcome is
+    /// [unknown](crate::store::StoreError::Unknown).
     pub async fn issue(&self, sale: NewSale) -> Result<Issued, Error> {
         let delivery = self.clone();
         let issue = async move {
@@ -109,7 +110,7 @@ impl Delivery {
         self.inner.told(issue).await
     }
 
-    /// Called after the commit: has the e-mail of a new key sent, and tells observers.
+    /// Call this after the commit. If the key is new, wakes the outbox to send its e-mail, and notifies observers.
     pub(super) fn tell_issued(&self, issue: &Issue) {
         if let Issue::New(key) = issue {
             self.inner.wake.notify_one();

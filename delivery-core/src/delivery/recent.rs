@@ -36,8 +36,9 @@ pub(crate) struct Counted {
 }
 
 impl Delivery {
-    /// Returns the figures of the last `days` days, of which callers use only a few different numbers. If the last figures are at least a minute old, starts a new count.
-    /// If this count takes longer than 10 ms, returns the last figures.
+    /// Returns the figures of the last `days` days. If the last figures are at least a minute old, starts a new count.
+    /// If this count takes longer than 10 ms, returns the last figures. Figures are kept for each value of `days`, so
+    /// callers must use only a few values.
     pub(crate) async fn recent_figures(&self, days: u32) -> Recent {
         let now = self.inner.clock.monotonic();
         let known = {

@@ -14,8 +14,8 @@ use crate::throttle::Throttle;
 /// The maximum time that [`Delivery::close`] waits for observers.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A started service. Call [`stop`](Self::stop) at shutdown. Dropping it also stops sending, but does not wait for
-/// e-mails in progress.
+/// A started service. Call [`stop`](Self::stop) at shutdown. Dropping this value also stops the workers, but does not
+/// wait for e-mails in progress.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -45,9 +45,9 @@ pub struct Running {
 
 impl Delivery {
     /// Checks that the store was created with one of the keyring's secrets, then starts four workers as tasks of the
-    /// current Tokio runtime. They send messages, apply platform events, read the secrets of platforms that were set at the
-    /// desk, and do the periodic work. E-mails that failed
-    /// with another sender or another [mail route](super::Builder::mail_route) are retried.
+    /// current Tokio runtime. They send messages, apply platform events, read the secrets of platforms that were set at
+    /// the desk, and do the periodic work. E-mails that failed with another sender or another [mail
+    /// route](super::Builder::mail_route) are retried.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl Delivery {
         }
     }
 
-    /// Waits until observers have been told of all events so far.
+    /// Waits until observers have been notified of all events so far.
     pub async fn flush_observers(&self) {
         self.inner.observers.flush().await;
     }

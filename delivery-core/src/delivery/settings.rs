@@ -27,9 +27,10 @@ use crate::terms::Terms;
 use crate::text::Invalid;
 
 /// All settings that can be given as text. `Deserialize` reads a table whose keys are the names in lower case. Its
-/// values are strings or numbers, or lists for settings whose text is separated by commas. An unknown name is an error.
+/// values are strings, numbers or booleans, or lists for settings whose text is separated by commas. An unknown name is
+/// an error.
 ///
-/// A host application that does not serve the endpoints that need a secret reads only [`Options`], and starts with
+/// Some endpoints need a secret. A host application that serves none of them reads only [`Options`], and starts with
 /// [`Delivery::builder`](crate::Delivery::builder).
 ///
 /// ```
@@ -51,8 +52,8 @@ pub struct Settings {
     /// `ADMIN_TOKEN`, at least 16 characters, and the tokens in `ADMIN_TOKENS`, each of which has the name of its
     /// bearer.
     pub admin_tokens: AdminTokens,
-    /// `KEY_SECRET`: secrets of at least 16 characters, newest first, separated by commas. `KEY_PREFIX`: what keys begin
-    /// with, by default `dlv`.
+    /// `KEY_SECRET`: secrets of at least 16 characters, newest first, separated by commas. `KEY_PREFIX`: what keys
+    /// begin with, by default `dlv`.
     pub keyring: Keyring,
     /// The settings that have defaults.
     pub options: Options,
@@ -64,22 +65,22 @@ pub struct Settings {
 pub struct Options {
     /// `MAIL_FROM`: the sender of e-mails, by default `Digital Delivery <delivery@localhost>`.
     pub sender: Sender,
-    /// `BASE_URL`: the URL of the API for buyers.
+    /// `BASE_URL`: the URL of the API for buyers. If it is `None`, the builder keeps its own base URL.
     pub base_url: Option<String>,
     /// `LANGUAGE`: the language of e-mails about products that do not set their own, such as `de`.
     pub language: Language,
     /// `EXPIRY_NOTICE_DAYS`: how many days in advance buyers are notified that their key expires. 0 to 365, by default
     /// 14. With 0 nobody is notified.
     pub expiry_notice: ExpiryNotice,
-    /// `MAIL_CURL`: whether e-mails show how to fetch a product with `curl`, `true` or `false`. By default only e-mails about
-    /// products of type `api` do.
+    /// `MAIL_CURL`: whether e-mails about all products show how to fetch the product with `curl`, `true` or `false`. By
+    /// default only e-mails about products of type `api` do.
     pub mail_curl: bool,
     /// `TRUSTED_PROXIES`: networks or addresses whose `X-Forwarded-For` is trusted, separated by commas.
     pub trusted_proxies: Vec<IpNet>,
     /// `CORS_ORIGINS`: the origins whose pages may use the endpoints for buyers, separated by commas, or `*`.
     pub cross_origin: CrossOrigin,
-    /// `LIMIT_PRODUCT`, `LIMIT_VALIDATE`, `LIMIT_WEBHOOK`, `LIMIT_ADMIN`, `LIMIT_FAILURES`, `LIMIT_RESEND`, `LIMIT_DESK`, `LIMIT_FILES`:
-    /// requests per minute. `LIMIT_EVENTS`: events per minute and platform.
+    /// `LIMIT_PRODUCT`, `LIMIT_VALIDATE`, `LIMIT_WEBHOOK`, `LIMIT_ADMIN`, `LIMIT_FAILURES`, `LIMIT_RESEND`,
+    /// `LIMIT_DESK`, `LIMIT_FILES`: requests per minute. `LIMIT_EVENTS`: events per minute and platform.
     pub quotas: Quotas,
     /// The default terms of keys. `KEY_DAYS`: how many days a key is valid, 1 to 36500, or -1 for ever. `KEY_USES`: how
     /// often a key can be used, 1 to 2147483647, or -1 for no limit.

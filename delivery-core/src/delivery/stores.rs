@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::store::{Catalog, CatalogEditor, Ledger, Posts, ProductNames};
 
-/// The stores of a service. An `Arc` of one store that does everything converts into this.
+/// The stores of a service. An `Arc` of a store that implements [`Ledger`], [`CatalogEditor`] and [`Posts`] converts
+/// into this type.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Stores {
@@ -16,14 +17,14 @@ pub struct Stores {
     pub editor: Option<Arc<dyn CatalogEditor>>,
     /// The store of posts; `None` if the service has no posts.
     pub posts: Option<Arc<dyn Posts>>,
-    /// The store of the names that commerce platforms have for products. If it is `None`, platform events can name a
+    /// The store of the names that commerce platforms use for products. If it is `None`, platform events can name a
     /// product only by its number in this service.
     pub names: Option<Arc<dyn ProductNames>>,
 }
 
 impl Stores {
-    /// Returns stores with a catalog that is managed elsewhere. They have no editor, no posts and no
-    /// platforms' names.
+    /// Returns stores with a catalog that is managed elsewhere. There is no editor, no store of posts and no store of
+    /// the names that platforms use.
     #[must_use]
     pub fn new(ledger: Arc<dyn Ledger>, catalog: Arc<dyn Catalog>) -> Self {
         Self { ledger, catalog, editor: None, posts: None, names: None }

@@ -1,4 +1,4 @@
-//! Tickets: links to what a product unlocks, valid for a day after one counted use.
+//! Tickets: parts of download links, each valid for a limited time (by default 24 hours) after one counted use.
 
 use std::time::Duration;
 
@@ -14,18 +14,19 @@ use crate::product::ObjectName;
 pub(crate) const TICKET: Duration = Duration::from_hours(24);
 
 impl Delivery {
-    /// Makes a ticket for something of the host application's that it calls `name`, such as a file in a storage of its
-    /// own. The ticket is valid for 24 hours, or until the key expires if that is sooner. Whoever has the ticket may
-    /// fetch what it is for as often as they like, so count a use before you make one.
+    /// Makes a ticket for something that the host application calls `name`, such as a file in its own storage. The
+    /// ticket is valid for 24 hours, or until the key expires if that is sooner. Whoever has the ticket may use it as
+    /// often as they like, so count a use before you make one.
     ///
-    /// Names must be different for different products: a ticket is checked for its name alone. Send the link with
-    /// `Cache-Control: no-store` and `Referrer-Policy: no-referrer`, because whoever sees it can fetch what it is for.
+    /// Different products need different names, because only the name of a ticket is checked, not its product. Send the
+    /// link with `Cache-Control: no-store` and `Referrer-Policy: no-referrer`, because whoever sees the link can use
+    /// it.
     ///
-    /// A server that logs paths logs the tickets in them, and whoever reads the log can download until they end. Rocket logs
-    /// paths by default.
+    /// A server that logs paths also logs the tickets in them. Whoever reads the log can then download until the
+    /// tickets expire. Rocket logs paths by default.
     ///
-    /// The ticket is 86 characters of `A-Z`, `a-z`, `0-9`, `-` and `_`. It contains no text of a key, and nothing is
-    /// stored.
+    /// The ticket is 86 characters of `A-Z`, `a-z`, `0-9`, `-` and `_`. It does not contain the text of the key, and
+    /// nothing is stored.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -55,22 +56,22 @@ impl Delivery {
         self.ticket_lasting(key, name, TICKET)
     }
 
-    /// Makes a [ticket](Self::ticket) that is valid for as long as `lasts`, or up to a second less, or until the key expires
-    /// if that is sooner.
+    /// Makes a [ticket](Self::ticket) that is valid for as long as `lasts`, or up to a second less, or until the key
+    /// expires if that is sooner.
     #[must_use]
     pub fn ticket_lasting(&self, key: &Key, name: &str, lasts: Duration) -> String {
         let ticket = Self::ticket_for(key, object_of(name), self.inner.clock.now(), lasts);
         ticket.text(&self.inner.keyring, TicketFor::Host)
     }
 
-    /// Returns the key of a [ticket](Self::ticket) that is valid for `name` now. Counts no use, and asks no
+    /// Returns the key of a [ticket](Self::ticket) that is valid for `name` now. Counts no use, and checks no
     /// [rule](crate::key::Rule) of the host application.
     ///
     /// # Errors
     ///
     /// [`Error::UnknownTicket`] if the ticket was not made by this service for `name`. [`Error::ExpiredTicket`] if the
-    /// ticket has ended, or if the key has expired since. [`Error::RevokedKey`] if the key was revoked since.
-    /// [`Error::Store`] if the key cannot be read.
+    /// ticket or its key has expired. [`Error::RevokedKey`] if the key was revoked since. [`Error::Store`] if the key
+    /// cannot be read.
     pub async fn check_ticket(&self, ticket: &str, name: &str) -> Result<Key, Error> {
         let ticket = Ticket::verify(&self.inner.keyring, TicketFor::Host, ticket).ok_or(Error::UnknownTicket)?;
         if ticket.object != object_of(name) {
@@ -79,7 +80,8 @@ impl Delivery {
         self.holder_of(&ticket).await
     }
 
-    /// Returns a ticket of this key for an object, which begins at `from`.
+    /// Makes a ticket of this key for an object. The ticket expires `lasts` after `from`, or with the key if that is
+    /// sooner.
     pub(crate) fn ticket_for(key: &Key, object: ObjectName, from: DateTime<Utc>, lasts: Duration) -> Ticket {
         let ends_at = TimeDelta::from_std(lasts).ok().and_then(|lasts| from.checked_add_signed(lasts));
         let ends_at = ends_at.map_or(key.expires_at(), |ends_at| key.expires_at().min(whole_seconds(ends_at)));
@@ -100,7 +102,7 @@ impl Delivery {
     }
 }
 
-/// Returns what stands for a name of the host application's in a ticket: the first half of its SHA-256.
+/// Returns the object name that represents `name` in a ticket: the first half of the SHA-256 of `name`.
 fn object_of(name: &str) -> ObjectName {
     let mut bytes = [0; 16];
     bytes.iter_mut().zip(Sha256::digest(name)).for_each(|(to, from)| *to = from);

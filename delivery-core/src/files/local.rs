@@ -1,4 +1,4 @@
-//! Reading an object that is a file of this machine.
+//! Reads an object that is a file on this machine.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,8 +7,9 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 
-/// The number of bytes that are read at a time. An HTTP server asks for more when it has sent a part of what it has, so a
-/// client that stops reading keeps up to this number more in memory than the server's own limit.
+/// The maximum number of bytes that are read at a time. An HTTP server asks for the next bytes before all previous ones
+/// are sent. A client that stops reading therefore keeps up to this many bytes in memory, in addition to the server's
+/// own buffer.
 const CHUNK: u64 = 32 << 10;
 
 struct Reader {
@@ -16,7 +17,7 @@ struct Reader {
     left: Range<u64>,
 }
 
-/// Reads a range of a file. A file that ends before the range is an error.
+/// Reads a range of a file. A file that is shorter than the end of the range is an error.
 pub(super) fn read(file: File, range: Range<u64>) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
     stream::try_unfold(Reader { file, left: range }, |mut reader| async {
         if reader.left.is_empty() {
@@ -34,8 +35,8 @@ impl Reader {
         (self.left.end - self.left.start).min(CHUNK)
     }
 
-    /// Reads bytes that the system has in memory. Returns `None` if it would have to wait for the disk. This saves the
-    /// change to another thread, which costs more than the reading.
+    /// Reads bytes that the system has cached in memory. Returns `None` if the read would have to wait for the disk.
+    /// For cached bytes, this avoids a switch to another thread, which costs more than the read.
     #[cfg(target_os = "linux")]
     fn cached(&mut self) -> Option<Bytes> {
         let mut bytes = vec![0; usize::try_from(self.wanted()).ok()?];

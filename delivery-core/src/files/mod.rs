@@ -1,10 +1,10 @@
-//! The bytes of files, in an object store of the host application's choice.
+//! Stores the bytes of files in an object store that the host application chooses.
 //!
-//! An object is written once, under a random name, and never changed. The [rows](crate::store::Files) of a catalog say
-//! which objects are files. An object without a row is left over from an upload that was broken off.
+//! An object is written once, under a random name, and never changed. The [rows](crate::store::Files) of a catalog name
+//! the objects that are files. An object without a row is left over from an upload that was interrupted.
 //!
-//! The host application passes an [`ObjectStore`] to [`Builder::files`](crate::delivery::Builder::files). If clients are to
-//! fetch files from a storage provider without this service in between, it also implements [`Links`].
+//! The host application passes an [`ObjectStore`] to [`Builder::files`](crate::delivery::Builder::files). To let
+//! clients fetch files directly from a storage provider, it also implements [`Links`].
 
 mod local;
 mod upload;
@@ -30,19 +30,19 @@ use crate::store::StoreError;
 
 /// The default of [`Builder::max_file_size`](crate::delivery::Builder::max_file_size): 5 GiB.
 pub(crate) const MAX_FILE_SIZE: u64 = 5 << 30;
-/// How long a link to an object store lasts. A client that is redirected follows the link at once.
+/// How long a link to an object store is valid. A client that is redirected follows the link at once.
 const LINK: Duration = Duration::from_mins(5);
-/// The number of uploads at the same time. Each holds up to two parts of 5 MiB in memory.
+/// The maximum number of concurrent uploads. Each has up to two parts of 5 MiB in memory.
 const UPLOADS: usize = 16;
 
-/// Makes links from which clients fetch objects of an object store themselves, such as the presigned links of a bucket.
+/// Makes links from which clients fetch objects directly from an object store, such as the presigned links of a bucket.
 ///
 /// # To ensure correctness
 ///
-/// * A link leads to this object only, and to nothing after its lifetime.
+/// * A link gives access to this object only. After its lifetime it gives access to nothing.
 #[async_trait]
 pub trait Links: Debug + Send + Sync + 'static {
-    /// Returns an address from which anybody can fetch an object with GET.
+    /// Returns a URL from which anybody can fetch an object with GET.
     ///
     /// # Errors
     ///
@@ -50,13 +50,13 @@ pub trait Links: Debug + Send + Sync + 'static {
     async fn link(&self, to: LinkTo<'_>) -> Result<String, StoreError>;
 }
 
-/// What a link leads to.
+/// The object for which a link is made, and the properties of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LinkTo<'a> {
     /// The path of the object.
     pub path: &'a Path,
-    /// How long the link lasts.
+    /// How long the link must be valid.
     pub lifetime: Duration,
     /// The `Content-Disposition` that the answer should have, so that a client saves the file under its name.
     pub disposition: &'a str,
@@ -64,7 +64,7 @@ pub struct LinkTo<'a> {
     pub media_type: &'a str,
 }
 
-/// The bytes of a file, as they are read.
+/// The stream of the bytes of a file.
 pub(crate) type Contents = BoxStream<'static, io::Result<Bytes>>;
 
 /// The objects of all files.
@@ -92,7 +92,7 @@ impl FileStore {
         self.max_size
     }
 
-    /// Opens an object for reading these of its bytes.
+    /// Opens a range of the bytes of an object for reading.
     pub(crate) async fn open(&self, object: ObjectName, range: Range<u64>) -> object_store::Result<Contents> {
         let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), ..GetOptions::default() };
         // An object store refuses an empty range.

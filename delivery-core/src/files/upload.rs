@@ -1,4 +1,4 @@
-//! Writing an object while its bytes arrive.
+//! Writes an object while its bytes arrive.
 
 use std::time::Duration;
 
@@ -53,8 +53,8 @@ pub(crate) enum UploadError {
     Objects(#[from] object_store::Error),
 }
 
-/// Deletes the parts that were written, if the upload fails or its client goes away. Parts that a crash leaves behind are
-/// the object store's own to delete, by the lifecycle rules of a bucket.
+/// Deletes the written parts if the upload fails or its client disconnects. After a crash, only the object store can
+/// delete the parts that are left, for example by the lifecycle rules of a bucket.
 struct Abort(Option<BufWriter>);
 
 impl Drop for Abort {
@@ -66,8 +66,8 @@ impl Drop for Abort {
 }
 
 impl FileStore {
-    /// Writes a new object with the bytes of `pieces`. If they are given, the bytes must have this length and this
-    /// SHA-256. When this returns, the object is as durable as the object store makes it.
+    /// Writes a new object with the bytes of `pieces`. If `length` or `sha256` is given, the bytes must match it. When
+    /// this returns, the object is as durable as the object store makes it.
     pub(crate) async fn upload(
         &self,
         object: ObjectName,
@@ -77,7 +77,8 @@ impl FileStore {
     ) -> Result<Uploaded, UploadError> {
         let _turn = self.uploads.try_acquire().map_err(|_| UploadError::Busy)?;
         let writer = BufWriter::with_capacity(self.objects.clone(), path(object), PART).with_max_concurrency(PARTS);
-        // For links of a provider that cannot name the file. A folder keeps no attributes.
+        // Store these headers with the object, because the links of some providers cannot set them. Without links they
+        // are not needed, and a folder does not support them.
         let writer = if self.links.is_some() {
             let attributes = [
                 (Attribute::ContentDisposition, AttributeValue::from(disposition)),
@@ -92,7 +93,7 @@ impl FileStore {
         let received = timeout(LONGEST, self.receive(writer, &mut pieces)).await.unwrap_or(Err(UploadError::Late));
         let uploaded = received.and_then(|uploaded| {
             if length.is_some_and(|length| length != uploaded.size) {
-                // Rocket takes a short body that broke off for a whole one.
+                // Rocket reports no error if the connection ends before the whole body has arrived.
                 Err(UploadError::Broken)
             } else if sha256.is_some_and(|sha256| sha256 != uploaded.sha256) {
                 Err(UploadError::WrongDigest)

@@ -19,8 +19,9 @@ pub struct Call {
     pub method: Method,
     /// The query as sent, without `?`, still percent-encoded.
     pub query: Option<String>,
-    /// The path as sent, still percent-encoded. It is needed by an endpoint whose [path](super::Endpoint::path) has parameters in
-    /// braces, and by [`Reply::unknown`](super::Reply::unknown); a binding may leave it out for others.
+    /// The path as sent, still percent-encoded. An endpoint whose [path](super::Endpoint::path) has parameters in
+    /// braces needs it, and so does [`Reply::unknown`](super::Reply::unknown). For all other endpoints, a binding may
+    /// pass `None`.
     pub path: Option<String>,
     /// The header fields, in the order sent. A binding must include fields whose values are not UTF-8. Without them, a
     /// malformed field would be taken for an absent one.

@@ -1,4 +1,4 @@
-//! Conditional requests and ranges: which bytes of a file a request gets, as RFC 9110 says in sections 13 and 14.
+//! Conditional requests and ranges: which bytes of a file a request gets, as defined in sections 13 and 14 of RFC 9110.
 
 use std::ops::Range;
 
@@ -14,16 +14,17 @@ pub(super) enum Portion {
     Part(Range<u64>),
     /// Nothing, because the client has the file already: 304.
     NotModified,
-    /// Nothing, because the client asks for another file: 412.
+    /// Nothing, because `If-Match` does not name this file: 412.
     PreconditionFailed,
     /// Nothing, because the file has no such bytes: 416.
     NotSatisfiable,
 }
 
-/// Returns which bytes of a file a request with these header fields gets. The file has this strong entity tag and this
-/// size in bytes.
+/// Returns which bytes of a file a request with these header fields gets. `tag` is the strong entity tag of the file,
+/// and `size` is its size in bytes.
 ///
-/// A malformed field is ignored, except that a malformed `If-Range` is never true. A request for several ranges gets the whole file, as a server may answer.
+/// A malformed field is ignored, except that a malformed `If-Range` is never true. A request for several ranges gets
+/// the whole file, which RFC 9110 permits.
 pub(super) fn portion(headers: &HeaderMap, tag: &ETag, size: u64) -> Portion {
     if headers.typed_get::<IfMatch>().is_some_and(|condition| !condition.precondition_passes(tag)) {
         return Portion::PreconditionFailed;
@@ -32,7 +33,8 @@ pub(super) fn portion(headers: &HeaderMap, tag: &ETag, size: u64) -> Portion {
         return Portion::NotModified;
     }
     let range = headers.get(::http::header::RANGE).and_then(|value| one_range(value.to_str().ok()?, size));
-    // Files have no `Last-Modified`, so a condition with a date is never true, and neither is one that cannot be read.
+    // An `If-Range` with a date is never true, because files have no `Last-Modified`. A malformed `If-Range` is never
+    // true either.
     let is_same = !headers.contains_key(::http::header::IF_RANGE)
         || headers.typed_get::<IfRange>().is_some_and(|condition| !condition.is_modified(Some(tag), None));
     match range.filter(|_| is_same) {
@@ -43,8 +45,8 @@ pub(super) fn portion(headers: &HeaderMap, tag: &ETag, size: u64) -> Portion {
 }
 
 /// Reads one range of bytes, such as `bytes=0-9`, `bytes=10-` or `bytes=-5`. Returns `None` for any other text, and
-/// `Some(None)` if the file has no such bytes. The crate `headers` is not used here: it takes `bytes=-5` of a shorter file
-/// for a range that cannot be satisfied, and `bytes=-` for a range.
+/// `Some(None)` if the file has no such bytes. The crate `headers` is not used here, because it handles two cases
+/// wrongly: it refuses `bytes=-5` for a file of fewer than 5 bytes, and it accepts `bytes=-`.
 #[expect(clippy::option_option, reason = "no range, or one that is not there")]
 fn one_range(text: &str, size: u64) -> Option<Option<Range<u64>>> {
     let (unit, range) = text.split_once('=')?;

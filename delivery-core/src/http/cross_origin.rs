@@ -6,19 +6,19 @@ use ::http::{HeaderValue, Method, StatusCode, header};
 use super::{Call, Reply, names};
 use crate::cross_origin::CrossOrigin;
 
-/// What a page of another origin may send beside the fields that need no permission.
+/// The request header fields that a page of another origin may send, besides those that need no permission.
 const SENT: &str = "authorization, x-api-key, idempotency-key";
-/// What a page of another origin may read beside the fields that need no permission.
+/// The response header fields that a page of another origin may read, besides those that need no permission.
 const EXPOSED: &str = "retry-after, ratelimit, ratelimit-policy, x-request-id";
-/// How long a browser remembers the answer to a preflight, in seconds: the longest that Chromium accepts.
+/// How long a browser may cache the reply to a preflight, in seconds. This is the maximum that Chromium accepts.
 const REMEMBERED: &str = "7200";
 
-/// Returns whether a call asks for permission, before the request itself.
+/// Returns whether a call is a preflight, by which a browser asks for permission before it sends the actual request.
 pub(super) fn is_preflight(call: &Call) -> bool {
     call.method == Method::OPTIONS && call.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Returns the reply that gives permission.
+/// Returns the reply to a preflight, which permits `methods` and the header fields in [`SENT`].
 pub(super) fn permission(methods: &str) -> Reply {
     Reply::empty(StatusCode::NO_CONTENT)
         .text_header(&names::ALLOW_METHODS, methods)
@@ -26,7 +26,8 @@ pub(super) fn permission(methods: &str) -> Reply {
         .text_header(&names::MAX_AGE, REMEMBERED)
 }
 
-/// Adds the permission to a reply for a page of an `allowed` origin.
+/// Adds the CORS header fields to a reply. If `allowed` is `None`, the page must not read the reply, and at most `Vary`
+/// is added.
 pub(super) fn apply(origins: &CrossOrigin, allowed: Option<&HeaderValue>, reply: Reply) -> Reply {
     // A cache must not give a reply for one origin to another.
     let reply = if origins.varies() { reply.text_header(&names::VARY, "origin") } else { reply };

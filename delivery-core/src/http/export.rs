@@ -1,8 +1,8 @@
-//! The seller's lists as CSV tables for people, RFC 4180, and what is known of one person. The columns have the names and values
-//! of the API's JSON, and the name of the product.
+//! The seller's lists as CSV tables (RFC 4180), and all data about one person as JSON. The columns of a table have the
+//! names and values of the API's JSON. The tables of keys and of uses also have the name of the product.
 //!
-//! A table is sent while the store is read, a page at a time. It is not of one instant: what changes meanwhile may be in it or
-//! not.
+//! A table is sent while the store is read, a page at a time. It is therefore not a snapshot: changes that are made
+//! during the export may be included or not.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -33,14 +33,15 @@ use crate::text::Invalid;
 
 /// How many rows are read at a time.
 const ROWS: usize = 1_000;
-/// Rows are collected until they have this many bytes.
+/// Rows are collected and sent in pieces of at least this many bytes.
 const PIECE: usize = 32 << 10;
 /// Tells spreadsheets that the table is UTF-8.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
-/// The last line of a table that could not be read to its end. A client of Rocket does not notice that a body broke off.
+/// The last line of a table if reading the store failed midway. This line is needed because a client of a Rocket server
+/// cannot detect that a body is incomplete.
 const INCOMPLETE: &str = "INCOMPLETE: the store could not be read. Download the table again.";
 
-/// Returns the reply with all that is known of one person.
+/// Returns the reply with all data about one person.
 pub(super) async fn person(delivery: &Delivery, actor: &Actor, email: &Email) -> Result<Reply, ApiError> {
     let known = delivery.desk(actor).person(email).await?;
     let file = HeaderValue::from_static("attachment; filename=\"person.json\"");
@@ -52,7 +53,7 @@ pub(super) async fn person(delivery: &Delivery, actor: &Actor, email: &Email) ->
 pub(super) fn table(delivery: &Delivery, call: &Call) -> Result<Option<Table>, ApiError> {
     const WHAT: Invalid = Invalid::expected("must be keys, uses, events, inbox, messages or person");
     let what = query::parameter(call, "what")?.ok_or_else(|| Fault::missing("what"))?;
-    // A filter that is malformed is an error even if the table does not have it.
+    // A malformed filter is an error even if the requested table does not use this filter.
     let keys = KeyQuery { limit: ROWS, ..filters::keys(delivery, call)? };
     let events = AuditQuery { limit: ROWS, ..filters::events(call)? };
     let inbox = InboxQuery { limit: ROWS, ..filters::inbox(call)? };
@@ -68,7 +69,7 @@ pub(super) fn table(delivery: &Delivery, call: &Call) -> Result<Option<Table>, A
     }))
 }
 
-/// A table, and the query for the rows that were not read yet.
+/// A table, with the query for the rows that were not read yet.
 pub(super) enum Table {
     Keys(KeyQuery),
     /// The uses of the keys that match. `None` if all keys were read.
@@ -84,18 +85,19 @@ struct Reader {
     actor: Actor,
     /// `None` after the last page.
     table: Option<Table>,
-    /// The time for which rows are written.
+    /// When the export began. The table shows the status of each key at this time.
     now: DateTime<Utc>,
     /// Keys whose uses are to be read.
     keys: VecDeque<Key>,
-    /// The use of the first of these keys before which its next page begins.
+    /// The next page of uses of the first of these keys has only uses before this one. `None` if no page of the key was
+    /// read yet.
     before: Option<UseId>,
     products: BTreeMap<ProductId, String>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Table {
-    /// Returns the name of the table, as the parameter `what` has it, and its columns.
+    /// Returns the name of the table, which is the value of the parameter `what`, and the names of its columns.
     fn form(&self) -> (&'static str, &'static [&'static str]) {
         match self {
             Self::Keys(_) => (
@@ -153,8 +155,8 @@ impl Table {
         }
     }
 
-    /// Returns the reply with this table. The first rows are read before the reply begins, so that a store that cannot be read is
-    /// answered with an error.
+    /// Returns the reply with this table. The first rows are read before the reply begins. If the store cannot be read,
+    /// the reply is therefore an error.
     pub(super) async fn reply(self, delivery: &Delivery, actor: &Actor) -> Result<Reply, ApiError> {
         let (name, columns) = self.form();
         let permit = delivery.inner.exports.clone().try_acquire_owned().map_err(|_| ErrorCode::Unavailable)?;
@@ -189,7 +191,8 @@ impl Table {
 }
 
 impl Reader {
-    /// Returns the next lines. Returns `None` after the last.
+    /// Returns the next lines, at least [`PIECE`] bytes unless the table ends before. Returns `None` after the last
+    /// line.
     async fn rows(&mut self, columns: &[&str]) -> Result<Option<Vec<u8>>, StoreError> {
         let mut text = Vec::new();
         while self.table.is_some() && text.len() < PIECE {
@@ -198,7 +201,7 @@ impl Reader {
         Ok((!text.is_empty()).then_some(text))
     }
 
-    /// Returns the lines of the next page, which may be none.
+    /// Returns the lines of the next page. There may be no lines although more pages follow.
     async fn page(&mut self, columns: &[&str]) -> Result<Vec<u8>, StoreError> {
         let Some(table) = self.table.take() else { return Ok(Vec::new()) };
         let rows = self.values(table).await?;
@@ -226,7 +229,8 @@ impl Reader {
                 rows(&wire::Events::of(&page))
             }
             Table::Inbox(query) => {
-                // The list has the newest event of each unknown product. The table has all of them.
+                // A search for events that need attention finds only the newest event of each unknown product. The
+                // table must have all of these events. So search for all outcomes, and filter here.
                 let waits = query.outcome == Some(EventOutcome::NeedsAttention);
                 let outcome = query.outcome.filter(|_| !waits);
                 let mut page = delivery.events(&InboxQuery { outcome, ..query.clone() }).await?;
@@ -242,7 +246,8 @@ impl Reader {
         }
     }
 
-    /// Returns a page of uses of the first of the keys. If there is no key, reads more keys with `query`, and returns nothing.
+    /// Returns a page of uses of the first of the keys. If no key is left, reads the next page of keys with `query`,
+    /// and returns no uses.
     async fn uses(&mut self, query: Option<KeyQuery>) -> Result<Vec<Value>, StoreError> {
         let Some(key) = self.keys.front().cloned() else {
             let Some(query) = query else { return Ok(Vec::new()) };
@@ -282,8 +287,9 @@ fn rows(list: &impl Serialize) -> Result<Vec<Value>, StoreError> {
     Ok(items.map(std::mem::take).unwrap_or_default())
 }
 
-/// Returns the text of a cell. A spreadsheet would take a text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return for
-/// a formula, so an apostrophe precedes it. See <https://owasp.org/www-community/attacks/CSV_Injection>.
+/// Returns the text of a cell. A text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return gets an
+/// apostrophe in front, because a spreadsheet would interpret it as a formula. See
+/// <https://owasp.org/www-community/attacks/CSV_Injection>.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -1,4 +1,5 @@
-//! The filters of the seller's lists, which the exports and the desk have too. Each returns a query without a page.
+//! Parses the filters of the seller's lists. The API, the exports and the desk have the same filters. The function for
+//! each list returns a query for the first page.
 
 use std::str::FromStr;
 
@@ -16,7 +17,7 @@ use crate::store::{AuditQuery, InboxQuery, KeyQuery, MessageQuery, Period};
 use crate::text::Invalid;
 
 const PREFIX: Invalid = Invalid::expected("must be at most 254 characters");
-/// The maximum length of an address.
+/// The maximum length of the beginning of an address, in characters.
 const LONGEST: usize = 254;
 
 pub(super) fn keys(delivery: &Delivery, call: &Call) -> Result<KeyQuery, Fault> {
@@ -69,7 +70,7 @@ pub(super) fn messages(call: &Call) -> Result<MessageQuery, Fault> {
     })
 }
 
-/// Returns the kind and the language of an e-mail to show: `purchase` if the call does not say which.
+/// Returns the kind and the language of an e-mail to preview. The default of the kind is `purchase`.
 pub(super) fn email(call: &Call) -> Result<(MessageKind, Option<Language>), Fault> {
     const KIND: Invalid = Invalid::expected("must be purchase, resend, successor, expiring or revoked");
     let kind = query::parameter(call, "kind")?;
@@ -84,7 +85,7 @@ pub(super) fn parsed<T: FromStr<Err = Invalid>>(call: &Call, name: &str) -> Resu
     text.parse().map(Some).map_err(|expected| Fault::malformed(name, expected))
 }
 
-/// Returns the period from `since` until `until`.
+/// Returns the period in the parameters `since` and `until`. If `until` is a date, the period includes the whole day.
 fn period(call: &Call) -> Result<Period, Fault> {
     let instant = |name, days| {
         let Some(text) = query::parameter(call, name)? else { return Ok(None) };

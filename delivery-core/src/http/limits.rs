@@ -18,7 +18,7 @@ use crate::limit::{Decision, Identity, Policy, Quota, Subject};
 /// parameters, whose numbers have up to 10 and up to 20 digits.
 const ITEM: usize = 64;
 
-/// The state of a rate limit after a request was counted. The rate-limit headers of the reply are made of it.
+/// The state of a rate limit after a request was counted. The rate-limit headers of the reply are made from this state.
 pub(super) struct Admitted {
     policy: Policy,
     quota: Quota,

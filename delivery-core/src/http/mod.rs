@@ -10,7 +10,8 @@
 //! For each endpoint that the service [serves](Endpoint::served_by), mount its [`path`](Endpoint::path) for *every*
 //! method, because this module also answers wrong methods. To answer a request, convert its head into a [`Call`]. Pass
 //! the call to [`Endpoint::serve`], together with the body as a stream, which is read only as far as necessary. Then
-//! convert the [`Reply`] into a response. Answer any other path below `/api/` with [`Reply::not_found`].
+//! convert the [`Reply`] into a response. Answer any other path below `/api/` with [`Reply::not_found`]. An application
+//! that consists only of this service can answer all other paths with [`Reply::unknown`].
 //!
 //! ```
 //! # async fn example(delivery: delivery_core::Delivery) {

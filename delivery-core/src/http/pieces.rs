@@ -1,5 +1,5 @@
-//! The body of a reply: a sequence of byte strings, called pieces. Several replies may share the memory of a piece. A
-//! stream may follow, such as the bytes of a file, which is read while it is sent.
+//! The body of a reply. It is either a sequence of byte strings, called pieces, or a stream. Several replies may share
+//! the memory of a piece. A stream, such as the bytes of a file, is read while it is sent.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http_body::{Body, Frame, SizeHint};
 
-/// A part of a body that is made while it is sent.
+/// A body that is read while it is sent.
 pub(super) type Streamed = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
 /// The body of a [`Reply`](super::Reply).
@@ -24,7 +24,8 @@ pub struct ReplyBody {
     left: Option<u64>,
 }
 
-/// The stream that a reply sends. Clones of a reply share it, and the first clone that is sent has it.
+/// The stream that a reply sends. Clones of a reply share the stream. The first clone that is converted into a body
+/// takes it.
 #[derive(Clone)]
 pub(super) struct Sent(Arc<Mutex<Option<Streamed>>>);
 
@@ -54,8 +55,8 @@ impl ReplyBody {
     ///
     /// # Errors
     ///
-    /// The error with which reading a file or the store failed. The connection must then be closed, because the body is
-    /// incomplete.
+    /// The error with which reading a file or the store failed, or `UnexpectedEof` if a stream is shorter than its
+    /// known length. The connection must then be closed, because the body is incomplete.
     pub fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let mut piece = match self.pieces.pop_front() {
             Some(piece) => piece,

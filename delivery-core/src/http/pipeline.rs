@@ -1,15 +1,16 @@
-//! The pipeline handles every call in the same steps. The endpoint's row of the [table](super::table) says what each
-//! step does. The order of the steps is:
+//! The pipeline handles every call in the same steps. The endpoint's row of the [table](super::table) determines what
+//! each step does. The order of the steps is:
 //!
 //! ```text
 //! method ──► limit per address ──► body (size, type) ──► credential ──► fields ──► handler ──► headers
 //! ```
 //!
-//! Before the method, a page of another origin may ask for permission. That is counted against no limit.
+//! A CORS preflight from a page of an allowed origin is answered before the method is checked. It counts against no
+//! limit.
 //!
 //! Endpoints that take a key check the parameters before the key. `/api/product` counts the call against the quota of
 //! the key after verifying the key. Seller endpoints authenticate the seller before they read the body. Platform
-//! webhooks count only unsigned requests, after checking the signature.
+//! webhooks count only requests without a valid signature, after checking the signature.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;

@@ -35,13 +35,13 @@ pub(super) enum Judged {
     /// A connection test of the platform, which is not signed.
     Ping,
     Unauthentic,
-    /// The platform has no secret.
+    /// There is no platform of this name with a secret that can be used.
     Unknown,
 }
 
 impl Judged {
-    /// Returns whether the secret of the platform may have been set or replaced at the desk since this server read it, so that a
-    /// request that would be refused may be authentic.
+    /// Returns whether the result may change if the secret of the platform is read from the store again. The secret may
+    /// have been set or replaced at the desk since this server last read it.
     pub(super) fn may_change(&self, delivery: &Delivery, name: &str) -> bool {
         matches!(self, Self::Unauthentic | Self::Unknown) && delivery.inner.platforms.is_settable(name)
     }
@@ -59,7 +59,7 @@ impl Event {
         }
     }
 
-    /// Judges a request again, with the secrets that the store has now.
+    /// Reads the secrets from the store, and then judges a request again.
     pub(super) async fn judge_again(
         delivery: &Delivery,
         name: &str,
@@ -68,7 +68,8 @@ impl Event {
     ) -> Result<Judged, ApiError> {
         delivery.read_secrets().await?;
         let judged = Self::judge(delivery, name, call, body);
-        // Nobody can tell whether the request is authentic. The platform is to send it again.
+        // The secret cannot be decrypted, so the signature cannot be checked. A 503 makes the platform send the request
+        // again later.
         if matches!(judged, Judged::Unknown) && delivery.inner.platforms.is_unreadable(name) {
             return Err(ErrorCode::Unavailable.into());
         }

@@ -58,17 +58,18 @@ pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
     one_of(places)?.ok_or_else(|| Fault::missing("key"))
 }
 
-/// Returns the text of the key in the header fields of a request, `Authorization: Bearer` or `X-API-Key`. Returns `None`
-/// if there is no key, if the fields have two different keys, if a field comes twice, or if it is not visible ASCII. The key is not verified: see
+/// Returns the text of the key in the header fields of a request, `Authorization: Bearer` or `X-API-Key`. Returns
+/// `None` if there is no key, if the two fields contain different keys, if one of the fields occurs twice, or if its
+/// value is not visible ASCII. The key is not verified. To verify it, call
 /// [`Delivery::verify`](crate::Delivery::verify).
 ///
-/// A [`Grant`](super::Grant) reads the key by itself. This is for code that has nothing but the header fields.
+/// A [`Grant`](super::Grant) reads the key itself. Use this function in code that has only the header fields.
 #[must_use]
 pub fn key_in(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     one_of([bearer_in(headers).ok()?, api_key(headers).ok()?]).ok().flatten()
 }
 
-/// Returns the key that one or more places have.
+/// Returns the key that is in one or more places. It is an error if two places have different keys.
 fn one_of<const N: usize>(places: [Option<Cow<'_, str>>; N]) -> Result<Option<Cow<'_, str>>, Fault> {
     let mut keys = places.into_iter().flatten();
     let Some(key) = keys.next() else { return Ok(None) };

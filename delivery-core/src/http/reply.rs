@@ -32,8 +32,8 @@ pub struct Reply {
     rest: Vec<Bytes>,
     /// A stream, which is the whole body.
     stream: Option<Sent>,
-    /// The length of the whole body in bytes, if it is known. In a reply to HEAD, this is the length of the body that GET
-    /// would send.
+    /// The length of the whole body in bytes, if it is known. In a reply to HEAD, this is the length of the body that
+    /// GET would send.
     length: Option<u64>,
     /// The cause of a 500 or a 503. It is removed when it is logged.
     fault: Option<Arc<dyn Cause + Send + Sync>>,
@@ -77,7 +77,8 @@ impl Reply {
         &self.headers
     }
 
-    /// Returns the whole body. Copies it if it consists of several pieces. A stream is left out.
+    /// Returns the whole body. Copies the body if it consists of several pieces. If the body is a stream, returns no
+    /// bytes.
     #[must_use]
     pub fn body(&self) -> Cow<'_, [u8]> {
         match &*self.rest {
@@ -228,7 +229,7 @@ impl Reply {
         self.header(name, value)
     }
 
-    /// Returns whether this is an error whose body is JSON, as the API has it.
+    /// Returns whether this is a 4xx or 5xx reply whose body is JSON.
     #[cfg(feature = "pages")]
     pub(super) fn is_json_error(&self) -> bool {
         let is_error = self.status.is_client_error() || self.status.is_server_error();
@@ -300,8 +301,8 @@ impl Reply {
         reply.header(&names::REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
     }
 
-    /// Converts the reply to GET into the reply to HEAD. It has no body, but has its length in `Content-Length` if that is
-    /// known.
+    /// Converts the reply to GET into the reply to HEAD. The reply to HEAD has no body. Its `Content-Length` is the
+    /// length of the GET body, if that is known.
     pub(super) fn without_body(self) -> Self {
         let reply = match self.length {
             Some(length) => self.header(&names::CONTENT_LENGTH, HeaderValue::from(length)),

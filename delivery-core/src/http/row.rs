@@ -16,7 +16,7 @@ use crate::email::Email;
 use crate::error::ErrorCode;
 use crate::limit::Policy;
 
-/// The description of one endpoint, by which the pipeline answers its calls.
+/// The description of one endpoint. The pipeline answers calls according to it.
 pub(super) struct Row {
     /// The path, relative to where the API is mounted. No two endpoints have the same path.
     pub(super) path: &'static str,
@@ -24,7 +24,8 @@ pub(super) struct Row {
     pub(super) body: BodyRule,
     /// The rate limit per client address, checked before the body and the credential are read.
     pub(super) limit: Option<Policy>,
-    /// Whether pages of [other origins](crate::CrossOrigin) may call it, if the host application allows that.
+    /// Whether pages of [other origins](crate::CrossOrigin) may call the endpoint, if the host application allows the
+    /// origin.
     pub(super) cross_origin: bool,
     /// Who may call the endpoint, and the function that answers.
     pub(super) handler: Handler,
@@ -55,7 +56,7 @@ pub(super) enum Handler {
     /// and the second answers. The body is dropped before the second function is called, because unauthenticated bodies
     /// share a limited memory budget and the second function may take long.
     PublicPost(fn(&Fields<'_>) -> Result<Email, Fault>, for<'c> fn(&'c Delivery, Email) -> Answering<'c>),
-    /// An HTML page. The [`PageHandler`](super::pages::handler::PageHandler) says who may see it.
+    /// An HTML page. The [`PageHandler`](super::pages::handler::PageHandler) determines who may see the page.
     #[cfg(feature = "pages")]
     Page(super::pages::handler::PageHandler),
     /// Anybody with a key may call, to validate the key. The reply to a call with a wrong key contains `"valid":false`.
@@ -90,14 +91,14 @@ pub(super) struct Docs {
     pub(super) id: &'static str,
     pub(super) summary: &'static str,
     pub(super) description: &'static str,
-    /// The parameters in the query, and the header field `Idempotency-Key` if the endpoint reads it.
+    /// The parameters in the query and in the path, and the header field `Idempotency-Key` if the endpoint reads it.
     pub(super) parameters: &'static [Parameter],
     pub(super) body: Option<Body>,
     /// The type of a successful reply. It is `None` for the endpoint that returns the OpenAPI document.
     pub(super) success: Option<Shape>,
 }
 
-/// A parameter in the query, or the header field `Idempotency-Key`.
+/// A parameter in the query or in the path, or the header field `Idempotency-Key`.
 #[derive(Clone, Copy)]
 pub(super) enum Parameter {
     Key,
@@ -117,13 +118,13 @@ pub(super) enum Parameter {
     OfKey,
     Days,
     Outcome,
-    /// What the address of a buyer begins with.
+    /// The beginning of the address of a buyer.
     EmailPrefix,
     /// The platform of an event.
     Platform,
     /// Who made a change.
     Actor,
-    /// What was changed.
+    /// The kind of a change.
     Action,
     /// The beginning of a period.
     Since,
@@ -133,7 +134,7 @@ pub(super) enum Parameter {
     EmailKind,
     /// The language of an e-mail.
     Language,
-    /// What to export.
+    /// The list to export, or `person`.
     What,
     /// The address of the person, for `what=person`.
     Person,

@@ -1,7 +1,7 @@
 //! The endpoint table: each row describes one endpoint completely.
 //!
-//! Each row is defined next to its handler. The [pipeline](super::pipeline) answers a call as the row says. To add an
-//! endpoint:
+//! Each row is defined next to its handler. The [pipeline](super::pipeline) answers a call according to the row. To add
+//! an endpoint:
 //!
 //! - Add a line to the list below.
 //! - Write the row and the handler, in a new file or next to similar endpoints.
@@ -129,7 +129,7 @@ endpoints! {
         OpenApi => openapi::DESCRIBE;
     }
     with_files {
-        /// Downloads a file of a product, by a link from the answer of `Product`.
+        /// Downloads a file of a product, through a link in the reply of `Product`.
         File => file::FILE;
         /// Adds or replaces a file of a product.
         PutFile => admin::files::PUT_FILE;
@@ -173,8 +173,9 @@ impl Endpoint {
     }
 
     /// Returns whether `delivery` is configured for the endpoint. Depending on the endpoint, the configuration must
-    /// have the webhook secret, the commerce platform or a store that keeps secrets of platforms, a seller, pages, or a
-    /// store that supports requests for lost keys. If it does not, the endpoint answers 404, and bindings do not mount it.
+    /// have the webhook secret, the commerce platform or a store that keeps secrets of platforms, a seller, pages, an
+    /// object store for files, or a store that supports requests for lost keys. An endpoint without its configuration
+    /// answers 404, and bindings do not mount it.
     #[must_use]
     pub fn is_served_by(self, delivery: &Delivery) -> bool {
         match self.row().handler {
@@ -196,8 +197,9 @@ impl Endpoint {
         }
     }
 
-    /// Returns the path, relative to where the API is mounted. No two endpoints have the same path. A segment in braces,
-    /// such as `{ticket}`, is a parameter. An endpoint with parameters reads them from [`Call::path`](super::Call::path).
+    /// Returns the path, relative to where the API is mounted. No two endpoints have the same path. A segment in
+    /// braces, such as `{ticket}`, is a parameter. An endpoint with parameters reads them from
+    /// [`Call::path`](super::Call::path).
     #[must_use]
     pub fn path(self) -> &'static str {
         match self {
@@ -206,8 +208,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether `path`, relative to where the API is mounted, is a path of this endpoint. A parameter stands for one
-    /// segment that is not empty.
+    /// Returns whether `path`, relative to where the API is mounted, is a path of this endpoint. A parameter stands for
+    /// one segment that is not empty.
     #[must_use]
     pub fn is_at(self, path: &str) -> bool {
         let pattern = self.path();
@@ -239,8 +241,8 @@ impl Endpoint {
         self.row().codes
     }
 
-    /// Returns the maximum size of a request body, in bytes. It is 0 for an endpoint without a body. An upload has no
-    /// maximum here, because the service checks it while the body arrives.
+    /// Returns the maximum size of a request body, in bytes. It is 0 for an endpoint without a body. It is `usize::MAX`
+    /// for an upload, because the service checks the size of an upload while the body arrives.
     #[must_use]
     pub fn body_limit(self) -> usize {
         match self.row().body {

@@ -1,12 +1,15 @@
-//! Requests for paths that are no endpoint.
+//! Requests for paths at which there is no endpoint.
 
 use super::{Call, Reply};
 use crate::delivery::Delivery;
 
 impl Reply {
-    /// Returns the reply to a call that is at no endpoint, for the fallback of a binding: its [path](Call::path) must be set.
-    /// It is [`not_found`](Self::not_found), unless the service has pages and a browser asks. Then `/` leads to the buyer's page,
-    /// `/desk/` to the desk, and any other path outside `/api/` gets a page that says that there is none.
+    /// Returns the reply to a call whose path has no endpoint, for the fallback of a binding. The [path](Call::path) of
+    /// the call must be set. Without pages, the reply is [`not_found`](Self::not_found). With pages, `/` redirects to
+    /// the buyer's page, or to the desk if there is no buyer's page. The path of a page with a slash at its end, such
+    /// as `/desk/`, redirects to the page. A path below `/desk/` or `/key/` gets a 404 page in HTML. Any other path
+    /// outside `/api/` gets this page only if the client accepts HTML. All other calls get
+    /// [`not_found`](Self::not_found).
     #[must_use]
     #[cfg_attr(not(feature = "pages"), expect(unused_variables, reason = "there are no pages"))]
     pub fn unknown(delivery: &Delivery, call: &Call) -> Self {

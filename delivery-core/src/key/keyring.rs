@@ -8,9 +8,9 @@
 //! tag             12 bytes   HMAC-SHA-256 over prefix, version and id, truncated to 96 bits
 //! ```
 //!
-//! 240 bits make exactly 48 characters, so there are no spare bits. Decoding is strict. A key therefore has exactly one
-//! text. The secret version is derived from the secret itself, so a secret keeps its version wherever it stands in the
-//! keyring, even after the oldest secret was removed.
+//! 240 bits make exactly 48 characters, so there are no spare bits, and decoding is strict. A key signed with a given
+//! secret therefore has exactly one text. The secret version is derived from the secret itself, so it does not depend
+//! on the secret's place in the keyring.
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,8 +42,8 @@ static BASE32: LazyLock<Option<Encoding>> = LazyLock::new(|| {
     alphabet.encoding().ok()
 });
 
-/// Signs and verifies keys with a list of secrets. The newest secret signs new keys; keys that any of the secrets
-/// signed are verified.
+/// Signs and verifies keys with a list of secrets. The newest secret signs new keys. A key verifies if any of the
+/// secrets signed it.
 ///
 /// ```
 /// use delivery_core::key::{KeyId, Keyring, Prefix};
@@ -85,7 +85,8 @@ pub enum KeyringError {
 impl FromStr for Keyring {
     type Err = Invalid;
 
-    /// Reads different secrets of at least 16 characters, newest first, separated by commas, for the default prefix.
+    /// Parses different secrets of at least 16 characters, newest first, separated by commas. The prefix is the default
+    /// one.
     fn from_str(keyring: &str) -> Result<Self, Invalid> {
         Self::read(Prefix::default(), keyring)
     }
@@ -108,7 +109,7 @@ impl Keyring {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] if `secrets` is something else.
+    /// [`Invalid`] if `secrets` is not such a list, or if two secrets have the same version.
     pub fn read(prefix: Prefix, secrets: &str) -> Result<Self, Invalid> {
         const EXPECTED: Invalid =
             Invalid::expected("must be different secrets of at least 16 characters, newest first, separated by commas");
@@ -116,8 +117,8 @@ impl Keyring {
         Self::new(prefix, &secrets.map_err(|_| EXPECTED)?).map_err(|_| EXPECTED)
     }
 
-    /// Creates a keyring of secrets, newest first. A store accepts a keyring with the prefix with which it was registered
-    /// first, because keys with another prefix would not verify.
+    /// Creates a keyring of secrets, newest first. A store that has been used with one prefix refuses a keyring with
+    /// another prefix, because the store's keys would not verify.
     ///
     /// # Errors
     ///
@@ -137,16 +138,16 @@ impl Keyring {
         self.newest.version
     }
 
-    /// Returns a secret for hashing names. All servers with this keyring have the same. It is derived from the oldest
-    /// signing secret, so that adding a newer secret does not change it.
+    /// Returns a secret for hashing names, which is the same on all servers with this keyring. The secret is derived
+    /// from the oldest signing secret, so adding a newer signing secret does not change it.
     #[must_use]
     pub fn pepper(&self) -> [u8; 32] {
         self.signers().last().unwrap_or(&self.newest).pepper
     }
 
-    /// Returns a MAC for pages and tickets. The key of the MAC depends on `purpose`, so a MAC made for one purpose is not valid for
-    /// another. Like the [pepper](Self::pepper), that key is derived from the oldest secret. It is not derived from the
-    /// pepper itself, because host applications may read the pepper.
+    /// Returns a MAC for pages and tickets. The key of the MAC depends on `purpose`, so a MAC made for one purpose is
+    /// not valid for another. Like the [pepper](Self::pepper), that key is derived from the oldest secret. It is not
+    /// derived from the pepper itself, because host applications may read the pepper.
     pub(crate) fn mac(&self, purpose: &str, bytes: &[u8]) -> [u8; 32] {
         let oldest = self.signers().last().unwrap_or(&self.newest);
         let key = hmac(&oldest.pages).chain_update(purpose).finalize().into_bytes();
@@ -210,8 +211,9 @@ impl Keyring {
         bool::from(signer.tag(id).as_slice().ct_eq(tag)).then_some(Verified { id })
     }
 
-    /// Returns the text of a key in what a person has pasted: a link, a sentence, or a text with spaces, quotes, line breaks
-    /// or invisible characters in it, in upper or lower case. Returns the text without spaces around it if it has no key.
+    /// Finds the text of a key in `pasted`, such as a link or a sentence. Case, spaces, quotes, line breaks and
+    /// invisible characters are ignored. If `pasted` contains no key that verifies, returns `pasted` without the spaces
+    /// around it.
     #[cfg(feature = "pages")]
     pub(crate) fn in_pasted(&self, pasted: &str) -> String {
         let begin = format!("{}_", self.prefix.0);
@@ -237,7 +239,7 @@ impl Signer {
         let [high, low, ..] = *<&[u8; 32]>::from(&derive("delivery: ring version"));
         let version = SecretVersion(u16::from_be_bytes([high, low]));
         let mut fingerprint = [0; 16];
-        // A store that knows the fingerprint refuses another prefix.
+        // The fingerprint depends on the prefix, so that a store refuses a keyring with another prefix.
         let suffix = if *prefix == Prefix::default() { "" } else { prefix.0.as_str() };
         let digest = derive(&format!("delivery: fingerprint{suffix}"));
         fingerprint.iter_mut().zip([high, low].into_iter().chain(digest)).for_each(|(to, from)| *to = from);
@@ -260,8 +262,8 @@ impl Signer {
     }
 }
 
-/// Creates an HMAC with this key. HMAC takes a key of any length, so the error arm is never taken. It uses the empty
-/// key only to avoid a panic.
+/// Creates an HMAC with this key. HMAC accepts a key of any length, so there is never an error. The fallback to an
+/// all-zero key only avoids code that can panic.
 fn hmac(key: &[u8]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&hmac::digest::Key::<Hmac<Sha256>>::default()))
 }

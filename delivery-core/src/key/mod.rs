@@ -1,7 +1,7 @@
 //! A key: what was granted, and its state.
 //!
-//! A [`Key`] is a value with two parts. Of its [`NewKey`], only the address may change. Its [`KeyState`] is what
-//! changes when the key is used, revoked or extended. [`Key::apply`] is the only way to make such a change, except that
+//! A [`Key`] is a value with two parts. Its [`NewKey`] is fixed when the key is issued, except for the address. Its
+//! [`KeyState`] changes when the key is used, revoked or extended. [`Key::apply`] makes these changes, and
 //! [`Key::rotate`] replaces a key. [`Keyring`] is the only way to turn a key into text.
 
 mod keyring;
@@ -82,7 +82,8 @@ impl KeyId {
         Self(Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid())
     }
 
-    /// Returns the smallest id that can be made at this time or later, to the millisecond.
+    /// Returns a lower bound of the ids that are made at this time or later, to the millisecond. Ids made earlier are
+    /// smaller.
     pub(crate) fn from_time(at: DateTime<Utc>) -> Self {
         let milliseconds = u64::try_from(at.timestamp_millis()).unwrap_or_default().min((1 << 48) - 1);
         let mut bytes = [0; 16];
@@ -91,7 +92,7 @@ impl KeyId {
         Self(Uuid::from_bytes(bytes))
     }
 
-    /// Returns the id from its 16 bytes, which is the form in which a store keeps it.
+    /// Restores an id from its 16 stored bytes.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))
@@ -152,7 +153,8 @@ impl fmt::Debug for KeyId {
 }
 
 impl NewKey {
-    /// Returns a key for `product` that is sent to `email`. Its validity under `terms` begins at `issued_at`.
+    /// Creates a key without an order for `product`, to be sent to `email`. The validity in `terms` begins at
+    /// `issued_at`.
     #[must_use]
     pub fn on_terms(
         (id, secret): (KeyId, SecretVersion),
@@ -179,7 +181,7 @@ impl NewKey {
 }
 
 impl Key {
-    /// Creates a key from what a store holds.
+    /// Restores a key from its stored parts.
     #[must_use]
     pub fn new(granted: Arc<NewKey>, state: KeyState) -> Self {
         Self { granted, state }
@@ -215,7 +217,7 @@ impl Key {
         &self.granted.email
     }
 
-    /// Returns the instant from which the key is expired.
+    /// Returns the instant from which the key is expired; [`NEVER`](crate::terms::NEVER) for a key that never expires.
     #[must_use]
     pub fn expires_at(&self) -> DateTime<Utc> {
         self.state.expires_at

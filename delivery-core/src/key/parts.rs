@@ -14,12 +14,12 @@ use crate::text::Invalid;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prefix(pub(super) String);
 
-/// Which secret of a keyring signed a key.
+/// Identifies the secret of a keyring that signed a key. The number is derived from the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SecretVersion(pub(super) u16);
 
-/// A fingerprint of a signing secret, which a database stores to recognise the secret: 16 bytes that cannot be used to
-/// sign keys. The first two bytes are the version in the keys that the secret signs.
+/// A fingerprint of a signing secret with a key prefix, which a database stores to recognise them: 16 bytes that cannot
+/// be used to sign keys. The first two bytes are the secret's [`SecretVersion`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint(pub(super) [u8; 16]);
 
@@ -27,11 +27,12 @@ pub struct Fingerprint(pub(super) [u8; 16]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a ledger must decide on every outcome")]
 pub enum Acceptance {
-    /// The store may be used: it is new, or the keyring holds the secret that signed most recently.
+    /// The store may be used: it is new, or the keyring contains the secret that signed the newest key. While no key
+    /// has been signed, any secret of the store is enough.
     Accepted,
-    /// The keyring holds secrets of the store, but not the one that signed the newest key.
+    /// The keyring contains secrets of the store, but not the one that signed the newest key.
     Retired,
-    /// The keyring holds none of the store's secrets.
+    /// The keyring contains none of the store's secrets.
     Foreign,
 }
 
@@ -65,13 +66,13 @@ impl FromStr for Prefix {
 }
 
 impl SecretVersion {
-    /// Returns the number that a store keeps.
+    /// Returns the number to store.
     #[must_use]
     pub fn get(self) -> u16 {
         self.0
     }
 
-    /// Returns the version from the number that a store kept.
+    /// Restores a version from its stored number.
     #[must_use]
     pub fn from_stored(version: u16) -> Self {
         Self(version)
@@ -79,29 +80,29 @@ impl SecretVersion {
 }
 
 impl Fingerprint {
-    /// Returns the bytes that a store keeps.
+    /// Returns the bytes to store.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// Returns the fingerprint from the bytes that a store kept.
+    /// Restores a fingerprint from its stored bytes.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// Returns the version in the keys that the secret signs.
+    /// Returns the version of the secret, which the keys that it signs contain.
     #[must_use]
     pub fn version(&self) -> SecretVersion {
         let [high, low, ..] = self.0;
         SecretVersion(u16::from_be_bytes([high, low]))
     }
 
-    /// Decides whether a store may be used with `keyring`. The store knows the secrets `known`, and its newest key was
-    /// signed under the version `newest`. A new store knows no secrets and may be used. Otherwise, `keyring` must share
-    /// a secret with the store. It must also hold the secret that signed most recently, because without that secret,
-    /// keys sold a moment ago would be invalid here.
+    /// Decides whether a store may be used with the secrets `keyring`. `known` are the secrets that the store was used
+    /// with, and `newest` is the version that signed its newest key. A new store has no `known` secrets and is
+    /// accepted. Any other store is accepted if `keyring` contains one of the `known` secrets, and also the secret
+    /// `newest` if that is not `None`. Without the secret `newest`, keys that were just sold would be invalid.
     #[must_use]
     pub fn accepts(known: &[Self], newest: Option<SecretVersion>, keyring: &[Self]) -> Acceptance {
         if known.is_empty() {

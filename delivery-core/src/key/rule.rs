@@ -13,16 +13,17 @@ use crate::throttle::Throttle;
 
 /// A rule of the host application, which decides whether a key may be used.
 ///
-/// It refuses uses that the rules of this crate allow, such as uses at the weekend, or more than three uses in a trial. It does
-/// not see when a key was used before: to allow so many uses a day, take [`Grant::limit`](crate::http::Grant::limit).
+/// A rule can refuse uses that this crate allows, such as uses at the weekend, or more than three uses in a trial. A
+/// rule does not see when a key was used before. To limit the number of uses a day, use
+/// [`Grant::limit`](crate::http::Grant::limit).
 ///
-/// [`Builder::rule`](crate::delivery::Builder::rule) adds it to a service. Every part of the service then asks it:
-/// `/api/validate`, `/api/product`, a [`Grant`](crate::http::Grant), [`Delivery::count_use`](crate::Delivery::count_use),
-/// `use_in`, the buyer's page and the desk. It is not asked again about a ticket, nor about a request that repeats one whose use
-/// was counted.
+/// [`Builder::rule`](crate::delivery::Builder::rule) adds a rule to a service. Every part of the service that decides
+/// about a use then checks the rule: `/api/validate`, `/api/product`, a [`Grant`](crate::http::Grant),
+/// [`Delivery::count_use`](crate::Delivery::count_use), `use_in`, the buyer's page and the desk. The rule is not
+/// checked again when a ticket is used, or when a request whose use was counted is repeated.
 ///
-/// The rule decides in the atomic step that counts the use. The parts that count no use ask about the next use, so what they
-/// say holds for the next fetch at the same time.
+/// A use is checked and counted in one atomic step. Parts of the service that count no use check the rule for the next
+/// use. Their answer is the one that a fetch at the same time would get.
 ///
 /// ```
 /// use chrono::{DateTime, Datelike, Utc, Weekday};
@@ -46,18 +47,18 @@ use crate::throttle::Throttle;
 ///
 /// # To ensure correctness
 ///
-/// * The answer depends on the arguments and on nothing else. A rule that reads a clock answers a validation and the
-///   fetch after it differently, and a batch that is decided again may come to another result. `delivery-testing` has a
+/// * The answer depends on the arguments and on nothing else. A rule that reads a clock may allow a validation and
+///   refuse the fetch after it, and a batch that is decided again may get another result. `delivery-testing` has a
 ///   check for this.
 /// * A rule does not block. It runs while a batch of operations is decided, and the other operations of the batch wait
 ///   for it.
 pub trait Rule: Debug + Send + Sync + 'static {
-    /// Decides whether a use is allowed. `key` is the key as it is after this use: [`Key::used`] includes the use. `at` is
-    /// the time of the use. Our own rules have already allowed it.
+    /// Decides whether a use is allowed. `key` is the key as it is after this use: [`Key::used`] includes the use. `at`
+    /// is the time of the use. The rules of this crate have already allowed the use.
     ///
     /// # Errors
     ///
-    /// [`Denied`], which the client is told.
+    /// [`Denied`] if the use is refused. Its code and sentence are sent to the client.
     fn judge(&self, key: &Key, at: DateTime<Utc>) -> Result<(), Denied>;
 }
 
@@ -70,12 +71,12 @@ pub struct Denied {
 }
 
 impl Denied {
-    /// Creates a refusal with a code for programs and a sentence for people. Every client gets both. Choose a code that is
-    /// none of the [API's own](crate::ErrorCode), because clients tell refusals apart by their codes.
+    /// Creates a refusal with a code for programs and a sentence for people. Every client gets both. The code must
+    /// differ from the [codes of the API](crate::ErrorCode), because clients distinguish refusals by their codes.
     ///
     /// # Panics
     ///
-    /// If the code is not 1 to 64 characters of `A` to `Z` and `_`. In a constant, that is an error of the compiler.
+    /// If the code is not 1 to 64 characters of `A` to `Z` and `_`. In a constant, this is a compile-time error.
     #[must_use]
     pub const fn new(code: &'static str, sentence: &'static str) -> Self {
         let bytes = code.as_bytes();
@@ -107,7 +108,7 @@ impl Denied {
     }
 }
 
-/// The rules of the host application, in the order in which they are asked. Cloning is cheap.
+/// The rules of the host application, in the order in which they are checked. Cloning is cheap.
 #[derive(Clone, Default)]
 pub struct Rules(Option<Arc<[Arc<dyn Rule>]>>);
 
@@ -119,11 +120,13 @@ impl Rules {
         self.0.is_none()
     }
 
-    /// Asks the rules one after another. `key` is the key as it is after the use.
+    /// Checks the rules one after another, up to the first that refuses the use. `key` is the key as it is after the
+    /// use.
     ///
     /// # Errors
     ///
-    /// The [`Denied`] of the first rule that refuses the use. A rule that panics refuses it.
+    /// The [`Denied`] of the first rule that refuses the use. A rule that panics refuses the use with the code
+    /// `RULE_FAILED`.
     pub fn judge(&self, key: &Key, at: DateTime<Utc>) -> Result<(), Denied> {
         const FAILED: Denied = Denied::new("RULE_FAILED", "The key cannot be used at the moment.");
         let Some(rules) = &self.0 else { return Ok(()) };

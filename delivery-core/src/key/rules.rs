@@ -1,5 +1,5 @@
-//! The rules for keys. Each rule is a function of a key and a change, has a result for all of them, and uses neither a
-//! clock nor I/O.
+//! The rules for keys. Each rule is a function that returns a result for every key and change, and uses neither a clock
+//! nor I/O.
 
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ pub enum Change {
         product: ProductId,
         /// When the key is used.
         at: DateTime<Utc>,
-        /// The rules of the host application, which are asked after ours.
+        /// The rules of the host application, which are checked after the rules of this crate.
         rules: Rules,
     },
-    /// The key is revoked. Revoking a revoked key changes nothing: the first revocation stays. There are two exceptions,
-    /// because a platform may lift its own revocation later. A revocation by a platform is replaced by that of a person.
-    /// A revocation for a [dispute](Revocation::is_disputed) is replaced by a revocation for another reason.
+    /// The key is revoked. Revoking a revoked key changes nothing: the first revocation stays. There are two
+    /// exceptions, because a platform may lift its own revocation later. A revocation by anyone else replaces one by a
+    /// platform. A revocation for another reason replaces one for a [dispute](Revocation::is_disputed).
     Revoke {
         /// When the key is revoked; kept to the millisecond.
         at: DateTime<Utc>,
@@ -70,7 +70,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Returns a use of a key for `product`, which only our own rules decide.
+    /// Returns a use of a key for `product` that no rule of the host application checks.
     #[must_use]
     pub fn use_of(product: ProductId, at: DateTime<Utc>) -> Self {
         Self::Use { product, at, rules: Rules::NONE }
@@ -93,7 +93,7 @@ impl Change {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a limit is set or added to")]
 pub enum LimitChange {
-    /// The limit becomes this one. A limit at or below the number of uses exhausts the key.
+    /// The limit is replaced by this one. If the key was already used that often, it is exhausted.
     Set(UseLimit),
     /// This number of uses is added, up to [`MAX_USES`](crate::terms::MAX_USES).
     Add(Uses),
@@ -133,7 +133,7 @@ pub enum Refusal {
     /// Uses cannot be added to a key that has no limit.
     #[error("unlimited: there is no limit to add uses to")]
     NoLimit,
-    /// The buyer was erased, so there is no address to send the key to.
+    /// The buyer's data was erased, so there is no address to send the key to.
     #[error("its buyer was forgotten")]
     NoAddress,
     /// An earlier request with the same idempotency key was for another product.
@@ -171,8 +171,9 @@ crate::text::names!(Status, "must be valid, expired, exhausted or revoked", {
 impl Key {
     /// Returns the key after `change`.
     ///
-    /// A use is refused for the first of these reasons that applies: revoked, expired, wrong product, exhausted, a rule of
-    /// the host application. A revocation is never refused. Lifting a revocation is refused only if another key replaced this one.
+    /// A use is refused for the first of these reasons that applies: revoked, expired, wrong product, exhausted, a rule
+    /// of the host application. A revocation is never refused. Lifting a revocation is refused only if another key
+    /// replaced this one. A change of terms is refused only if it adds uses to a key without a limit.
     ///
     /// # Errors
     ///
@@ -252,7 +253,7 @@ impl Key {
         self.check_uses()
     }
 
-    /// Checks whether the key could be used for `product` at the time `at`, as [`check`](Self::check) does for its own.
+    /// Checks whether the key could be used for `product` at the time `at`, without rules of the host application.
     fn check_use(&self, product: ProductId, at: DateTime<Utc>) -> Result<(), Refusal> {
         self.check_time(at)?;
         if product != self.granted.product {
@@ -261,7 +262,7 @@ impl Key {
         self.check_uses()
     }
 
-    /// Checks whether a use would be allowed. Copies the key only for rules of the host application.
+    /// Checks whether a use would be allowed. Copies the key only if the host application has rules.
     pub(crate) fn allows(&self, product: ProductId, at: DateTime<Utc>, rules: &Rules) -> Result<(), Refusal> {
         if rules.is_empty() {
             return self.check_use(product, at);

@@ -12,7 +12,7 @@ use crate::order::Source;
 use crate::terms::UseLimit;
 use crate::text::Invalid;
 
-/// What the name of an [`Actor`] begins with if the actor is a commerce platform.
+/// The prefix of the name of an [`Actor`] that is a commerce platform.
 const PLATFORM: &str = "platform:";
 /// The maximum length of an actor's name, in characters.
 const LONGEST: usize = 64;
@@ -54,8 +54,8 @@ crate::text::line_type! {
     /// the host application chooses. 1 to 64 characters without control characters.
     ///
     /// `FromStr` and serde read only names of people. They refuse `buyer`, `system` and the names of platforms. These
-    /// names are also read where a store has kept them: in a [`Revocation`], in an [`Edit`](crate::ledger::Edit) and in
-    /// what a store [writes](crate::ledger::Writes).
+    /// names are read only in stored data: in a [`Revocation`], in an [`Edit`](crate::ledger::Edit) and in the
+    /// [`Writes`](crate::ledger::Writes) of a store.
     Actor, 64, but ", and not buyer, system or the name of a platform", is_reserved
 }
 
@@ -86,14 +86,15 @@ impl Actor {
         Self("system".into())
     }
 
-    /// Returns the actor for a commerce platform, such as `platform:stripe`. No other actor may have that name.
+    /// Returns the actor for a commerce platform, such as `platform:stripe`. No other actor may have that name. It is
+    /// cut to 64 characters.
     #[must_use]
     pub fn platform(source: &Source) -> Self {
         let name: String = format!("{PLATFORM}{source}").chars().take(LONGEST).collect();
         Self(name.into())
     }
 
-    /// Reads an actor that a store has kept: a person, a platform, `buyer` or `system`.
+    /// Reads a stored actor: a person, a platform, `buyer` or `system`.
     pub(crate) fn from_stored(name: &str) -> Result<Self, Invalid> {
         const EXPECTED: Invalid = Invalid::expected("must be 1 to 64 characters without control characters");
         crate::text::line(name, 1, LONGEST).then(|| Self(name.into())).ok_or(EXPECTED)
@@ -109,8 +110,8 @@ impl Actor {
     }
 }
 
-/// Returns whether a name belongs to an actor who is not a person. Case and surrounding space are ignored: a host
-/// application may read names that its users chose, and none of them may look like a platform.
+/// Returns whether a name belongs to an actor who is not a person. Case and surrounding space are ignored, because a
+/// host application may pass names that its users chose. No such name may look like that of a platform.
 fn is_reserved(name: &str) -> bool {
     let name = name.trim().to_ascii_lowercase();
     name == "buyer" || name == "system" || name.starts_with(PLATFORM)
@@ -135,8 +136,8 @@ impl Reason {
         Self("cancelled".into())
     }
 
-    /// Returns the reason for a revocation after a platform reported that the buyer's bank takes the payment back, or
-    /// is about to.
+    /// Returns the reason for a revocation after a platform reported a dispute: the buyer's bank takes the payment
+    /// back, or is about to.
     #[must_use]
     pub fn disputed() -> Self {
         Self(DISPUTED.into())
@@ -145,7 +146,7 @@ impl Reason {
 
 impl Revocation {
     /// Returns whether a platform revoked the key because of a dispute. Such a revocation is lifted if the seller wins
-    /// the dispute, and is replaced by a revocation for another reason.
+    /// the dispute. A revocation for another reason replaces it.
     #[must_use]
     pub fn is_disputed(&self) -> bool {
         self.by.is_platform() && self.reason.as_ref().is_some_and(|reason| reason.as_str() == DISPUTED)

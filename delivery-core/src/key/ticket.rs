@@ -1,4 +1,4 @@
-//! Tickets: proofs that somebody had a key, or has opened a product with it. A link to a file has one.
+//! Tickets: proofs that somebody had a key, or opened a product with a key. A link to a file contains a ticket.
 //!
 //! The text of a ticket is 86 characters of URL-safe base64. These are 64 bytes:
 //!
@@ -6,11 +6,11 @@
 //! key id      16 bytes
 //! product      8 bytes
 //! object      16 bytes   what the ticket is for
-//! end          8 bytes   seconds since 1970
+//! expiry       8 bytes   seconds since 1970
 //! tag         16 bytes   HMAC-SHA-256 over the bytes before it, truncated to 128 bits
 //! ```
 //!
-//! A ticket contains no text of a key and is stored nowhere. Decoding is strict, so a ticket has exactly one text.
+//! A ticket does not contain the key's text, and is not stored. Decoding is strict, so a ticket has exactly one text.
 
 use chrono::{DateTime, Utc};
 use data_encoding::BASE64URL_NOPAD;
@@ -25,12 +25,12 @@ const TAG: usize = 16;
 /// What a ticket is for. A ticket for one purpose is not valid for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TicketFor {
-    /// A file that this service keeps.
+    /// A file that this service stores.
     #[cfg_attr(not(any(test, feature = "files")), expect(dead_code, reason = "no files are kept"))]
     File,
-    /// Something of the host application, which has a name.
+    /// An object of the host application, such as a file, identified by its name.
     Host,
-    /// The page that shows a product that was opened.
+    /// The page that shows an opened product.
     #[cfg_attr(not(feature = "pages"), expect(dead_code, reason = "there are no pages"))]
     Page,
     /// The page that shows the state of a key.
@@ -38,13 +38,13 @@ pub(crate) enum TicketFor {
     State,
 }
 
-/// What a ticket says.
+/// The content of a ticket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) key: KeyId,
     pub(crate) product: ProductId,
     pub(crate) object: ObjectName,
-    /// When the ticket ends, in whole seconds.
+    /// When the ticket expires, in whole seconds.
     pub(crate) ends_at: DateTime<Utc>,
 }
 
@@ -72,8 +72,8 @@ impl Ticket {
         BASE64URL_NOPAD.encode(&bytes)
     }
 
-    /// Reads a ticket that this keyring signed for this purpose. Returns `None` for any other text. A ticket that has
-    /// ended is returned too.
+    /// Reads a ticket that this keyring signed for this purpose. Returns `None` for any other text. Does not check
+    /// whether the ticket has expired.
     pub(crate) fn verify(keyring: &Keyring, purpose: TicketFor, text: &str) -> Option<Self> {
         let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
         let (signed, signature) = bytes.split_at_checked(SIGNED)?;

@@ -23,7 +23,7 @@ pub struct Amount {
 #[serde(try_from = "String", into = "String")]
 pub struct Currency([u8; 3]);
 
-/// The currencies of which a smallest unit is not a hundredth, with the number of their decimal places (ISO 4217).
+/// The currencies whose smallest unit is not a hundredth, with the number of their decimal places (ISO 4217).
 const PLACES: [(u32, &[&[u8; 3]]); 2] = [
     (
         0,
@@ -38,13 +38,14 @@ const PLACES: [(u32, &[&[u8; 3]]); 2] = [
 const MOST: u64 = 1_000_000_000_000;
 
 impl Amount {
-    /// Returns so many of the smallest units. Returns `None` if they are more than [`units`](Self::units) may be.
+    /// Returns an amount of `units` smallest units. Returns `None` if `units` is greater than 10¹².
     #[must_use]
     pub fn new(units: u64, currency: Currency) -> Option<Self> {
         (units <= MOST).then_some(Self { units, currency })
     }
 
-    /// Reads a decimal number, such as `12.50`, and rounds it to the smallest unit. Returns `None` for anything else.
+    /// Reads a decimal number, such as `12.50`, and rounds it to the smallest unit. Returns `None` if `text` is not
+    /// such a number, or if the amount is more than 10¹² units.
     #[must_use]
     pub fn from_decimal(text: &str, currency: Currency) -> Option<Self> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -59,7 +60,7 @@ impl Amount {
         Self::new(units.checked_add(rounded.into())?, currency)
     }
 
-    /// Returns whether the number of units is one that [`units`](Self::units) may have.
+    /// Returns whether the number of units is at most 10¹². A deserialised amount may have more.
     pub(crate) fn is_valid(&self) -> bool {
         self.units <= MOST
     }
@@ -86,7 +87,7 @@ impl Currency {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// Returns the number of decimal places of an amount: 2 for most currencies, and for those that are not known.
+    /// Returns the number of decimal places of an amount: 2 unless the currency is in [`PLACES`].
     fn places(self) -> u32 {
         PLACES.iter().find(|(_, codes)| codes.contains(&&self.0)).map_or(2, |(places, _)| *places)
     }

@@ -50,7 +50,7 @@ pub enum Action {
     PostDeleted,
     /// A customer's personal data was erased.
     CustomerErased,
-    /// A person applied a platform event that was waiting, or that could be applied although it was done.
+    /// A person applied a platform event that was waiting, or a finished event that could still be applied.
     EventApplied,
     /// A platform event was dismissed, or all events of a product that is not sold here were dismissed together.
     Dismissed,
@@ -60,8 +60,8 @@ pub enum Action {
     PlatformSecretSet,
     /// The secret of a commerce platform that was set at the desk was removed.
     PlatformSecretRemoved,
-    /// Sign-ins with a wrong token were refused. There is at most one such entry a minute, which holds the number of
-    /// refused sign-ins.
+    /// Sign-ins with a wrong token were refused. There is at most one such entry a minute. Its detail contains the
+    /// number of refused sign-ins.
     SignInRefused,
 }
 
@@ -82,25 +82,26 @@ pub struct Edit {
 }
 
 impl Action {
-    /// Returns the action for dismissing the events of a product or, if `is_dismissed` is not set, for lifting that
+    /// Returns the action for dismissing the events of a product or, if `is_dismissed` is `false`, for lifting that
     /// dismissal.
     #[must_use]
     pub fn of_dismissal(is_dismissed: bool) -> Self {
         if is_dismissed { Self::Dismissed } else { Self::DismissalLifted }
     }
 
-    /// Returns the action for setting the secret of a platform or, if `is_set` is not set, for removing it.
+    /// Returns the action for setting the secret of a platform or, if `is_set` is `false`, for removing it.
     #[must_use]
     pub fn of_secret(is_set: bool) -> Self {
         if is_set { Self::PlatformSecretSet } else { Self::PlatformSecretRemoved }
     }
 
-    /// Returns the detail of [`EmailChanged`](Self::EmailChanged) that holds the old address.
+    /// Returns the detail of an [`EmailChanged`](Self::EmailChanged) entry, which contains the old address.
     pub(crate) fn replacing_email(old: &Email) -> String {
         format!("{WAS}{old}")
     }
 
-    /// Returns the old address that the detail of this action holds, if this is [`EmailChanged`](Self::EmailChanged).
+    /// Returns the old address in the detail of an [`EmailChanged`](Self::EmailChanged) entry. Returns `None` for any
+    /// other action.
     pub(crate) fn old_email(self, detail: &str) -> Option<&str> {
         detail.strip_prefix(WAS).filter(|_| self == Self::EmailChanged)
     }

@@ -1,4 +1,4 @@
-//! What refusals and store failures mean to callers.
+//! The errors that callers get: refusals and store failures.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use crate::key::{Key, Refusal};
 
 type Source = Arc<dyn Error + Send + Sync>;
 
-/// The refusal of a change, with the key that refused it.
+/// The refusal of a change or of a use, with the key.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{refusal}")]
 #[expect(clippy::exhaustive_structs, reason = "a pair")]
 pub struct Refused {
-    /// Why the key refused the change.
+    /// Why the key does not allow the change or the use.
     pub refusal: Refusal,
-    /// The key as it is.
+    /// The key, unchanged by the refusal.
     pub key: Key,
 }
 
-/// The failure of a store to do what it was asked. Unless the comment on a variant says otherwise, nothing was changed.
+/// The failure of a store operation. Unless the documentation of a variant says otherwise, nothing was changed.
 ///
 /// The error message contains no secrets and no data. The cause is available from [`source`](Error::source), for the
 /// log only.
@@ -77,7 +77,7 @@ pub enum StoreError {
         #[source]
         source: Option<Source>,
     },
-    /// The store was created with other signing secrets. None of the secrets that are in use now belongs to it.
+    /// The store was created with other signing secrets, and none of them is in use now.
     #[error(
         "the store was made with none of these signing secrets: its keys would all be invalid; start with the secret, and the prefix of keys, it was made with"
     )]
@@ -113,13 +113,13 @@ impl StoreError {
         Self::Refused { source: Some(Arc::new(source)) }
     }
 
-    /// Returns an [`Unavailable`](Self::Unavailable) error without a cause: the failure may pass.
+    /// Returns an [`Unavailable`](Self::Unavailable) error without a cause: the same call may succeed later.
     #[must_use]
     pub fn unavailable(reason: &'static str) -> Self {
         Self::Unavailable { reason, source: None }
     }
 
-    /// Returns an [`Unavailable`](Self::Unavailable) error with its cause: the failure may pass.
+    /// Returns an [`Unavailable`](Self::Unavailable) error with its cause: the same call may succeed later.
     #[must_use]
     pub fn unavailable_because(reason: &'static str, source: impl Error + Send + Sync + 'static) -> Self {
         Self::Unavailable { reason, source: Some(Arc::new(source)) }

@@ -33,12 +33,13 @@ pub struct InboxEvent {
     pub number: i64,
     /// The event's identity.
     pub id: EventId,
-    /// The platform's name for this kind of event; empty if the platform does not say.
+    /// The platform's name for this kind of event; empty if the platform does not give one.
     pub kind: String,
     /// The order or payment that the event names.
     pub order: Option<OrderId>,
-    /// The event's content as JSON. It is `None` if the content cannot be read, and once the event is done. An event
-    /// that was dismissed, or that is about a test purchase or a sale whose refund came first and may fail, keeps it.
+    /// The event's content as JSON. `None` if the content cannot be read, or if it was deleted because the event is
+    /// done. The content of a finished event is kept if the event was dismissed, is about a test purchase, or is about
+    /// a sale whose refund came first and may still fail.
     pub body: Option<String>,
     /// When the event was received, to the millisecond.
     pub received_at: DateTime<Utc>,
@@ -50,18 +51,18 @@ pub struct InboxEvent {
     pub keys: Vec<KeyId>,
     /// When the event is applied automatically, if nobody applies it earlier. `None` if the event is done.
     pub due_at: Option<DateTime<Utc>>,
-    /// How often applying the event was tried.
+    /// How often the event was leased to be applied automatically. The count restarts when waiting events are retried.
     pub attempts: u32,
     /// The row's version: how often it was written.
     pub version: i64,
 }
 
-/// The [`reason`](InboxEvent::reason) of a dismissed event. Stored events are recognised by it, and SQL repeats it, so it
-/// must not change.
+/// The [`reason`](InboxEvent::reason) of a dismissed event. Stored events and SQL contain this text, so it must not
+/// change.
 pub(crate) const DISMISSED: &str = "dismissed";
 
-/// The [`reason`](InboxEvent::reason) of an event that is ignored because it is about a test purchase. Stored events are
-/// recognised by it, and SQL repeats it, so it must not change.
+/// The [`reason`](InboxEvent::reason) of an event that is ignored because it is about a test purchase. Stored events
+/// and SQL contain this text, so it must not change.
 pub(crate) const TEST_PURCHASE: &str = "it is about a test purchase";
 
 impl InboxEvent {
@@ -77,8 +78,9 @@ impl InboxEvent {
         self.outcome == Some(EventOutcome::Ignored) && self.reason.as_deref() == Some(TEST_PURCHASE)
     }
 
-    /// Returns whether the seller can still apply the event: it waits for the seller, was dismissed, or has its content and
-    /// is about a test purchase or about a sale whose refund came first and may fail.
+    /// Returns whether the seller can still apply the event. This is so if the event is not done, or was dismissed. It
+    /// is also so if the event still has its content, and is about a test purchase or about a sale whose refund came
+    /// first and may still fail.
     #[must_use]
     pub fn can_be_applied(&self) -> bool {
         let is_refunded = self.outcome == Some(EventOutcome::Ignored) && self.reason.as_deref() == Some(REFUNDED);
@@ -110,7 +112,7 @@ pub enum EventOutcome {
     Ignored,
 }
 
-/// The reason of an event that waits because the platform gave no usable address of the buyer.
+/// The [`reason`](InboxEvent::reason) of an event that waits because the platform gave no usable address of the buyer.
 pub const NO_ADDRESS: &str = "it has no e-mail address that a key can be sent to";
 
 /// A customer whose address a platform has reported.
@@ -123,13 +125,13 @@ pub struct Customer {
     pub reference: OrderId,
     /// The customer's address.
     pub email: Email,
-    /// When the platform had this address. It does not replace a stored address with a later time.
+    /// When the customer had this address at the platform. A stored address with a later time is not replaced.
     pub told_at: DateTime<Utc>,
 }
 
 /// Returns whether the content of an event names `email` as a buyer's address. Only members named `email` count. The
-/// address may be the whole member, or stand beside other text such as a name. A longer address that contains `email`
-/// does not count, because it is another person's.
+/// value of the member may be the address alone, or contain other text too, such as a name. A longer address that
+/// contains `email` does not count, because it is another person's.
 #[must_use]
 pub fn names_buyer(body: &str, email: &Email) -> bool {
     fn says(value: &serde_json::Value, email: &str) -> bool {

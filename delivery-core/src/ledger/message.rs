@@ -16,7 +16,7 @@ pub struct MessageNumber(i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Route([u8; 16]);
 
-/// A message leased for sending. It holds no text: the text is rendered when the message is sent.
+/// A message leased for sending. It contains no text, because the text is rendered when the message is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct LeasedMessage {
@@ -66,19 +66,19 @@ pub enum Outcome {
         /// that case, no other route is tried before the message is due.
         route: Option<Route>,
     },
-    /// The message was not tried, for a reason of the host application. It is tried later, and this lease does not
-    /// count as an attempt.
+    /// The message was not tried, because something failed before it was handed over. An example is the host
+    /// application's own database. The message is tried later, and this lease does not count as an attempt.
     Postpone {
         /// When the message is due.
         due: DateTime<Utc>,
         /// Why the message was not tried, without secrets.
         reason: String,
     },
-    /// The message can never be sent. It waits for the seller.
+    /// The message is given up. It is not tried again unless it is queued again.
     Fail {
-        /// When this was decided.
+        /// When the message was given up.
         at: DateTime<Utc>,
-        /// Why the message cannot be sent, without secrets.
+        /// Why the message was given up, without secrets.
         reason: String,
         /// The route that failed.
         route: Route,
@@ -110,7 +110,7 @@ pub struct FailedMessage {
     pub recipient: Recipient,
     /// The key that the message should have delivered, or is about.
     pub key: Key,
-    /// How often the message was tried.
+    /// How often the message was tried since it was last queued.
     pub attempts: u32,
     /// When the message was given up.
     pub failed_at: DateTime<Utc>,

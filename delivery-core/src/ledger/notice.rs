@@ -56,11 +56,11 @@ pub struct Notice {
     pub id: MessageId,
     /// The kind of message.
     pub kind: MessageKind,
-    /// Whom the message is for.
+    /// The buyer or the webhook that receives the message.
     pub to: Addressee,
 }
 
-/// Whom a message is for, before it is queued.
+/// The recipient of a message before it is queued, when the buyer's address is not resolved yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Addressee {
@@ -174,8 +174,8 @@ impl Addressee {
     }
 }
 
-/// What a stored recipient begins with if it is a webhook. No e-mail address begins like this, because none contains a
-/// colon.
+/// The prefix of a stored recipient that is a webhook. No e-mail address begins with it, because no e-mail address
+/// contains a colon.
 const WEBHOOK: &str = "webhook:";
 
 impl fmt::Display for Recipient {

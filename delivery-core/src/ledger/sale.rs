@@ -6,9 +6,9 @@ use crate::key::{Actor, Key, NewKey};
 
 /// A key that is ready to be issued, with the messages that announce it.
 ///
-/// The same value may be issued again, for example after a rollback, or if the reply to a commit was lost. This returns
-/// the same key, each time as [`Issue::New`]. To learn whether an order already has a key, create a new value for the
-/// order and issue that.
+/// The same value may be issued again, for example after a rollback, or if the reply to a commit was lost. Each call
+/// then returns the same key as [`Issue::New`]. To learn whether an order already has a key, issue a new value for the
+/// same order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct NewSale {
@@ -21,7 +21,7 @@ pub struct NewSale {
 }
 
 impl NewSale {
-    /// Creates a sale that issues `key` and queues `messages`. If `key` has an order, it is issued for that order.
+    /// Creates a sale that issues `key` and queues `messages`. No person issues the key: [`by`](Self::by) is `None`.
     #[must_use]
     pub fn new(key: NewKey, messages: Vec<Notice>) -> Self {
         Self { key, messages, by: None }

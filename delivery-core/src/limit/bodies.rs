@@ -1,10 +1,9 @@
 //! Memory for request bodies whose senders are not authenticated yet.
 //!
-//! A body can be authenticated only once it is complete. Until then, its memory counts against a budget that all such
-//! bodies share. When the budget is exceeded, the body that has been open longest is dropped, because its sender may
-//! hold it open to fill the memory. A body that arrives as fast as platforms send it is complete before it would be
-//! dropped. It can be dropped only if somebody sends a whole budget of bytes within the few round trips that the body
-//! takes.
+//! A sender can be authenticated only once the body is complete. Until then, the memory of the body counts against a
+//! budget that all such bodies share. When the budget is exceeded, the body that has been open longest is dropped,
+//! because its sender may hold it open to fill the memory. Platforms send a body within a few round trips. Such a body
+//! is dropped only if other senders fill the whole budget within that time.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -68,7 +67,7 @@ impl Blocks {
 }
 
 impl BodyBudget {
-    /// The default limit, in bytes. Five hundred orders of the greatest length fit into it.
+    /// The default limit, in bytes. It is enough for 512 orders of the maximum length, 64 KiB.
     pub(crate) const DEFAULT: usize = 32 << 20;
 
     pub(crate) fn new(limit: usize) -> Self {
@@ -90,7 +89,7 @@ impl BodyBudget {
 
 impl Kept<'_> {
     /// Adds a part of the body that has arrived. While the budget is exceeded, drops the body that has been open
-    /// longest, which may be this body itself.
+    /// longest. Fails if this body was dropped, now or earlier.
     pub(crate) fn push(&self, piece: &[u8]) -> Result<(), GaveWay> {
         let mut open = self.budget.open();
         let Some(body) = open.bodies.get_mut(&self.number) else { return Err(GaveWay) };
@@ -108,7 +107,7 @@ impl Kept<'_> {
         Ok(())
     }
 
-    /// Returns the whole body.
+    /// Returns the whole body. Fails if the body was dropped.
     pub(crate) fn finish(self) -> Result<Bytes, GaveWay> {
         self.take().map(|body| body.0.concat().into()).ok_or(GaveWay)
     }

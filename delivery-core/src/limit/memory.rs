@@ -19,19 +19,19 @@ const UNKNOWN: u64 = 1 << 32;
 
 /// Rate limits of one process: an exact sliding window for each subject.
 ///
-/// Memory is bounded. An address with one request in its window takes some 40 bytes, and an address with up to six
-/// requests some 100. An address with more requests takes another 8 to 16 bytes for each. No more requests than the
-/// quota are stored. Subjects whose requests have all left the window are removed.
+/// Memory is bounded. An address with one request in its window takes about 40 bytes, and an address with up to six
+/// requests about 100. An address with more requests takes another 8 to 16 bytes for each. For each subject, at most as
+/// many requests are stored as the quota admits. Subjects whose requests have all left the window are removed.
 ///
-/// At most `capacity` subjects of one kind are remembered under a policy. While all of this room is taken, *new*
-/// subjects share an allowance with the other new subjects of their prefix bucket: an IPv4 /16, an IPv6 /16, or one of
-/// 256 groups of keys. Once there is room, such a subject has its own window again. The requests of the shared window
-/// then count as its own. A subject with requests in its window is never evicted: otherwise an attacker with a million
-/// addresses could reset its own count.
+/// At most `capacity` subjects of one kind are remembered under a policy. While there is no room, *new* subjects share
+/// an allowance with the other new subjects of their prefix bucket: an IPv4 /16, an IPv6 /16, or one of 256 groups of
+/// keys. Once there is room, such a subject gets a window of its own, which begins with the requests of the shared
+/// window. A subject with requests in its window is never evicted, because an attacker with a million addresses could
+/// otherwise reset the count of one of them.
 pub struct MemoryLimiter {
     clock: Arc<dyn Clock>,
-    /// The tables of each policy. They are separate, so that a flood of addresses takes no room from keys, and one
-    /// policy takes no room from another.
+    /// The tables of each policy except those of the host application. The tables are separate, so that a flood of
+    /// addresses takes no room from keys, and one policy takes no room from another.
     policies: [Tables; POLICIES],
     /// The tables of the host application's limits.
     host: RwLock<HashMap<Policy, Arc<Tables>>>,
@@ -211,8 +211,8 @@ mod tests {
         for index in 0..20_000 {
             admitted(subject(index));
         }
-        // Every ten seconds a new subject of the same prefix bucket arrives. None of them may keep the shared window
-        // alive.
+        // Every ten seconds a new subject of the same prefix bucket sends requests. None of these requests may extend
+        // the shared window.
         let newcomers: Vec<bool> = (20_000..20_020)
             .flat_map(|index| {
                 clock.0.store(61 + u64::from(index - 20_000) * 10, Ordering::Relaxed);

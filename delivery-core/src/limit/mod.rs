@@ -3,10 +3,11 @@
 //! # Implementing `RateLimiter`
 //!
 //! [`admit`](RateLimiter::admit) decides and counts in one atomic step for each subject. The conformance cases in
-//! `delivery-testing` check this contract: in *any* window of the quota's length at most `limit` requests are admitted; a
-//! request that fits is never refused; a refused request is not counted; and the same request fits exactly after
-//! `retry_after`. Subjects do not influence each other, with one exception: under attack an implementation may let
-//! *new* subjects share an allowance. Such a subject never gets more than the quota, but may get less.
+//! `delivery-testing` check this contract: in *any* window of the quota's length, at most `limit` requests are
+//! admitted; a request that fits is never refused; a refused request is not counted; and the same request fits exactly
+//! after `retry_after`. Subjects do not influence each other, with one exception: when its memory is full, for example
+//! under attack, an implementation may let *new* subjects share an allowance. Such a subject never gets more than the
+//! quota, but may get less.
 //!
 //! ```
 //! use async_trait::async_trait;
@@ -54,8 +55,8 @@ use crate::text::Invalid;
 /// * Admit at most the quota in *any* window of its length, and never refuse a request that fits.
 #[async_trait]
 pub trait RateLimiter: Debug + Send + Sync + 'static {
-    /// Admits and counts a request of `subject` if it fits into `quota`. Otherwise counts nothing and returns when the
-    /// request will fit.
+    /// Admits and counts a request of `subject` if it fits into `quota`. If it does not fit, counts nothing and returns
+    /// how long to wait until it fits.
     ///
     /// # Errors
     ///
@@ -90,10 +91,10 @@ pub enum Policy {
     Resend,
     /// Views of the desk, counted per session, or per client address if the host application signs sellers in.
     Desk,
-    /// Downloads of files, counted per key.
+    /// Downloads of files and views of opened products, counted per key.
     Files,
-    /// A limit of the host application. Each quota has a count of its own, because the requests that a window forgets depend
-    /// on it.
+    /// A limit of the host application. Requests are counted separately for each quota, because the quota determines
+    /// when a request leaves the window.
     Host(HostPolicy, Quota),
 }
 
@@ -105,12 +106,12 @@ pub struct HostPolicy(&'static str);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Identity {
-    /// A key, given by its id. Also a session of the desk or a platform, each given by a digest.
+    /// A key, given by its id. This variant is also used for a session of the desk and for a platform, each given by a
+    /// digest.
     Key(u128),
     /// An IPv4 client, given by its address.
     V4(Ipv4Addr),
-    /// An IPv6 client, given by its /64 network, because a client with one address of such a network usually has all of
-    /// them.
+    /// An IPv6 client, given by its /64 network, because a client usually has all addresses of such a network.
     V6(u64),
     /// A client whose address is unknown. All such clients share one allowance.
     Unknown,
@@ -147,7 +148,7 @@ pub struct Quotas {
     pub resend: Quota,
     /// Views of the desk, counted per session, or per client address if the host application signs sellers in.
     pub desk: Quota,
-    /// Downloads of files and views of what was opened, counted per key.
+    /// Downloads of files and views of opened products, counted per key.
     pub files: Quota,
 }
 
@@ -164,7 +165,7 @@ pub enum Decision {
     },
     /// The request does not pass and was not counted.
     Refused {
-        /// The exact time after which the same request fits, if no other request of the subject is admitted first.
+        /// The exact time to wait until the same request fits, if no other request of the subject is admitted first.
         retry_after: Duration,
     },
 }
@@ -179,8 +180,9 @@ pub struct LimitError {
 }
 
 impl Quota {
-    /// Returns a quota of `limit` requests, 1 or more, in any `window` of 1 s to 366 days. A limiter remembers up to
-    /// `limit` times for each subject, at 8 to 16 bytes each. A quota in a constant is checked when it is compiled:
+    /// Returns a quota of `limit` requests, 1 or more, in any `window` of 1 s to 366 days. For each subject, a limiter
+    /// stores the times of up to `limit` requests, at 8 to 16 bytes each. In a constant, the quota is checked at
+    /// compile time:
     ///
     /// ```
     /// # use std::time::Duration;
@@ -265,8 +267,8 @@ impl Default for Quotas {
 }
 
 impl HostPolicy {
-    /// Names a limit. The name has 1 to 24 characters of `a-z`, `0-9` and `-`. A name in a constant is checked when it is
-    /// compiled.
+    /// Names a limit. The name has 1 to 24 characters of `a-z`, `0-9` and `-`. In a constant, the name is checked at
+    /// compile time.
     ///
     /// # Panics
     ///

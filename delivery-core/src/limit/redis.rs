@@ -1,4 +1,4 @@
-//! Rate limits that many servers share. The exact windows are kept in Redis 6.2 or newer, or in Valkey. A script
+//! Rate limits that many servers share. The exact windows are stored in Redis 6.2 or newer, or in Valkey. A script
 //! decides about each request in one round trip.
 
 use std::fmt;
@@ -22,12 +22,12 @@ use crate::text::{UNESCAPED, is_cut_short};
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How long a ping waits for an answer from Redis.
 const PING: Duration = Duration::from_secs(5);
-/// How long Redis is left alone after it failed to answer. Meanwhile each server limits on its own.
+/// How long a server does not query Redis after Redis failed to answer. Meanwhile the server limits on its own.
 const REST: Duration = Duration::from_secs(1);
 
-/// The script that decides about a request. It keeps the times of a subject's requests, in microseconds, as a list,
-/// oldest first. Requests that have left the window are removed. The list expires when nothing was added to it for the
-/// length of a window. Redis runs scripts one after another, so each decision is atomic.
+/// The script that decides about a request. It stores the times of a subject's requests, in microseconds, as a list,
+/// oldest first. Requests that have left the window are removed. The list expires a second after the last request has
+/// left the window. Redis runs scripts one after another, so each decision is atomic.
 const WINDOW: &str = r"
     local limit, window, now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
     if not now then
@@ -66,7 +66,7 @@ pub struct RedisUrlError {
 
 /// Limits shared by all servers that use the same Redis.
 ///
-/// While Redis is unavailable, each server limits on its own, logs this once, and queries Redis again every second.
+/// While Redis is unavailable, each server limits on its own, logs this once, and queries Redis again once a second.
 /// During that time, a client has a separate allowance on each server. Redis sees neither addresses nor keys, because
 /// subjects are hashed with a `pepper`.
 pub struct RedisLimiter {
@@ -75,7 +75,7 @@ pub struct RedisLimiter {
     script: Script,
     pepper: Hmac<Sha256>,
     clock: Arc<dyn Clock>,
-    /// The clock on which windows are measured. With `None`, they are measured on the clock of Redis.
+    /// The clock on which windows are measured; `None` for the clock of Redis.
     times: Option<Arc<dyn Clock>>,
     patience: Duration,
     alone: MemoryLimiter,
@@ -131,7 +131,7 @@ impl RedisLimiter {
         answered.map_err(|error| LimitError::new("Redis does not answer", Some(Box::new(error))))
     }
 
-    /// Measures windows on `clock` instead of the server's time, for tests. Waits up to ten seconds for Redis, because
+    /// Measures windows on `clock` instead of the clock of Redis, for tests. Waits up to ten seconds for Redis, because
     /// the machine may be busy with other tests.
     #[must_use]
     pub fn on_clock(self, clock: Arc<dyn Clock>) -> Self {
@@ -174,14 +174,15 @@ impl RedisLimiter {
         format!("delivery:{policy}:{}", BASE32_DNSSEC.encode(&short))
     }
 
-    /// Decides whether Redis is queried for this request. Returns `None` if it is not, and otherwise the reason: Redis
-    /// is available, or this request checks whether Redis has recovered.
+    /// Decides whether Redis is queried for this request. Returns the reason for the query: Redis is available, or this
+    /// request checks whether Redis has recovered. Returns `None` if Redis is not queried.
     fn asking(&self) -> Option<Asking> {
         let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.monotonic();
         match unavailable.as_mut() {
             Some(unavailable) if now < unavailable.ask_again => None,
-            // One request checks whether Redis has recovered. The other requests do not wait for it.
+            // This request checks whether Redis has recovered. The other requests of the next second do not query
+            // Redis.
             Some(unavailable) => {
                 unavailable.ask_again = now.saturating_add(REST);
                 Some(Asking::ToSee)
@@ -190,13 +191,13 @@ impl RedisLimiter {
         }
     }
 
-    /// Records whether Redis answered a query. Redis has recovered only if it answers a query that was made to check
-    /// this. An answer to an earlier query may have been sent before Redis became unavailable.
+    /// Records the result of a query. After a failure, Redis is taken to have recovered only when it answers a query
+    /// that was made to check this: an answer to an earlier query may have been sent before Redis became unavailable.
     fn note(&self, asking: Asking, asked: Result<&Decision, &RedisError>) {
         let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
         match asked {
-            // Only an admission shows that Redis can write again. A refusal does not show it: a Redis whose memory is
-            // full still refuses the subjects that it counted before.
+            // Only an admission shows that Redis can write again. A refusal does not, because a Redis whose memory is
+            // full can still refuse a subject that it counted before.
             Ok(Decision::Admitted { .. }) if asking == Asking::ToSee => {
                 *unavailable = None;
                 tracing::info!("limits are shared again");
@@ -235,7 +236,7 @@ fn connection(client: &Client, patience: Duration) -> Result<ConnectionManager, 
     ConnectionManager::new_lazy_with_config(client.clone(), config)
 }
 
-/// Pads the pepper to the length of a block, as HMAC itself pads a shorter key.
+/// Pads the pepper with zeros to the length of a block, as HMAC does with a shorter key.
 fn block(pepper: [u8; 32]) -> hmac::digest::Key<Hmac<Sha256>> {
     let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();
     block.iter_mut().zip(pepper).for_each(|(to, from)| *to = from);

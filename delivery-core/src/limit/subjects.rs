@@ -1,6 +1,6 @@
-//! The requests in the window of each subject. Most subjects of a flood have a single request. Such a subject takes
-//! only eight bytes besides its name, for the time of the request. A subject with more requests has a log of their
-//! times.
+//! The requests in the window of each subject. In a flood of requests from many addresses, most subjects have a single
+//! request. Such a subject takes only eight bytes besides its name, for the time of the request. A subject with more
+//! requests has a log of their times.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(super) struct Subjects<K> {
     /// The number of subjects at which the next cleanup runs. It is twice the number that the last cleanup left, so
     /// that cleanups cost a constant time for each request on average.
     sweep_at: usize,
-    /// When the last cleanup ran.
+    /// When the last cleanup ran, in nanoseconds.
     swept: u64,
 }
 
@@ -131,7 +131,7 @@ impl<K: Hash + Eq> Subjects<K> {
         });
         self.swept = now;
         self.sweep_at = (self.slots.len() * 2).max(64);
-        // Release the memory that a flood has left behind.
+        // Release memory that was allocated for many more subjects, for example during a flood.
         if self.slots.capacity() > self.sweep_at * 4 {
             self.slots.shrink_to(self.sweep_at, |(known, _)| self.hasher.hash_one(known));
         }

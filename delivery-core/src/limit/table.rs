@@ -1,5 +1,5 @@
 //! The subjects of one kind under one policy, divided into shards. A new subject for which there is no room shares a
-//! window with the other new subjects of its prefix bucket, for example of its network.
+//! window with the other new subjects of its prefix bucket, such as its network.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 
@@ -17,14 +17,15 @@ const SHARDS: usize = 64;
 
 pub(super) struct Table<K> {
     hasher: RandomState,
-    /// Boxed, because during construction all tables together would fill a large part of a thread's stack.
+    /// Boxed, because without the box, all tables together would fill a large part of a thread's stack during
+    /// construction.
     shards: Box<[Mutex<Subjects<K>>; SHARDS]>,
     shard_capacity: usize,
     /// The windows that subjects of one prefix bucket share. This lock is taken while the shard of the new subject is
     /// locked, and never in the opposite order. If the shard were unlocked between the two lookups, a second request of
     /// the same subject could find room for its own window, and get a second allowance.
     shared: Mutex<Subjects<K>>,
-    /// Whether any subject ever had to use a shared window. Until then `shared` is not read.
+    /// Whether any subject ever had to use a shared window. If not, `shared` need not be locked.
     overflowed: AtomicBool,
 }
 
@@ -58,8 +59,8 @@ impl<K: Hash + Eq + Copy> Table<K> {
         if shard.has_room(now, self.shard_capacity) {
             // The new subject may have used the shared window before. If it began with an empty window, it would get a
             // second allowance. It therefore begins with a copy of the shared window, as if the requests there were its
-            // own. At worst it is refused too often for the length of one window. The shared window itself gets no
-            // further request, and so comes to an end.
+            // own. At worst, requests that would fit are refused for the length of one window. This request is not
+            // added to the shared window, so the shared window can expire.
             let used = neighbours.as_ref().and_then(|known| known.window(&prefix_bucket, near()));
             return shard.admit_new(subject, hash, used.unwrap_or_default(), now, quota);
         }
@@ -67,21 +68,23 @@ impl<K: Hash + Eq + Copy> Table<K> {
         let neighbours = neighbours.get_or_insert_with(|| lock(&self.shared));
         let now = clock();
         neighbours.admit_known(&prefix_bucket, near(), now, quota).unwrap_or_else(|| {
-            // There is always room here. The call is made because it also removes the subjects whose requests have all
-            // left their windows.
+            // There is always room here. The call is made because it also removes prefix buckets whose requests have
+            // all left their windows.
             neighbours.has_room(now, usize::MAX);
             neighbours.admit_new(prefix_bucket, near(), Window::default(), now, quota)
         })
     }
 
-    /// Returns the shard of a subject, chosen by bits of the hash that the shard's own table does not use first.
+    /// Returns the shard of a subject, chosen by bits 32 to 37 of the hash. The hash table of the shard uses other
+    /// bits: the lowest ones and the highest ones.
     fn shard(&self, hash: u64) -> &Mutex<Subjects<K>> {
         let [first, ..] = &*self.shards;
         self.shards.get(usize::try_from(hash >> 32).unwrap_or_default() % SHARDS).unwrap_or(first)
     }
 }
 
-/// Ignores poisoning: a panic leaves a window in the state before or after a count, and both states are usable.
+/// Locks `state` and ignores poisoning. A panic leaves a window in the state before or after a count, and both states
+/// are usable.
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

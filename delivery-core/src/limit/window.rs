@@ -8,15 +8,15 @@ use arrayvec::ArrayVec;
 use super::{Decision, Quota};
 
 /// The number of instants that a window stores without a separate allocation. With this number, a window takes 64
-/// bytes, which is one line of the processor's cache. With a million subjects, each further cache line costs a wait for
+/// bytes, which is one cache line. With a million subjects, each further cache line that is read costs a wait for
 /// memory.
 const FEW: usize = 6;
 
 /// The instants at which requests of one subject were admitted, in nanoseconds, oldest first. Instants older than a
 /// window are removed.
 ///
-/// Only such a log makes a sliding window exact. A counter per fixed window admits twice the limit around the edge
-/// between two windows. Token buckets (GCRA) admit `limit` requests at once and then more within the same minute.
+/// Only such a log makes a sliding window exact. A counter per fixed window admits up to twice the limit around the
+/// boundary of two windows. Token buckets (GCRA) admit `limit` requests at once and then more within the same window.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(super) enum Window {
@@ -101,7 +101,7 @@ impl Default for Window {
 }
 
 /// Converts an instant to nanoseconds. The highest bit of the result stays 0 for 292 years, so it can be used as a
-/// mark.
+/// flag.
 pub(super) fn nanoseconds(instant: Duration) -> u64 {
     u64::try_from(instant.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -129,8 +129,8 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with a brute-force window: exactly the requests that fit are admitted, and `retry_after` is neither
-        /// early nor late.
+        /// Compares with a brute-force window: exactly the requests that fit are admitted, and `retry_after` is exact
+        /// to the nanosecond.
         #[test]
         fn admits_exactly_what_fits(limit in 1_u32..12, steps in prop::collection::vec(0_u64..40_000, 1..200)) {
             let quota = Quota::per_minute(limit).unwrap();

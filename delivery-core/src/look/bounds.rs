@@ -43,7 +43,7 @@ impl Bounds {
             }
             Event::End(_) => self.inside = self.inside.saturating_sub(1),
             Event::Code(text) | Event::FootnoteReference(text) if is_full => return Some(Event::Text(text)),
-            // An element, and a link in it.
+            // A footnote reference becomes two elements: `<sup>`, and a link inside it.
             Event::FootnoteReference(_) => self.begun += 2,
             Event::HardBreak | Event::Rule if is_full => return Some(Event::SoftBreak),
             Event::Code(_) | Event::HardBreak | Event::Rule => self.begun += 1,

@@ -1,14 +1,16 @@
-//! The headings of a content: their levels, and the ids by which links within the content find them.
+//! The headings of a content: their levels, and the ids to which links within the content refer.
 
 use std::collections::HashMap;
 
 use pulldown_cmark::{CowStr, Event, HeadingLevel, OffsetIter, Tag, TagEnd};
 
-/// The characters with which the id of each heading of a content begins. So the content cannot take an id of the page.
+/// The prefix of the ids of headings in a content. With this prefix, no heading can have the same id as an element of
+/// the page around the content.
 pub(super) const ID: &str = "in-";
 
-/// Returns the name of each heading by the place where it starts: its words in lower case with hyphens, as on GitHub. The
-/// second heading of a name has `-1` after it.
+/// Returns the name of each heading, by the byte offset at which the heading starts. A name consists of the words of
+/// the heading in lower case, joined with hyphens, as on GitHub. If several headings have the same words, `-1`, `-2`
+/// and so on are appended to the names of the second and further ones.
 pub(super) fn names(events: OffsetIter<'_>) -> HashMap<usize, String> {
     let (mut all, mut taken, mut open) = (HashMap::new(), HashMap::<String, u32>::new(), None::<(usize, String)>);
     for (event, at) in events {
@@ -45,7 +47,8 @@ fn slug(text: &str) -> String {
     letters.flat_map(char::to_lowercase).take(200).collect()
 }
 
-/// Returns the address of a link. A link to a heading gets the id that the heading has.
+/// Converts the URL of a link. A link to a heading, such as `#First-Steps`, gets the id of that heading. Other URLs are
+/// returned unchanged.
 pub(super) fn inside(url: CowStr<'_>) -> CowStr<'_> {
     match url.strip_prefix('#') {
         Some(name) => {
@@ -56,7 +59,7 @@ pub(super) fn inside(url: CowStr<'_>) -> CowStr<'_> {
     }
 }
 
-/// Returns the level below this one.
+/// Returns the level below this one. `H6` has no lower level and is returned unchanged.
 pub(super) fn lower(level: HeadingLevel) -> HeadingLevel {
     use HeadingLevel::{H1, H2, H3, H4, H5, H6};
     match level {

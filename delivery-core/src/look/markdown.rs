@@ -11,11 +11,12 @@ use super::bounds::{Bounds, RUN, Runs};
 use super::headings::{ID, inside, lower, names};
 use super::pictures::{FILE, Picture, is_allowed};
 
-/// The characters with which the id of each footnote begins, as those of [headings](ID) do.
+/// The prefix of the ids of footnotes, as [`ID`] is for headings.
 const NOTE: &str = "note-";
-/// Elements whose text has the direction of its first letter, such as from right to left for Arabic.
+/// The elements that get the attribute `dir="auto"`. Browsers then take the direction of their text from its first
+/// letter, such as right to left for Arabic.
 const DIRECTED: [&str; 9] = ["p", "li", "td", "th", "h2", "h3", "h4", "h5", "h6"];
-/// The other elements that a content may have.
+/// The elements that a content may have besides those in [`DIRECTED`] and besides `img`, `tr` and `ul`.
 const PLAIN: [&str; 15] = [
     "a",
     "blockquote",
@@ -39,8 +40,8 @@ const PLAIN: [&str; 15] = [
 /// - Raw HTML in the content, such as a script, is shown as text.
 /// - Images of the product's files and `data:` URLs are [pictures](super::pictures). Other images become links, because
 ///   pages load nothing from other sites.
-/// - Headings start at the second level, below the page's own heading, and skip no level. Links such as `#first-steps` lead to
-///   them.
+/// - Headings start at the second level, below the page's own heading, and skip no level. Links such as `#first-steps`
+///   refer to them.
 /// - A block of metadata at the beginning (front matter) is left out.
 pub(crate) fn rendered(markdown: &str) -> String {
     let tags: HashSet<&str> = DIRECTED.into_iter().chain(PLAIN).chain(["img", "tr", "ul"]).collect();
@@ -70,12 +71,15 @@ pub(crate) fn rendered(markdown: &str) -> String {
         .link_rel(Some("noopener noreferrer nofollow"))
         .clean(&written(markdown))
         .to_string();
-    // A wide table scrolls inside itself. Text never has a `<`, so this finds tables alone.
+    // The wrapper lets a wide table scroll sideways without the rest of the page. Each `<` in a text is escaped, so
+    // this replaces only the tags of tables.
     let table = "<div class=\"table\" role=\"region\" aria-label=\"Table\" tabindex=\"0\"><table>";
     cleaned.replace("<table>", table).replace("</table>", "</table></div>")
 }
 
-/// Lets a link lead to an element of the same content, and to nothing else of this site. Keeps the addresses of pictures.
+/// Returns a relative URL unchanged if it is the address of a picture, or if it refers to a heading or a footnote of
+/// the same content. Returns `None` for any other relative URL, so that contents cannot link to other pages of this
+/// site.
 fn within(url: &str) -> Option<Cow<'_, str>> {
     let is_within = |id: &str| id.starts_with(ID) || id.starts_with(NOTE);
     (url.starts_with(FILE) || url.strip_prefix('#').is_some_and(is_within)).then_some(Cow::Borrowed(url))
@@ -93,8 +97,9 @@ pub(super) fn written(markdown: &str) -> String {
     written
 }
 
-/// Leaves out a block of metadata: lines between two lines `---`, of which the first is the first line of the text. A line
-/// `---` with an empty line after it is a rule.
+/// Removes the block of metadata (front matter) at the beginning of the text, if there is one. The block starts with
+/// `---` on the first line, and extends to the next line `---`. If the line after the first `---` is empty, that `---`
+/// is a horizontal rule, and nothing is removed.
 fn without_front_matter(markdown: &str) -> &str {
     let markdown = markdown.trim_start_matches('\u{feff}');
     let Some(rest) = markdown.strip_prefix("---\n").filter(|rest| !rest.trim_start_matches(' ').starts_with('\n'))
@@ -114,12 +119,12 @@ fn parsed(markdown: &str) -> OffsetIter<'_> {
 
 /// A filter that converts the events of the Markdown parser into events that a page may contain.
 struct Tamer<'m> {
-    /// The names of the headings that are still to come.
+    /// The names of the headings that have not been converted yet, by the byte offset at which each heading starts.
     names: HashMap<usize, String>,
     /// The level of the last heading. Before the first heading, this is 1, the level of the page's own heading.
     level: HeadingLevel,
-    /// The URLs of the links and images that have started and not ended yet. Only the outermost becomes a link in the
-    /// HTML. Of an image inside a link, only the text is kept, because links cannot be nested.
+    /// The URLs of the links that have started and not ended yet, including images that become links. Links cannot be
+    /// nested, so only the outermost becomes a link in the HTML. Of the others, only the text is kept.
     open: Vec<CowStr<'m>>,
     /// Whether the outermost link has any text so far.
     has_text: bool,
@@ -127,7 +132,8 @@ struct Tamer<'m> {
     picture: Option<Picture>,
     /// The numbers of the footnotes, by their names.
     footnotes: HashMap<CowStr<'m>, usize>,
-    /// The alignments of the columns of the table, the next column of the row, and the element of its cells.
+    /// The state of the current table: the alignment of each column, the index of the column of the next cell, and the
+    /// element of the cells in the current row.
     alignments: Vec<Alignment>,
     column: usize,
     cell: &'static str,
@@ -148,7 +154,7 @@ impl<'m> Tamer<'m> {
         }
     }
 
-    /// Converts the event that starts at this place.
+    /// Converts an event of the parser. `at` is the byte offset in the Markdown at which the event starts.
     fn tame(&mut self, event: Event<'m>, at: usize) -> impl Iterator<Item = Event<'m>> + use<'m> {
         let (mut before, mut after) = (None, None);
         self.picture = self.picture.take().or_else(|| Picture::begun_by(&event));
@@ -173,7 +179,8 @@ impl<'m> Tamer<'m> {
             }
             Event::Start(Tag::TableHead) => after = Some(self.row("th", Tag::TableHead)),
             Event::Start(Tag::TableRow) => after = Some(self.row("td", Tag::TableRow)),
-            // The parser's own cells have a `style`, which the policy of a page does not allow.
+            // pulldown-cmark would write an aligned cell with a `style` attribute, which the content security policy of
+            // the page blocks.
             Event::Start(Tag::TableCell) => {
                 let side = match self.alignments.get(self.column) {
                     Some(Alignment::Left) => " align=\"left\"",
@@ -212,7 +219,8 @@ impl<'m> Tamer<'m> {
                 let id = self.names.remove(&at).map(|name| format!("{ID}{name}").into());
                 after = Some(Event::Start(Tag::Heading { level, id, classes: Vec::new(), attrs: Vec::new() }));
             }
-            // Drop the name of the language, which pages do not show and which may be as long as the content.
+            // Drop the programming language of the code block. Pages do not show it, and its name may be as long as the
+            // content.
             Event::Start(Tag::CodeBlock(_)) => after = Some(Event::Start(Tag::CodeBlock(CodeBlockKind::Indented))),
             Event::End(TagEnd::Heading(_)) => after = Some(Event::End(TagEnd::Heading(self.level))),
             event => {

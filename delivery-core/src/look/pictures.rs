@@ -1,5 +1,5 @@
-//! Pictures in a content: files of the product, and pictures that the content itself has as `data:` URLs. All others are
-//! links, because pages load nothing from other sites.
+//! Pictures in a content: files of the product, and `data:` URLs in the content itself. All other images become links,
+//! because pages load nothing from other sites.
 
 use std::borrow::Cow;
 
@@ -9,18 +9,20 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use pulldown_cmark::{Event, Tag, TagEnd};
 use url::Url;
 
-/// What the address of a file's picture begins with in HTML that is cached. After it stands the name, percent-encoded.
+/// The prefix of the address of a file's picture in cached HTML. The name of the file follows, percent-encoded.
 pub(super) const FILE: &str = "#picture-";
-/// How an element for a file's picture begins in HTML that was cleaned. A `<` in a text is escaped, so no text has this.
+/// The beginning of the element of a file's picture in cleaned HTML. Each `<` in a text is escaped, so no text contains
+/// this.
 const ELEMENT: &str = "<img src=\"#picture-";
-/// An address of no picture. A browser shows the description instead.
+/// The address that replaces the address of a file that cannot be shown. It contains no picture, so browsers show the
+/// description instead.
 const NONE: &str = "data:,";
-/// The length of a description, in bytes, from which the rest is left out.
+/// The length of a description, in bytes, from which no further text is added to it.
 const DESCRIBED: usize = 1000;
 /// The types of pictures that a `data:` URL may have. A browser runs no script in any of them.
 const TYPES: [&str; 6] = ["png", "jpeg", "gif", "webp", "avif", "svg+xml"];
 
-/// A picture of which the description is being read.
+/// A picture whose description is being read.
 pub(super) struct Picture {
     address: String,
     description: String,
@@ -29,14 +31,16 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// Returns the picture that begins with an event. Returns `None` for an image that becomes a link.
+    /// Returns the picture that starts with `event`. Returns `None` if no image starts with it, or if the image becomes
+    /// a link.
     pub(super) fn begun_by(event: &Event<'_>) -> Option<Self> {
         let Event::Start(Tag::Image { dest_url, .. }) = event else { return None };
         let address = address(dest_url)?.into_owned();
         Some(Self { address, description: String::new(), inside: 0 })
     }
 
-    /// Reads an event of the picture, from that with which it begins. Returns whether the picture ends with this event.
+    /// Reads the next event of the picture. The first one must be the event with which the picture starts. Returns
+    /// whether the picture ends with this event.
     pub(super) fn read(&mut self, event: &Event<'_>) -> bool {
         match event {
             Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text)
@@ -64,7 +68,8 @@ impl Picture {
     }
 }
 
-/// Returns the address with which a picture of Markdown stands in the HTML. Returns `None` for one that becomes a link.
+/// Returns the address that the picture with this URL in the Markdown has in the HTML. Returns `None` if the image
+/// becomes a link.
 fn address(url: &str) -> Option<Cow<'_, str>> {
     if is_data(url) {
         return Some(Cow::Borrowed(url));
@@ -75,7 +80,7 @@ fn address(url: &str) -> Option<Cow<'_, str>> {
     is_name.then(|| Cow::Owned(format!("{FILE}{}", utf8_percent_encode(&name, NON_ALPHANUMERIC))))
 }
 
-/// Returns whether a URL contains a picture.
+/// Returns whether `url` is a base64-encoded `data:` URL of a picture, of one of the [`TYPES`].
 fn is_data(url: &str) -> bool {
     let Some((kind, data)) = url.strip_prefix("data:image/").and_then(|rest| rest.split_once(";base64,")) else {
         return false;
@@ -84,7 +89,8 @@ fn is_data(url: &str) -> bool {
     TYPES.contains(&kind) && data.bytes().all(is_base64)
 }
 
-/// Returns whether an attribute may have this address. A link must not lead to a `data:` URL.
+/// Returns whether an attribute may have this value. The source of an image must be a picture. The URL of a link must
+/// not be a `data:` URL.
 pub(super) fn is_allowed(element: &str, attribute: &str, value: &str) -> bool {
     match (element, attribute) {
         ("img", "src") => value.starts_with(FILE) || is_data(value),
@@ -93,9 +99,9 @@ pub(super) fn is_allowed(element: &str, attribute: &str, value: &str) -> bool {
     }
 }
 
-/// HTML in which the addresses of files are still to be filled in.
+/// HTML that does not contain the addresses of the product's files yet.
 pub(crate) struct Illustrated {
-    /// Pieces of HTML, each followed by the address of the file with this name. The last one is followed by nothing.
+    /// Pieces of HTML. Each piece except the last has the name of the file whose address must follow it.
     pieces: Vec<(Bytes, Option<String>)>,
 }
 
@@ -114,7 +120,8 @@ impl Illustrated {
         Self { pieces }
     }
 
-    /// Returns the HTML with the address that `address` returns for the name of each file.
+    /// Returns the pieces of the HTML with the addresses of the files. `address` returns the address of the file with a
+    /// name, or `None` if the page cannot show this file.
     pub(crate) fn filled(&self, address: impl Fn(&str) -> Option<String>) -> Vec<Bytes> {
         let of_file = |name: &String| {
             let address = address(name).unwrap_or_else(|| NONE.to_owned());

@@ -81,7 +81,7 @@ fn words_are_whole_and_have_a_language() {
     }
 }
 
-/// The macros of a template and the numbers of their parameters.
+/// Returns the names of the macros of a template, each with its parameters.
 fn macros(source: &str) -> Vec<String> {
     source
         .lines()

@@ -1,9 +1,9 @@
-//! What e-mails show of the shop.
+//! The shop's brand in e-mails.
 
 use crate::email::Email;
 
-/// What e-mails show of the shop: its name, its colour, and the address to which a buyer's reply goes. Without a name, e-mails
-/// show none. A service with [pages](crate::delivery::Builder::pages) takes what is not set from their `Look`.
+/// The shop's brand in e-mails: its name, its colours, and the address to which a buyer's reply goes. Every part is
+/// optional. A service with [pages](crate::delivery::Builder::pages) takes missing parts from their `Look`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Brand {
     pub(crate) name: Option<String>,
@@ -19,7 +19,7 @@ impl Brand {
         Self { name: Some(name.into()), ..self }
     }
 
-    /// Returns this brand, with what it lacks from another one.
+    /// Fills the missing parts of this brand with those of `other`.
     #[cfg(feature = "pages")]
     pub(crate) fn or(self, other: Self) -> Self {
         Self {

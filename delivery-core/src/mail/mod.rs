@@ -104,8 +104,8 @@ pub trait Mailer: fmt::Debug + Send + Sync + 'static {
         usize::MAX
     }
 
-    /// Returns whether messages only become files, or lines of a log, so that buyers get none. The desk warns the seller then.
-    /// The default is `false`.
+    /// Returns whether messages only become files or lines of a log, so that buyers get none. If it returns `true`, the
+    /// desk warns the seller. The default is `false`.
     fn reaches_nobody(&self) -> bool {
         false
     }
@@ -117,7 +117,7 @@ pub trait Mailer: fmt::Debug + Send + Sync + 'static {
 pub struct Message {
     /// The sender.
     pub from: Sender,
-    /// The address to which a reply goes, if not to the sender.
+    /// The address to which replies go; `None` if they go to the sender.
     pub reply_to: Option<Email>,
     /// The recipient. SMTP commands and headers need its [quoted local part](Email::quoted_local).
     pub to: Email,
@@ -135,21 +135,21 @@ pub struct Message {
     pub about: Option<About>,
 }
 
-/// What an e-mail to a buyer is about. A mailer for a provider of e-mail can tag the e-mail with it, or choose a template
-/// that the provider keeps.
+/// What an e-mail to a buyer is about. A mailer that uses an e-mail provider can tag the e-mail with these values, or
+/// choose one of the provider's own templates by them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct About {
     /// The kind of e-mail.
     pub kind: MessageKind,
-    /// The key that the e-mail is about: the newest, if it is about several.
+    /// The key that the e-mail is about. If it is about several keys, the newest.
     pub key: KeyId,
     /// The language in which the e-mail was rendered.
     pub language: Language,
 }
 
 impl About {
-    /// Creates what an e-mail is about, for tests of a mailer.
+    /// Creates the value, for tests of a mailer.
     #[must_use]
     pub fn new(kind: MessageKind, key: KeyId, language: Language) -> Self {
         Self { kind, key, language }
@@ -172,20 +172,21 @@ pub struct EmailPreview {
     pub html: String,
 }
 
-/// The addresses that e-mails to buyers recommend. An e-mail without an address leaves the recommendation out.
+/// The addresses that e-mails to buyers recommend. E-mails do not recommend an address that is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct MailLinks {
     /// The page on which a buyer opens a product. E-mails append `#` and the key.
     pub page: Option<String>,
-    /// The endpoint from which a program fetches a product. E-mails append `?product_id=` and the number of the product.
+    /// The endpoint from which a program fetches a product. E-mails append `?product_id=` and the number of the
+    /// product.
     pub fetch: Option<String>,
     /// The page on which a buyer who lost a key asks for it.
     pub lost: Option<String>,
 }
 
 impl MailLinks {
-    /// Returns the addresses where the whole API is at `base_url`.
+    /// Returns the addresses of a service whose API is mounted at `base_url`.
     pub(crate) fn of(base_url: &str, has_page: bool, answers_lost: bool) -> Self {
         Self {
             page: has_page.then(|| format!("{base_url}/key")),

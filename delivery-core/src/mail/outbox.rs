@@ -57,7 +57,7 @@ pub struct Outbox {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) catalog: Arc<dyn Catalog>,
     pub(crate) mailer: Arc<dyn Mailer>,
-    /// A permit for each e-mail that the mailer [takes at once](Mailer::at_once).
+    /// As many permits as the mailer [takes e-mails at once](Mailer::at_once).
     pub(crate) places: Semaphore,
     /// How long a lease lasts after it was taken or renewed.
     pub(crate) lease: Duration,
@@ -69,7 +69,7 @@ pub struct Outbox {
     pub(crate) base_url: String,
     pub(crate) links: MailLinks,
     pub(crate) brand: Brand,
-    /// Whether e-mails show the command for products of every type.
+    /// Whether e-mails show the `curl` command for products of every type.
     pub(crate) shows_commands: bool,
     pub(crate) language: Language,
     pub(crate) route: Route,
@@ -142,11 +142,12 @@ impl Outbox {
         let mut under_way = UnderWay::default();
         let mut renewal = pin!(tokio::time::sleep(self.lease / RENEWALS));
         let mut gathering = pin!(tokio::time::sleep(Duration::ZERO));
-        // `asked` says that e-mails may be due that are not leased yet. `more` says that the last call of `claim`
+        // `asked` is true if e-mails may be due that are not leased yet. `more` is true if the last call of `claim`
         // filled all free slots, so that more e-mails are probably due.
         let (mut asked, mut more) = (true, false);
         while !*stop.borrow() {
-            // Note everything that has ended. A turn may begin many e-mails, and would otherwise end only one.
+            // Handle every e-mail whose sending has ended. One pass of this loop may start many e-mails, so handling
+            // only one of them in each pass would not keep up.
             while let Some(joined) = under_way.tasks.try_join_next_with_id() {
                 self.end(&mut under_way, joined);
             }

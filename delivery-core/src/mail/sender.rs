@@ -19,7 +19,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Returns this sender with a name, if it has none of its own. Characters that a name cannot have are left out.
+    /// Returns this sender with `name`, if it has no name or is the default sender. Characters that a name cannot
+    /// contain are removed.
     pub(crate) fn or_named(mut self, name: Option<&str>) -> Self {
         let has_own = self.name.is_some() && self != Self::default();
         if let (false, Some(name)) = (has_own, name) {

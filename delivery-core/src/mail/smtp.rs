@@ -35,8 +35,8 @@ use crate::text::{Invalid, UNESCAPED, is_cut_short};
 /// host. Reserved characters in the user name and the password must be percent-encoded. Certificates are verified
 /// against the system's roots.
 ///
-/// In EHLO, the mailer names the domain of the sender if that is a DNS name, else the name of this machine. If a server
-/// refuses both, set a [name](Self::helo).
+/// In EHLO, the mailer sends the domain of the sender if that is a DNS name, and otherwise the name of this machine. If
+/// a server refuses both, set a [name](Self::helo).
 #[derive(Clone)]
 pub struct SmtpMailer {
     connections: Arc<Connections>,
@@ -137,8 +137,8 @@ impl SmtpMailer {
     }
 
     /// Sets how many connections to the mail server may be open at once, 1 or more. By default there is no limit: the
-    /// outbox sends 16 e-mails at once, and more if the server takes minutes to confirm some of them. With a limit, such
-    /// an e-mail keeps its connection from the others. Each process counts its own connections.
+    /// outbox sends 16 e-mails at once, and more if the server takes minutes to confirm some of them. A connection that
+    /// waits for such a confirmation counts towards the limit. Each process counts its own connections.
     #[must_use]
     pub fn connections(self, limit: NonZeroUsize) -> Self {
         Self { connections: Connections::to(self.connections.server().clone(), Some(limit)), ..self }

@@ -35,20 +35,29 @@ const ENGLISH: &str = "en";
 /// `PART` is `subject`, `txt` or `html`. Names that begin with `_` are fragments for `include`, `import` and `extends`;
 /// the built-in ones are `_layout.html`, `_parts.html`, `_key.txt`, `_words.txt` and `_words.de.txt`.
 ///
-/// Every template has the variables `email` (the recipient), `language`, `base_url` (without a slash at its end) and
-/// `page` (the URL of the buyer's page), `fetch` (the URL of the endpoint for products) and `lost` (the URL of the page for
-/// lost keys), each none if e-mails [are not to recommend it](super::MailLinks). `shop` has `name` and `support` (an address),
-/// each none if it is not known, and the colours `colour` and `ink` of a button; the bodies also have `subject`. The variable
-/// `keys` is a list, which has more than one item only in `resend`, and at most 200: `omits` says whether the buyer has
-/// more. The fields of the first item are also variables of their own. Each item has:
+/// Every template has these variables:
+///
+/// * `email`: the recipient
+/// * `language`: the tag of the language in which the e-mail is rendered
+/// * `base_url`: the base URL, without a slash at its end
+/// * `page`, `fetch` and `lost`: the URLs of the buyer's page, of the endpoint for products and of the page for lost
+///   keys. Each is none if e-mails [are not to recommend it](super::MailLinks)
+/// * `shop.name` and `shop.support` (an e-mail address): each is none if it is not known
+/// * `shop.colour` and `shop.ink`: the colours of a button and of the text on it
+/// * `subject`: the rendered subject, only in the bodies
+/// * `keys`: a list of at most 200 items. Only in `resend` can there be more than one
+/// * `omits`: whether the buyer has more keys than `keys` contains
+///
+/// The fields of the first item of `keys` are also variables of their own. Each item has:
 ///
 /// * `key`: the key's text
 /// * `key_id`: the key's id, which is not secret
 /// * `order.id`, `order.source` and `order.host_ref`: the order's number, the platform that it comes from, and your own
-///   name for the key. Each is none if there is none
-/// * `command`: whether to show the command that fetches the product: for products of type `api`, for all with
-///   [`mail_curl`](crate::delivery::Builder::mail_curl), and where there is no page
-/// * `product.id`, `product.name`, `product.description`, `product.type`, and `product.host_ref`, your own name for the product
+///   name for the key. Each may be none
+/// * `command`: whether to show the command that fetches the product. It is shown for products of type `api`. It is
+///   shown for all products with [`mail_curl`](crate::delivery::Builder::mail_curl), or if `page` is none
+/// * `product.id`, `product.name`, `product.description`, `product.type`, and `product.host_ref`, your own name for the
+///   product, which may be none
 /// * `expires_at` (RFC 3339), and `ends` with `year`, `month`, `day` and `time`, in UTC; `ends` is none if the key
 ///   never expires
 /// * `subscribed`: whether a subscription renews the key. The key is then valid as long as the subscription runs, and
@@ -60,10 +69,10 @@ const ENGLISH: &str = "en";
 /// end with `.html`. A macro escapes values in the same way as the template that calls the macro. Values are never
 /// interpreted as template code.
 ///
-/// A template should put the key into a link only after `#`, as in `page ~ "#" ~ key`. Mail scanners open links and
-/// URLs end up in logs, but browsers send no server what follows the `#`. Mail providers that count clicks replace a
-/// link by a URL of their own, which would contain the key. They do not replace a link if `clicktracking="off"`,
-/// `data-disable-tracking="true"` and `ses:no-track` precede its `href`.
+/// A template should put the key into a link only after `#`, as in `page ~ "#" ~ key`. Mail scanners open links, and
+/// URLs appear in logs, but browsers do not send a server the part after the `#`. Mail providers that count clicks
+/// replace a link by a URL of their own, which would contain the key. They do not replace a link if
+/// `clicktracking="off"`, `data-disable-tracking="true"` and `ses:no-track` precede its `href`.
 #[derive(Debug, Clone)]
 pub struct Templates {
     environment: Arc<Environment<'static>>,

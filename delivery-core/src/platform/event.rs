@@ -15,7 +15,7 @@ use crate::product::ProductId;
 pub enum Event {
     /// An order was paid, or a subscription was charged.
     Paid(Sale),
-    /// A payment was captured. It was only authorised before, and its order was reported as [open](Sale::is_open).
+    /// A payment that was only authorised before was captured. Its order was reported as [open](Sale::is_open).
     Captured {
         /// The payment.
         payment: OrderId,
@@ -32,7 +32,7 @@ pub enum Event {
         /// What the seller can do, so that later notifications say what was sold.
         advice: String,
     },
-    /// The platform says something about a subscription itself, for example that the subscription has ended.
+    /// A statement about a subscription itself, for example that the subscription has ended.
     Told(Word),
     /// A payment was refunded, or an order was cancelled.
     Refunded(Refund),
@@ -49,8 +49,8 @@ pub enum Event {
     Restored(Dispute),
     /// Several references of the platform belong to the same sale.
     Linked(Links),
-    /// The e-mail address of a customer. It must be the only event of a notification: otherwise the notification waits
-    /// for the seller.
+    /// The e-mail address of a customer. This event must be the only one of its notification. A notification that
+    /// contains other events too waits for the seller.
     Customer {
         /// The platform's own reference to the customer.
         reference: OrderId,
@@ -79,19 +79,19 @@ pub struct Sale {
     /// Whether the payment is only authorised. The order is paid once the payment is [captured](Event::Captured).
     #[serde(default)]
     pub is_open: bool,
-    /// Whether this is a later charge of a subscription that began with another order. If no event names that first
-    /// order, the order of the buyer's only key for the product is taken for it.
+    /// Whether this is a later charge of a subscription that began with another order. If no event has named that first
+    /// order, it is assumed to be the order of the buyer's only key for the product.
     #[serde(default)]
     pub is_again: bool,
-    /// The amount that the buyer paid, with taxes; `None` if the platform does not say. It is shown to the seller, and
-    /// decides nothing.
+    /// The amount that the buyer paid, with taxes; `None` if the platform does not say. It is only shown to the seller,
+    /// and has no effect on keys.
     #[serde(default)]
     pub total: Option<Amount>,
-    /// What was bought. Empty if the platform does not say. The sale is then for everything that the subscription is
-    /// for.
+    /// What was bought. If this is empty because the platform does not say, the sale pays for everything that the
+    /// subscription includes.
     pub lines: Vec<Line>,
-    /// The platform's numbers of refunds that were made before this report, if the lines have only the pieces that were
-    /// left.
+    /// The platform's numbers of refunds that were made before this report. Set only if the quantities of the lines do
+    /// not include the pieces that were refunded.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub early: BTreeSet<String>,
     /// The buyer.
@@ -132,8 +132,8 @@ pub struct Line {
     /// The id of a product, from a field that only the seller can set. It counts only if none of `names` is mapped to a
     /// product.
     pub own: Option<ProductId>,
-    /// The number of pieces, 1 or more. It is 0 if the platform sends anything but a whole number, and then the line
-    /// waits for the seller.
+    /// The number of pieces, 1 or more; 0 if the platform did not send a valid whole number. A line with 0 pieces waits
+    /// for the seller.
     pub quantity: u32,
     /// The amount at which the line is fully refunded, in the unit in which the platform counts refunds: the smallest
     /// unit of the currency, or pieces. `None` if the platform does not report partial refunds of lines.
@@ -150,8 +150,8 @@ pub struct Line {
 pub struct Buyer {
     /// The e-mail address as the platform sent it, not validated; `None` if there is none.
     pub email: Option<String>,
-    /// The platform's own reference to the customer, whose address it sends in a separate [event](Event::Customer).
-    /// That address takes precedence over `email`.
+    /// The platform's own reference to the customer. Set if the platform sends the customer's address in a separate
+    /// [event](Event::Customer). That address takes precedence over `email`.
     pub customer: Option<OrderId>,
 }
 

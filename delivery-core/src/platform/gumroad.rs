@@ -88,7 +88,7 @@ impl Fields {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] if the value may be a buyer's answer to a custom field, or if the field is there twice.
+    /// [`Unreadable`] if the value may be a buyer's answer to a custom field, or if the field has several values.
     fn text(&self, name: &str) -> Result<Option<&str>, Unreadable> {
         if self.0.contains_key(&format!("custom_fields[{name}]")) {
             return Err(Unreadable);
@@ -206,8 +206,8 @@ fn sold(order: OrderId, fields: &Fields) -> Result<Option<Event>, Unreadable> {
     })))
 }
 
-/// Reads what was paid. `price` is in US cents, whatever `currency` says: that is the currency in which the product is
-/// priced (<https://gumroad.com/ping>).
+/// Reads the amount that was paid. `price` is always in US cents. `currency` is ignored, because it is only the
+/// currency in which the product is priced (<https://gumroad.com/ping>).
 fn total(fields: &Fields) -> Option<Amount> {
     Amount::new(fields.own("price")?.parse().ok()?, "USD".parse().ok()?)
 }
@@ -224,7 +224,7 @@ fn recurrence(name: &str) -> Option<Recurrence> {
     Some(Recurrence::Months(months))
 }
 
-/// Reads what a ping says about a subscription itself. The field named `time` has the time at which this was true.
+/// Reads what a ping says about a subscription itself. `time` is the name of the field with the time of the statement.
 fn told(
     fields: &Fields,
     time: &str,

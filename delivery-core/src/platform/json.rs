@@ -39,7 +39,7 @@ pub(super) fn reference(value: &Value, pointer: &str) -> Option<String> {
     }
 }
 
-/// Returns the reference at `pointer`, by which a sale is found again, or `None` if there is no reference. Fails if the
+/// Returns the reference at `pointer`, which identifies a sale, or `None` if there is no reference. Fails if the
 /// reference is not a valid [`OrderId`], because ignoring the reference could attribute a charge to the wrong sale.
 pub(super) fn id(value: &Value, pointer: &str) -> Result<Option<OrderId>, Unreadable> {
     reference(value, pointer).map(|name| name.parse()).transpose().map_err(|_| Unreadable)
@@ -63,19 +63,19 @@ pub(super) fn instant(text: &str) -> Option<DateTime<Utc>> {
     at.with_nanosecond(0)
 }
 
-/// Returns a time given in seconds since 1970.
+/// Returns the time at `pointer`, which is an integer of seconds since 1970.
 pub(super) fn seconds(value: &Value, pointer: &str) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(value.pointer(pointer)?.as_i64()?, 0)
 }
 
-/// Returns the amount that is given as a number of the smallest units at `units`, in the currency whose code is at
-/// `currency`.
+/// Returns the amount that is given at `units`, as a number of the currency's smallest units. The code of the currency
+/// is at `currency`.
 pub(super) fn units(value: &Value, units: &str, currency: &str) -> Option<Amount> {
     Amount::new(reference(value, units)?.parse().ok()?, text(value, currency)?.parse().ok()?)
 }
 
-/// Returns the amount that is given as a decimal number at `decimal`, as text or as a number, in the currency whose code
-/// is at `currency`.
+/// Returns the amount that is given as a decimal number at `decimal`, as text or as a JSON number. The code of its
+/// currency is at `currency`.
 pub(super) fn decimal(value: &Value, decimal: &str, currency: &str) -> Option<Amount> {
     let number = match value.pointer(decimal)? {
         Value::String(text) => text.clone(),
@@ -85,7 +85,7 @@ pub(super) fn decimal(value: &Value, decimal: &str, currency: &str) -> Option<Am
     Amount::from_decimal(&number, text(value, currency)?.parse().ok()?)
 }
 
-/// Returns whether the value is `true`.
+/// Returns whether the value at `pointer` is the boolean `true`. The text `"true"` does not count.
 pub(super) fn is_true(value: &Value, pointer: &str) -> bool {
     value.pointer(pointer) == Some(&Value::Bool(true))
 }
@@ -95,7 +95,7 @@ pub(super) fn list<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Returns the period between two times if both are present.
+/// Returns the period between the times at two pointers; `None` if one of the times is missing.
 pub(super) fn period(value: &Value, [from, until]: [&str; 2]) -> Option<Term> {
     Some(Term::Period { from: time(value, from)?, until: time(value, until)? })
 }
@@ -107,8 +107,8 @@ pub(super) fn until(value: &Value, pointer: &str) -> Term {
 
 /// Returns the number of pieces of a line, for [`Line::quantity`](super::Line::quantity).
 ///
-/// * If the line has no number, it has 1 piece.
-/// * If the number is zero, there is no line: returns `None`.
+/// * If the value is missing or null, returns 1.
+/// * If the value is zero, returns `None`. The caller then ignores the line.
 /// * If the value is not a whole number, is negative or is too large, returns 0, which means that the line waits for
 ///   the seller.
 pub(super) fn quantity(value: &Value, pointer: &str) -> Option<u32> {
@@ -132,7 +132,7 @@ pub(super) fn pieces(text: &str) -> Option<u32> {
     }
 }
 
-/// Returns the id of a product of this service. It is an integer, or decimal text without leading zeros.
+/// Returns the id of a product of this service. The value must be an integer, or decimal text without leading zeros.
 pub(super) fn own(value: &Value, pointer: &str) -> Option<ProductId> {
     match value.pointer(pointer)? {
         Value::Number(number) => ProductId::new(number.as_i64()?).ok(),

@@ -48,7 +48,7 @@ impl Platform for LemonSqueezy {
 fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     let number = || needed(body, "/data/id");
     // Invoices of subscriptions are numbered separately from orders, so an order may have the same number. The prefix
-    // tells an invoice from an order.
+    // distinguishes an invoice from an order.
     let charge = || format!("invoice:{}", number()?.as_str()).parse().map_err(|_| Unreadable);
     let shown = body.pointer("/data/attributes").ok_or(Unreadable);
     let is_paid = shown.is_ok_and(|shown| text(shown, "/status") == Some("paid"));

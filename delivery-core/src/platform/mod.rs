@@ -1,8 +1,8 @@
 //! Reads the signed requests in which commerce platforms report events.
 //!
 //! An adapter is the code for one platform, which implements [`Platform`]. It is a pure function of the request and the
-//! time. It verifies that the platform sent the request, and returns what the request says: that something was
-//! [paid](Event::Paid), [refunded](Event::Refunded) and so on. An adapter knows neither products nor keys, and does not
+//! time. It verifies that the platform sent the request, and returns the events that the request reports, such as a
+//! [payment](Event::Paid) or a [refund](Event::Refunded). An adapter has no access to products or keys, and does not
 //! decide whether a key is valid. It only reads until when something is paid.
 //!
 //! ```

@@ -28,8 +28,8 @@ impl Paddle {
         Self { keys: secrets.as_text(), tolerance: Self::TOLERANCE }
     }
 
-    /// Sets the maximum age of a signature, in whole seconds. Use it for a host whose clock is fast, or where requests
-    /// wait in a queue.
+    /// Sets the maximum age of a signature. Fractions of a second are ignored. Set a longer age if the host's clock is
+    /// fast, or if requests wait in a queue.
     #[must_use]
     pub fn tolerance(self, tolerance: TimeDelta) -> Self {
         Self { tolerance, ..self }
@@ -86,8 +86,8 @@ fn transaction(event: &Value, data: &Value) -> Result<Option<Event>, Unreadable>
     let is_extra = match text(data, "/origin") {
         Some("subscription_payment_method_change") => return Ok(None),
         Some("subscription_charge") => true,
-        // A transaction of an unknown origin counts as a sale too. Issuing a key too many does less harm than issuing
-        // none for a payment.
+        // A transaction of an unknown origin counts as a sale too, because an unneeded key does less harm than a
+        // payment without a key.
         _ => false,
     };
     let order = needed(data, "/id")?;

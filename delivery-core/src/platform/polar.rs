@@ -11,8 +11,8 @@ use super::{
 };
 use crate::order::Source;
 
-/// The billing reason of orders that bill usage. Orders for all other reasons are sales, also for one that is unknown: a key
-/// too many does less harm than none for what was paid.
+/// The billing reason of orders that bill usage. Orders with any other reason count as sales. This includes unknown
+/// reasons, because an unneeded key does less harm than a payment without a key.
 const USAGE: &str = "subscription_meter_cycle";
 
 /// Polar's notifications.

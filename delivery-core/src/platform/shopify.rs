@@ -87,7 +87,7 @@ fn sale(order: &Value) -> Result<Option<Sale>, Unreadable> {
     let addresses = ["/email", "/contact_email", "/customer/email"];
     let sale = Sale {
         at: time(order, "/processed_at").or_else(|| time(order, "/created_at")),
-        // The current total is without what was removed from the order.
+        // The current total does not include items that were removed from the order.
         total: decimal(order, "/current_total_price", "/currency")
             .or_else(|| decimal(order, "/total_price", "/currency")),
         lines: list(order, "/line_items").iter().filter_map(sold).collect(),

@@ -113,8 +113,8 @@ pub(super) fn base64(text: &str) -> Option<[u8; 32]> {
     mac(text.len(), 44, || BASE64.decode(text.as_bytes()).ok())
 }
 
-/// Decodes a MAC, but only if the text has the expected length. A request may have a megabyte of signatures, and
-/// decoding it all would take too long.
+/// Decodes a MAC, but only if the text has the expected length. A request may contain a megabyte of signatures, and
+/// decoding all of them would take too long.
 fn mac(length: usize, expected: usize, decode: impl FnOnce() -> Option<Vec<u8>>) -> Option<[u8; 32]> {
     if length == expected { decode()?.try_into().ok() } else { None }
 }
@@ -160,8 +160,8 @@ pub(super) fn not_older(signed: DateTime<Utc>, now: DateTime<Utc>, tolerance: Ti
 /// Decodes a secret in base64, padded or not, with or without the prefix `whsec_`.
 pub(super) fn from_base64(secret: &str) -> Option<Vec<u8>> {
     let encoded = secret.strip_prefix(PREFIX).unwrap_or(secret).trim_end_matches('=');
-    // Polar draws every character of a secret at random. Some bits of the last character may therefore be set although
-    // they encode nothing. Accept them.
+    // Polar chooses every character of a secret at random. Bits of the last character may therefore be set although
+    // these bits encode nothing. Accept such secrets.
     let mut base64 = BASE64_NOPAD.specification();
     base64.check_trailing_bits = false;
     base64.encoding().ok()?.decode(encoded.as_bytes()).ok().filter(|key| !key.is_empty())

@@ -14,7 +14,7 @@ use super::{
 use crate::order::{OrderId, Source};
 use crate::text::Invalid;
 
-/// How far the time of a signature may be in the past or the future. The specification's own libraries allow as much.
+/// How far the time of a signature may be in the past or the future. The specification's own libraries allow the same.
 const TOLERANCE: TimeDelta = TimeDelta::seconds(300);
 
 /// Notifications of any system that signs by Standard Webhooks: `order.paid`, `order.refunded` and

@@ -133,8 +133,9 @@ fn session(session: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
     Ok(Some(Event::Paid(Sale { at, is_open: is_unpaid, total, lines, buyer, links, ..Sale::new(order) })))
 }
 
-/// Reads an amount. Stripe counts two currencies in hundredths that they do not have, and one in whole units that have
-/// hundredths (<https://docs.stripe.com/currencies>).
+/// Reads an amount. Stripe sends ISK and UGX in hundredths, although [`Amount`] counts these currencies in whole units.
+/// Stripe sends MGA in whole units, although [`Amount`] counts it in hundredths. See
+/// <https://docs.stripe.com/currencies>.
 fn total(shown: &Value, pointer: &str) -> Option<Amount> {
     let Amount { units, currency } = json::units(shown, pointer, "/currency")?;
     Amount::new(
@@ -200,9 +201,9 @@ fn line(line: &Value, plan: Option<ProductId>, at: Option<DateTime<Utc>>) -> Opt
     (!is_credit && !is_over).then_some(line)
 }
 
-/// Returns the time that a line of an invoice pays for. The time depends on the kind of the line, which API versions
-/// before 2025-03-31 call `type`. An item that was added to the invoice may name any period. The period of such an item
-/// counts only if the item is a proration of the subscription; otherwise the item is paid once. Returns `None` for
+/// Returns the time that a line of an invoice pays for. The time depends on the kind of the line. API versions before
+/// 2025-03-31 name the kind in the field `type` of the line. An item that was added to the invoice may name any period.
+/// If the item is a proration of the subscription, its period counts. If not, the item is paid once. Returns `None` for
 /// other kinds of lines, which sell nothing.
 fn term(line: &Value) -> Option<Term> {
     match text(line, "/parent/type").or_else(|| text(line, "/type")) {

@@ -16,7 +16,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::text::is_invisible;
 use crate::text::{Invalid, line};
 
-/// The characters that may stand in `filename*` as they are: `attr-char` of RFC 8187.
+/// The ASCII characters that are percent-encoded in `filename*`: all except `attr-char` of RFC 8187.
 #[cfg(feature = "files")]
 const ATTRIBUTE: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'!')
@@ -41,7 +41,7 @@ crate::text::line_type! {
     FileName, 200, but ", / or \\, and neither . nor ..", is_path
 }
 
-/// Returns whether a name could lead to another folder.
+/// Returns whether a name could refer to another folder.
 fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name == "." || name == ".."
 }
@@ -59,9 +59,9 @@ impl FileName {
         Nfc::new_nfc().normalize(&name.to_lowercase()).into_owned()
     }
 
-    /// Returns the value of `Content-Disposition`, as RFC 6266 says: the name in ASCII for old clients, and the whole
-    /// name. Invisible characters, such as those that set the direction of writing, become `_`: they could make a program
-    /// look like a document.
+    /// Returns the value of `Content-Disposition`, as RFC 6266 defines it: the name in ASCII for old clients, and the
+    /// whole name. Invisible characters, such as those that set the direction of writing, become `_`, because they
+    /// could make a program look like a document.
     #[cfg(feature = "files")]
     pub(crate) fn disposition(&self) -> String {
         let visible: String = self.as_str().chars().map(|c| if is_invisible(c) { '_' } else { c }).collect();
@@ -72,7 +72,8 @@ impl FileName {
     }
 }
 
-/// A file's media type, as `Content-Type` names it: 1 to 255 visible ASCII characters and spaces.
+/// A file's media type, as in `Content-Type`: 1 to 255 visible ASCII characters and spaces, with no space at either
+/// end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MediaType(Arc<str>);
 

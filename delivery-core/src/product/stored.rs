@@ -1,4 +1,4 @@
-//! A product as a catalog has it: its facts, its number and its files.
+//! A product in a catalog, with its number and its files.
 
 use std::sync::{Arc, OnceLock};
 
@@ -55,7 +55,7 @@ impl Listing {
 }
 
 impl Product {
-    /// Makes a product from its number and its facts. It is not archived.
+    /// Makes a product from its number and its other properties. The product is not archived and has no files.
     #[must_use]
     pub fn new(id: ProductId, facts: NewProduct) -> Self {
         Self { id, facts, is_archived: false, files: Arc::default(), encoded: OnceLock::new() }

@@ -31,8 +31,8 @@ pub trait Catalog: Debug + Send + Sync + 'static {
     /// [`StoreError`] if the catalog cannot be read.
     async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError>;
 
-    /// Returns all products that are not archived, by number, without their content. As long as nothing changes, every
-    /// call must return the same `Arc`, so that the list is encoded only once.
+    /// Returns all products that are not archived, in ascending order of their numbers, without their content. As long
+    /// as nothing changes, every call must return the same `Arc`, so that the list is encoded only once.
     ///
     /// # Errors
     ///
@@ -40,8 +40,8 @@ pub trait Catalog: Debug + Send + Sync + 'static {
     async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError>;
 }
 
-/// A catalog that can be edited. All servers that share the catalog serve a change within a second. A change and its
-/// audit entry are one commit.
+/// A catalog that can be edited. All servers that share the catalog serve a change within a second. After
+/// [`StoreError::Unknown`], a change may have been saved although its method failed.
 ///
 /// # To ensure correctness
 ///
@@ -53,8 +53,8 @@ pub trait CatalogEditor: Catalog + ProductNames {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Refused`] if another product already has one of this product's names: the name that the host
-    /// application gave it, or a name that a platform has for it. Another [`StoreError`] if nothing was added.
+    /// [`StoreError::Refused`] if another product already has one of this product's names: its [`HostRef`], or a name
+    /// that a platform has for it. Another [`StoreError`] if nothing was added.
     async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError>;
 
     /// Adds a product like [`add_product`](Self::add_product), but at most once: if a product with identical facts
@@ -75,14 +75,15 @@ pub trait CatalogEditor: Catalog + ProductNames {
         self.add_product(product, edit).await
     }
 
-    /// Returns the product to which the host application gave this [name](crate::HostRef), archived or not.
+    /// Returns the product to which the host application gave this [name](crate::HostRef), archived or not; `None` if
+    /// no product has this name.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the catalog cannot be read.
     async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError>;
 
-    /// Returns the archived products, by their number.
+    /// Returns the archived products, in ascending order of their numbers, without their content.
     ///
     /// # Errors
     ///
@@ -131,8 +132,8 @@ pub trait CatalogEditor: Catalog + ProductNames {
 ///
 /// # To ensure correctness
 ///
-/// * Return the same product for a name on every server. Find a new name at once, because a sale may follow within a
-///   second.
+/// * Return the same product for a name on every server. A new name must be found at once, because a sale may follow
+///   within a second.
 #[async_trait]
 pub trait ProductNames: Debug + Send + Sync + 'static {
     /// Returns the number of the product that the platform `source` calls `name`, archived or not; `None` if no product
@@ -144,7 +145,7 @@ pub trait ProductNames: Debug + Send + Sync + 'static {
     async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError>;
 }
 
-/// Posts that announce something.
+/// Posts: news about products. After [`StoreError::Unknown`], a change may have been saved although its method failed.
 ///
 /// # To ensure correctness
 ///

@@ -12,10 +12,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::clock::{Clock, SystemClock};
 
-/// The greatest difference that does not yet count as a clock that was set back.
+/// The clock counts as set back only if it is behind by more than this.
 const JUMP: TimeDelta = TimeDelta::seconds(2);
 
-/// The latest time of day that was read while the clock was not set back, and the monotonic time at which it was read.
+/// The last reading of both clocks at which the system clock was not set back: the time of day and the monotonic time.
 #[derive(Debug, Default)]
 pub(super) struct SteadyClock(Mutex<Option<(DateTime<Utc>, Duration)>>);
 

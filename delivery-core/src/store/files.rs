@@ -12,14 +12,15 @@ use crate::product::{File, FileName, ObjectName, ProductId};
 /// The rows of products' files. The bytes are elsewhere: each row names an object in an object store.
 ///
 /// A row is current until its file is replaced or deleted. It then becomes a former row, which is kept until its object
-/// was deleted. A [product](crate::product::Product::files) has its current files.
+/// was deleted. [`Product::files`](crate::product::Product::files) returns the current files of a product.
 ///
 /// # To ensure correctness
 ///
 /// * Write a change and its audit entry in one commit, and serve it on all servers within a second.
 /// * Never keep two current files of a product whose names are the same without regard to case, even if two calls add
 ///   them at once.
-/// * Keep every row until [`forget_files`](Self::forget_files) deletes it. An object without a row is deleted.
+/// * Keep every row until [`forget_files`](Self::forget_files) deletes it. The service deletes objects that have no
+///   row.
 #[async_trait]
 pub trait Files: Debug + Send + Sync + 'static {
     /// Adds a file to a product. A file of the product that has the same name without regard to case becomes a former
@@ -46,8 +47,8 @@ pub trait Files: Debug + Send + Sync + 'static {
     /// [`StoreError`] if the rows cannot be read.
     async fn file(&self, product: ProductId, object: ObjectName) -> Result<Option<File>, StoreError>;
 
-    /// Returns at most `limit` rows, current and former, by the names of their objects. With `after`, the rows begin
-    /// after that object.
+    /// Returns at most `limit` rows, current and former, ordered by the names of their objects. If `after` is given,
+    /// only rows with greater object names are returned.
     ///
     /// # Errors
     ///

@@ -15,8 +15,8 @@ use crate::key::Key;
 use crate::ledger::{ChangeKey, Edit, Issue, NewSale, Refused};
 use crate::product::{NewProduct, Product};
 
-/// An open transaction of the host application, on the database of the service's store. On PostgreSQL it is made of
-/// sqlx's connection or transaction, on SQLite of a [`SqliteTransaction`](super::SqliteTransaction).
+/// An open transaction of the host application, on the database of the service's store. On PostgreSQL it is created
+/// from sqlx's connection or transaction, on SQLite from a [`SqliteTransaction`](super::SqliteTransaction).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HostTransaction<'t> {
@@ -61,17 +61,22 @@ impl<'t> From<&'t mut HostTransaction<'_>> for HostTransaction<'t> {
 }
 
 /// A store that works inside transactions of the host application. `SqliteStore` and `PostgresStore` are such stores.
-/// Host applications call [`Delivery::issue_in`](crate::Delivery::issue_in) and the methods beside it.
+/// Host applications do not call these methods; they call [`Delivery::issue_in`](crate::Delivery::issue_in) and the
+/// other methods of [`Delivery`](crate::Delivery) that take a transaction.
 ///
-/// Each method is done completely or not at all. After an error the transaction can go on as before, unless the
-/// database has ended it. The methods fail with [`StoreError::Refused`] if no transaction is open, or if it is on
-/// another store, and with [`StoreError::Conflict`] if a lock was not released in time or, on PostgreSQL, if the
-/// transaction is repeatable read or serializable and another transaction has changed the same rows.
+/// Each method takes effect completely or not at all. After an error the transaction can continue, unless the database
+/// has ended it. The methods return these errors:
+///
+/// * [`StoreError::Refused`] if no transaction is open, or if the transaction is on another store
+/// * [`StoreError::Conflict`] if a lock was not released in time
+/// * [`StoreError::Conflict`] on PostgreSQL if another transaction has changed the same rows, and this transaction is
+///   repeatable read or serializable
 ///
 /// # To ensure correctness
 ///
-/// * Show what was done to nobody but the transaction before the commit, not even through a cache.
-/// * Leave nothing behind if the transaction, or the part of it that began with a savepoint, is rolled back.
+/// * Before the commit, show the changes only to the transaction itself. No other reader may see them, not even through
+///   a cache.
+/// * Leave no change behind if the transaction is rolled back, or is rolled back to a savepoint before the change.
 #[async_trait]
 pub trait HostTransactions: Debug + Send + Sync {
     /// Does what [`Ledger::issue`](super::Ledger::issue) does.

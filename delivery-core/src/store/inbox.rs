@@ -36,7 +36,7 @@ pub struct InboxQuery {
 /// # To ensure correctness
 ///
 /// * Lease an event to one caller at a time.
-/// * Prune only events that are done. An event that is not done stays for ever.
+/// * Prune only events that are done. Keep all other events for ever.
 #[async_trait]
 pub trait Inbox: Send + Sync {
     /// Leases up to `limit` events that are due at `now`. Events that have been due longest are leased first. The
@@ -53,10 +53,9 @@ pub trait Inbox: Send + Sync {
         limit: usize,
     ) -> Result<Vec<InboxEvent>, StoreError>;
 
-    /// Retries events that need the seller's attention: makes them due at `now` and resets their attempts. Concerns
-    /// only events of the platform `source`, or of all platforms if `None`. If `customer` is given, concerns only events
-    /// with the reason [`NO_ADDRESS`] whose content [names](names_customer) this customer. Returns how many events were
-    /// made due.
+    /// Retries events that need the seller's attention: makes them due at `now` and resets their attempts. If `source`
+    /// is given, retries only events of this platform. If `customer` is given, retries only events with the reason
+    /// [`NO_ADDRESS`] whose content [names](names_customer) this customer. Returns how many events were made due.
     ///
     /// # Errors
     ///
@@ -90,17 +89,17 @@ pub trait Inbox: Send + Sync {
     /// [`StoreError`] if the store cannot be read.
     async fn customers(&self, email: &Email) -> Result<Vec<Customer>, StoreError>;
 
-    /// Returns the [`Deal`] to which a platform's reference leads; `None` if it leads to no deal. If deals were merged
-    /// into another deal, their references lead to that other deal.
+    /// Returns the [`Deal`] to which a platform's reference refers; `None` if the reference is unknown. References of a
+    /// deal that was merged into another deal refer to that other deal.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError>;
 
-    /// Dismisses everything that a platform sells under `name`, past and future, or lifts that dismissal if
-    /// `is_dismissed` is false. The change and its audit entry are one commit. Changes nothing if the name is already
-    /// in the requested state.
+    /// Dismisses everything that a platform sells under `name`, past and future. If `is_dismissed` is false, lifts that
+    /// dismissal. The change and its audit entry are one commit. Changes nothing if the name is already in the
+    /// requested state.
     ///
     /// # Errors
     ///

@@ -42,7 +42,7 @@ impl Inspection {
         Self { engine, schema, acceptance: Some(acceptance), objects: Vec::new() }
     }
 
-    /// Adds the objects of files, given by their names. A name that cannot be read is left out.
+    /// Sets the objects of the current files to those with these names. A name that cannot be parsed is left out.
     pub(super) fn with_objects(self, names: &[String]) -> Self {
         Self { objects: names.iter().filter_map(|name| name.parse().ok()).collect(), ..self }
     }

@@ -20,7 +20,7 @@ use crate::ledger::{
 /// A ledger of keys, orders and messages that change atomically together.
 ///
 /// A ledger executes [operations](Operation) and finds keys. All other methods are provided: each submits an operation
-/// and returns its answer. No ledger overrides them.
+/// and returns its answer. Do not override them.
 ///
 /// Every [`Storage`] is a ledger. `SqliteStore` and `PostgresStore` are ledgers that commit the operations of many
 /// callers at once.
@@ -195,7 +195,7 @@ async fn try_once(
     attempt: Attempt,
 ) -> Result<Option<Answer>, StoreError> {
     let loaded = store.load(&needs(operation), attempt).await?;
-    // Gives way to others if this task has done much. Tests of stores rely on this to make calls race.
+    // Yields to other tasks if this task has used up its budget. Tests of stores rely on this to make calls race.
     tokio::task::consume_budget().await;
     let [only] = operation;
     let mut numbers: Numbers = store.numbers(only.numbers()).await?;

@@ -7,14 +7,14 @@ use super::StoreError;
 use crate::email::Email;
 use crate::ledger::MessageId;
 
-/// The time after an e-mail with lost keys in which the same address gets no other such e-mail.
+/// After an e-mail with lost keys, the same address gets no further such e-mail for this long.
 pub const LOST_PAUSE: TimeDelta = TimeDelta::hours(1);
 
 /// Requests of buyers who have lost their keys, for stores that keep them.
 ///
 /// # To ensure correctness
 ///
-/// * Take the same time for every address, so that nobody can find out in this way whether an address has keys.
+/// * Take the same time for every address, so that nobody can find out from the time whether an address has keys.
 /// * Answer a request and delete it in one commit, even if several servers do so at once.
 #[async_trait]
 pub trait LostKeys: Send + Sync {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Ledger     issue, find, change, complete         semantics, written once
-//!   planner  which rows, what becomes of them      pure
+//!   planner  which rows to load, what to write     pure
 //!   Storage  load, persist                         yours; SQLite and PostgreSQL do the same in batches
 //! ```
 //!
@@ -10,9 +10,10 @@
 //!
 //! # Implementing `Storage`
 //!
-//! To write a store of your own, implement [`Storage`], which loads and persists rows, and [`Backend`], which searches,
-//! leases messages, starts and ends. The store is then a [`Ledger`]. A store contains no rules: the planner decides
-//! what a change, a repeated order or a refusal means, and the store persists the planner's writes.
+//! To write a store of your own, implement [`Storage`], which loads and persists rows, and [`Backend`], which registers
+//! signing secrets, searches, leases messages and closes the store. The store is then a [`Ledger`]. A store contains no
+//! rules: the planner decides what a change, a repeated order or a refusal means, and the store persists the planner's
+//! writes.
 //!
 //! Each trait lists under *To ensure correctness* what everything else relies on.
 //!
@@ -23,10 +24,10 @@
 //! store is closed and opened again, and in which two handles share a store. Its `histories` run the whole service on
 //! the store, with restarts and crashes. Its `MemoryStore` is short enough to read alongside your own store.
 //!
-//! ## What `_ =>` means
+//! ## Unknown variants of enums
 //!
-//! Some enums that a store keeps or matches can get further variants in a later version of this crate. A store should
-//! keep such a value by its text (`as_str`, serde) and never refuse one that it does not know:
+//! Later versions of this crate may add variants to some enums that a store saves or matches. A store should save such
+//! a value as its text (`as_str`, serde), and must not refuse an unknown variant:
 //!
 //! | enum | an unknown variant |
 //! |---|---|
@@ -36,8 +37,8 @@
 //! | [`StoreError`] | an error after which nothing was written |
 //!
 //! The enums [`Operation`](crate::ledger::Operation), [`Answer`](crate::ledger::Answer) and
-//! [`Outcome`](crate::ledger::Outcome) are exhaustive: a store that matches them does not compile with a version that has
-//! more.
+//! [`Outcome`](crate::ledger::Outcome) are exhaustive: a store that matches them does not compile with a version that
+//! has more variants.
 //!
 //! # Implementing `Catalog`
 //!
@@ -131,9 +132,9 @@ pub use self::subscribed::Subscribed;
 pub use crate::ledger::StoreError;
 
 /// The longest delay until a message is attempted again. A worker that retries messages chooses shorter delays. If a
-/// message is due later than that, a store assumes that a wrong clock has set the time, and makes the message due at
-/// once.
+/// message is due further in the future than this, a store assumes that a wrong clock has set the time, and makes the
+/// message due at once.
 pub const MAX_RETRY_DELAY: TimeDelta = TimeDelta::hours(13);
-/// The longest time for which a message may be leased. If a lease ends later than that, a store assumes that a wrong
-/// clock has set the time, and makes the message due at once.
+/// The longest time for which a message may be leased. If a lease ends further in the future than this, a store assumes
+/// that a wrong clock has set the time, and makes the message due at once.
 pub const LONGEST_LEASE: TimeDelta = TimeDelta::minutes(15);

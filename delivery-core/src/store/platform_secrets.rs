@@ -8,12 +8,12 @@ use super::StoreError;
 use crate::ledger::Edit;
 use crate::order::Source;
 
-/// Secrets of commerce platforms, for stores that keep them. A store gets them encrypted, and never learns their texts.
+/// Secrets of commerce platforms, for stores that keep them. A store receives them encrypted and cannot decrypt them.
 ///
 /// # To ensure correctness
 ///
-/// * Once [`set_platform_secret`](Self::set_platform_secret) has returned, every server finds the secret, or finds none if it was
-///   removed.
+/// * Once [`set_platform_secret`](Self::set_platform_secret) has returned, every server finds the secret, or no secret
+///   if it was removed.
 #[async_trait]
 pub trait PlatformSecrets: Send + Sync {
     /// Returns all secrets, in any order.
@@ -23,9 +23,9 @@ pub trait PlatformSecrets: Send + Sync {
     /// [`StoreError`] if the store cannot be read.
     async fn platform_secrets(&self) -> Result<Vec<SealedSecret>, StoreError>;
 
-    /// Stores the secret of a platform in place of the one that it had. Removes the one that it had if `sealed` is `None`. The change
-    /// and its audit entry, [`Action::of_secret`](crate::ledger::Action::of_secret), are one commit. Removing a secret that does not
-    /// exist changes nothing.
+    /// Sets or replaces the secret of a platform. If `sealed` is `None`, removes the secret. The change and its audit
+    /// entry, [`Action::of_secret`](crate::ledger::Action::of_secret), are one commit. Removing a secret that does not
+    /// exist changes nothing and adds no audit entry.
     ///
     /// # Errors
     ///
@@ -33,8 +33,8 @@ pub trait PlatformSecrets: Send + Sync {
     async fn set_platform_secret(&self, source: &Source, sealed: Option<Vec<u8>>, edit: Edit)
     -> Result<(), StoreError>;
 
-    /// Replaces the encrypted secret `from` of a platform by `to`, the same secret encrypted anew. Changes nothing if the platform has
-    /// another one by now, or none. The audit log does not mention it.
+    /// Replaces the encrypted secret `from` of a platform by `to`, the same secret encrypted again. Changes nothing if
+    /// the platform's current secret is not `from`. Adds no audit entry.
     ///
     /// # Errors
     ///

@@ -51,7 +51,8 @@ impl KeyQuery {
             && self.before.is_none_or(|before| key.id() < before)
     }
 
-    /// Returns the id that is greater than those of all keys that match; `None` if every id may match.
+    /// Returns an upper bound: every key that matches has a smaller id. Returns `None` if the query sets no upper
+    /// bound.
     #[must_use]
     pub fn below(&self) -> Option<KeyId> {
         self.before.into_iter().chain(self.period.until.map(KeyId::from_time)).min()
@@ -78,7 +79,7 @@ pub(crate) fn page_size(limit: usize) -> usize {
 pub struct Page<T, C> {
     /// The items on this page.
     pub items: Vec<T>,
-    /// Where the next page begins; `None` if this is the last page.
+    /// The cursor to pass as `before` to get the next page; `None` if this is the last page.
     pub next: Option<C>,
 }
 
@@ -90,7 +91,7 @@ pub struct Use {
     pub at: DateTime<Utc>,
 }
 
-/// The identity of a use. A page of a key's history names the use after which the next page begins.
+/// Identifies a use. It is the cursor of a key's history: see [`Page::next`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UseId(i64);
 

@@ -17,7 +17,7 @@ use crate::product::ProductId;
 /// # To ensure correctness
 ///
 /// * When a key's expiry is announced, queue the e-mail and record the announced expiry time in one commit.
-/// * Keep an erased address nowhere: neither in rows nor in their indexes, logs or free pages.
+/// * After an erasure, the address must not remain anywhere: not in rows, indexes, logs or free pages.
 #[async_trait]
 pub trait Records: Send + Sync {
     /// Returns the messages that match `query`, newest first.
@@ -67,7 +67,8 @@ pub trait Records: Send + Sync {
     ///
     /// * Keys of erased customers, and keys that a subscription [renews](crate::ledger::Deal::subscription), get no
     ///   e-mail. Their expiry times are recorded nevertheless.
-    /// * Keys that are revoked or used up are skipped for as long as they are revoked or used up.
+    /// * Keys that are revoked or used up are skipped. They are announced later if they are restored or get more uses
+    ///   in time.
     /// * Keys with a short validity are skipped. A validity is short if it is shorter than the time from `scan.now` to
     ///   `scan.until`. A key is skipped only if both the validity with which it was sold and its present validity are
     ///   short.
@@ -94,9 +95,9 @@ pub trait Records: Send + Sync {
     /// `pseudonym` replaces the address in keys, in messages and in the audit log. Counts, keys and purchases stay. The
     /// following is deleted:
     ///
-    /// * messages to the address that were not sent yet
+    /// * messages to the address that wait to be sent
     /// * the customer's requests for lost keys
-    /// * the content of platform events that name the customer, if they can be applied
+    /// * the content of platform events that name the customer and can still be applied
     /// * the platforms' references to customers with this address
     ///
     /// # Errors
@@ -190,7 +191,7 @@ pub struct StoredMessage {
 pub struct AuditQuery {
     /// Only entries about this key.
     pub key: Option<KeyId>,
-    /// Only changes that this one made.
+    /// Only changes by this actor.
     pub actor: Option<Actor>,
     /// Only changes of this kind.
     pub action: Option<Action>,
@@ -239,11 +240,11 @@ pub struct Figures {
     /// The number of keys of each product with each status. Each pair of product and status occurs at most once, and
     /// the order is arbitrary. Keys that were replaced by other keys are not counted.
     pub keys: Vec<(ProductId, Status, u64)>,
-    /// The number of keys of each product that were replaced by other keys, for products that have such keys. They are
-    /// revoked.
+    /// The number of keys of each product that were replaced by other keys, for products that have such keys. All
+    /// replaced keys are revoked.
     pub replaced: Vec<(ProductId, u64)>,
-    /// What platforms reported as [paid](crate::ledger::Deal::received) on each day in each currency, ascending. Each
-    /// pair of day and currency occurs at most once.
+    /// The amount that platforms reported as [paid](crate::ledger::Deal::received) on each day in each currency,
+    /// ascending. Each pair of day and currency occurs at most once.
     pub revenue: Vec<(NaiveDate, Amount)>,
 }
 
@@ -257,7 +258,7 @@ pub struct Backlog {
     pub oldest: Option<DateTime<Utc>>,
     /// Messages that failed for good and are not retried automatically.
     pub failed: u64,
-    /// The failed messages without the e-mails about a key that was replaced, or that was [delivered] by a later e-mail.
+    /// Failed messages, not counting e-mails about a key that was replaced or that a later e-mail [delivered].
     ///
     /// [delivered]: crate::ledger::MessageKind::brings_key
     pub unanswered: u64,

@@ -9,11 +9,11 @@ use super::StoreError;
 use crate::key::Actor;
 
 /// Sessions of sellers who are signed in at the desk, for stores that keep them. A store never uses a clock of its own
-/// to decide whether a session has ended. It compares the end only with the times that its caller gives.
+/// to decide whether a session has expired. It compares the expiry time only with the times that its caller gives.
 ///
 /// # To ensure correctness
 ///
-/// * Once [`sign_out`](Self::sign_out) has returned, find the session on no server.
+/// * Once [`sign_out`](Self::sign_out) has returned, no server may find the session.
 #[async_trait]
 pub trait SignIns: Send + Sync {
     /// Stores a session, durably.
@@ -38,7 +38,7 @@ pub trait SignIns: Send + Sync {
     /// [`StoreError`] if the session may not have been deleted.
     async fn sign_out(&self, id: SignInId) -> Result<(), StoreError>;
 
-    /// Deletes sessions that ended before `before`. Returns how many sessions were deleted.
+    /// Deletes sessions that expired before `before`. Returns how many sessions were deleted.
     ///
     /// # Errors
     ///
@@ -58,9 +58,10 @@ pub struct SignIn {
     pub id: SignInId,
     /// The seller.
     pub actor: Actor,
-    /// A MAC of the token with which the seller signed in. The session ends when that token is removed.
+    /// A MAC of the token with which the seller signed in. The session is no longer valid once that token is removed or
+    /// replaced.
     pub token: [u8; 32],
-    /// When the session ends, to the second.
+    /// When the session expires, to the second.
     pub expires_at: DateTime<Utc>,
 }
 

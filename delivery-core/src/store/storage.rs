@@ -24,7 +24,8 @@ use crate::ledger::{Edit, FailedMessage, Lease, LeasedMessage, MessageNumber, Ro
 #[async_trait]
 pub trait Storage: Backend {
     /// Loads the rows that `needs` names. An implementation starts with [`Loaded::absent`] and adds every row that
-    /// exists. The added rows may lead to further rows, which [`Loaded::missing`] returns and which are loaded too.
+    /// exists. The added rows may refer to further rows. [`Loaded::missing`] returns these, and the implementation
+    /// loads them too.
     ///
     /// On [`Attempt::Optimistic`], rows may come from a cache, and purchases may be assumed absent without a query.
     /// This is safe, because persisting detects if a row has changed or a purchase exists. On later attempts the rows
@@ -69,7 +70,8 @@ pub enum Persisted {
     Conflict,
 }
 
-/// What a store does besides loading and persisting: it searches, leases messages, starts and ends.
+/// What a store does besides loading and persisting: it registers signing secrets, searches, leases messages and
+/// closes.
 ///
 /// # What becomes of a message
 ///
@@ -158,7 +160,8 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// [`StoreError`] if the change may not have been saved.
     async fn retry_message(&self, message: MessageNumber, edit: Edit) -> Result<bool, StoreError>;
 
-    /// Retries failed messages: makes them due at `now` and returns how many they are. These messages are retried:
+    /// Retries failed messages: makes them due at `now` and returns how many messages were made due. These messages are
+    /// retried:
     ///
     /// * messages that failed for good; they then count as queued at `now`
     /// * messages that wait for another attempt and have a route, the [`Route`] by which the last attempt failed
@@ -210,8 +213,8 @@ pub trait Backend: Debug + Send + Sync + 'static {
 }
 
 /// The part of a store that only some stores have: platform events, requests that may be repeated, lists and figures,
-/// sign-ins, requests of buyers who lost their keys, and secrets of platforms. Every type that implements these six traits
-/// implements this one.
+/// sign-ins, requests of buyers who lost their keys, and secrets of platforms. Every type that implements these six
+/// traits implements this one.
 ///
 /// # To ensure correctness
 ///

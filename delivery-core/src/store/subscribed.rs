@@ -23,8 +23,8 @@ impl Subscribed {
         let sale = key.granted().order.as_ref().and_then(ReferenceId::of_sale);
         let (Some(sale), Some(inbox)) = (sale, ledger.office()) else { return Ok(None) };
         let deal = inbox.deal(&sale.source, sale.kind, &sale.name).await?;
-        // The deal is asked for the product, not for the key's id. A key that replaced another key has the same order,
-        // but the deal knows only the first key.
+        // Looks the subscription up by product, not by the key's id. A key that replaced another key has the same
+        // order, but the deal contains only the id of the first key.
         let subscription = deal.as_ref().and_then(|deal| deal.subscription(sale.name.as_str(), key.product()));
         Ok(subscription.map(|it| Self { subscription: it.name.to_owned(), paid_until: it.paid_until }))
     }

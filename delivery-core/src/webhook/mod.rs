@@ -132,7 +132,7 @@ impl Webhook {
         Ok(Self { name, url, secret, previous: None, health, places })
     }
 
-    /// Also signs requests with the previous secret. Remove that secret once the receiver knows the new one.
+    /// Also signs requests with the previous secret. Remove that secret when the receiver accepts the new one.
     #[must_use]
     pub fn previous_secret(mut self, secret: WebhookSigningSecret) -> Self {
         self.previous = Some(secret);

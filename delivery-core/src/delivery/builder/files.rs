@@ -1,4 +1,4 @@
-//! What the builder sets of files.
+//! The settings of the builder for the files of products.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ impl Builder {
         self
     }
 
-    /// Redirects downloads to links into the object store of [`files`](Self::files), such as a bucket's presigned links.
-    /// Without this call, the service streams files.
+    /// Redirects downloads to links into the object store of [`files`](Self::files), such as a bucket's presigned
+    /// links. Without this call, the service streams files.
     #[must_use]
     pub fn file_links(mut self, links: Arc<dyn Links>) -> Self {
         self.file_links = Some(links);

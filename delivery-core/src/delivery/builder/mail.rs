@@ -1,4 +1,4 @@
-//! What the builder sets of e-mails.
+//! The settings of the builder for e-mails.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ impl Builder {
     }
 
     /// Sets the language of e-mails about products that have no language of their own. The default is English. A
-    /// language without templates falls back to English. It is also the language of a buyer's page, if neither the product
-    /// nor the browser names one that the pages have.
+    /// language without templates falls back to English. A buyer's page uses the same language if the pages have
+    /// neither the product's language nor one that the browser names.
     #[must_use]
     pub fn language(mut self, language: Language) -> Self {
         self.language = language;
@@ -51,8 +51,9 @@ impl Builder {
         self
     }
 
-    /// Sets the addresses that e-mails to buyers recommend. By default these are `/key` below the [base
-    /// URL](Self::base_url), if the buyer's page is served, and `/api/product`.
+    /// Sets the addresses that e-mails to buyers recommend. The default is `/api/product` below the [base
+    /// URL](Self::base_url). If the buyer's page is served, `/key` is recommended too. If the store also keeps requests
+    /// for lost keys, so is `/key/lost`.
     ///
     /// ```
     /// # use delivery_core::{delivery::Builder, mail::MailLinks};
@@ -67,15 +68,16 @@ impl Builder {
         self
     }
 
-    /// Sets what e-mails show of the shop. The default is that of the [pages](Self::pages), or nothing.
+    /// Sets the shop's brand in e-mails. Parts that `brand` does not set are taken from the theme of the
+    /// [pages](Self::pages), if there is one.
     #[must_use]
     pub fn brand(mut self, brand: Brand) -> Self {
         self.brand = Some(brand);
         self
     }
 
-    /// Sets whether e-mails show how to fetch a product with `curl`. By default they do for products of type `api`, and for all
-    /// if e-mails recommend no [page](MailLinks::page).
+    /// Sets whether e-mails about all products show how to fetch the product with `curl`. By default only e-mails about
+    /// products of type `api` do. If e-mails recommend no [page](MailLinks::page), all of them do.
     #[must_use]
     pub fn mail_curl(mut self, shows: bool) -> Self {
         self.mail_curl = shows;
@@ -95,9 +97,9 @@ impl Builder {
         self
     }
 
-    /// Identifies the mail route: the way that e-mails take, given by the sender and by `route`. `route` is a text with
-    /// the settings of the mail server, which may contain a password. If the mail route has changed since messages
-    /// failed, the next [start](crate::Delivery::start) retries these messages, including webhooks.
+    /// Identifies the mail route by the sender and by `route`. `route` is a text with the settings of the mail server,
+    /// which may contain a password. If the mail route has changed since messages failed, the next
+    /// [start](crate::Delivery::start) retries these messages, including webhooks.
     #[must_use]
     pub fn mail_route(mut self, route: impl Into<String>) -> Self {
         self.mail_route = Hidden(Zeroizing::new(route.into()));

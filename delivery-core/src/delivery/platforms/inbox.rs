@@ -164,8 +164,8 @@ impl Delivery {
         self.apply_with(entry, None).await.map(drop)
     }
 
-    /// Applies an event that [can be applied](InboxEvent::can_be_applied). If the seller wants the event applied, `seller`
-    /// contains this person and what the person adds to the event. Returns whether the event was changed meanwhile and
+    /// Applies an event that [can be applied](InboxEvent::can_be_applied). If the seller asked for it, `seller`
+    /// contains the seller and what the seller adds to the event. Returns whether the event was changed meanwhile and
     /// must be read again.
     async fn apply_with(&self, mut entry: InboxEvent, seller: Option<(&Actor, Added)>) -> Result<bool, Error> {
         let by = seller.as_ref().map(|(by, _)| *by);
@@ -175,7 +175,7 @@ impl Delivery {
             Some(Ok(mut told)) => {
                 if let Some((_, added)) = seller {
                     told.add(added);
-                    // A person wants the event applied although it is about a test purchase.
+                    // The seller wants the event applied, even if it is about a test purchase.
                     told.drop_totals_of_tests();
                     told.is_test = false;
                     let body = serde_json::to_string(&told);
@@ -214,8 +214,8 @@ impl Delivery {
     }
 }
 
-/// Writes the seller who wants the event applied into the sales of the event, so that the audit log shows who issued
-/// the keys. Changes nothing if `by` is `None`.
+/// Records in the sales of the event that `by` applied it, so that the audit log shows who issued the keys. Changes
+/// nothing if `by` is `None`.
 fn signed(mut handling: Handling, by: Option<&Actor>) -> Handling {
     if let (Handling::Apply(reports), Some(by)) = (&mut handling, by) {
         for report in reports {

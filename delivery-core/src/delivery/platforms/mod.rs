@@ -35,8 +35,8 @@ use crate::store::{InboxQuery, Page, StoreError};
 use crate::telemetry;
 use crate::throttle::Throttle;
 
-/// The time limit for each of two steps in receiving an event: looking up its products, and making older events due
-/// that wait for the seller. After this time, the first step is given up, and the second continues in the background.
+/// The time limit for two operations. The lookup of an event's products is cancelled after this time.
+/// [`Delivery::retry_events`] returns after this time, and its work continues in the background.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Delivery {
@@ -115,7 +115,7 @@ impl Delivery {
         self.inner.ledger.office().ok_or(StoreError::Unsupported)?.entries(query).await
     }
 
-    /// Combines an event and `step`, which says what to do with the event, into the form that the ledger receives.
+    /// Combines an event and `step`, the decision what to do with the event, into the form that the ledger receives.
     fn receipt(&self, entry: InboxEvent, step: Option<Handling>, at: DateTime<Utc>) -> InboundEvent {
         let delivery = self.clone();
         let notices = Arc::new(move |kind| match kind {
@@ -200,10 +200,10 @@ impl Delivery {
         mounted.room().left = Some((left, inner.clock.monotonic() + pause));
     }
 
-    /// Retries events that wait for the seller, because what they waited for may exist now: makes them due, so that the
-    /// worker applies them soon. If `source` is given, retries only events of this platform. If `customer` is given,
-    /// retries only events that wait for the address of this customer of the platform. Without this call, each waiting
-    /// event is retried within a day.
+    /// Makes events due that wait for the seller, so that the worker retries them soon. Call this when something may
+    /// exist now for which they wait. If `source` is given, this affects only events of this platform. If `customer` is
+    /// given, it affects only events that wait for the address of this customer of the platform. Without this call,
+    /// each waiting event is retried within a day.
     pub(super) async fn retry_events(&self, source: Option<&Source>, customer: Option<&OrderId>) {
         let (inner, source, customer) = (self.inner.clone(), source.cloned(), customer.cloned());
         let retrying = tokio::spawn(async move {

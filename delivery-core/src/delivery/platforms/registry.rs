@@ -28,14 +28,16 @@ pub(crate) struct Platforms {
 
 pub(super) struct Mounted {
     pub(super) name: Source,
-    /// The platform with the secret of the settings, or as the host application has made it.
+    /// The platform that the settings or the host application provide; `None` if they provide none.
     pub(super) given: Option<Arc<dyn Platform>>,
-    /// How the platform is made of a secret that is set at the desk. `None` for a platform of the host application.
+    /// How the platform is made from a secret that is set at the desk. `None` if the platform is not built in, or if
+    /// the store keeps no secrets.
     pub(super) row: Option<&'static PlatformRow>,
     slot: Mutex<Slot>,
     room: Mutex<Room>,
-    /// When this server last refused a webhook request for the platform because of its signature, in seconds since
-    /// 1970. 0 if it has refused none since it started, or since the secret that is set at the desk last changed.
+    /// When this server last refused a webhook request for the platform because of its signature, as Unix time in
+    /// seconds. 0 if there was no refusal since the server started, or since the secret that is set at the desk last
+    /// changed.
     refused: AtomicI64,
 }
 
@@ -81,12 +83,12 @@ impl Platforms {
         Self { mounted, details, reads: Reads::default(), accept_test_events, names, wake: Arc::default() }
     }
 
-    /// Returns the names of the platforms, also of those that have no secret.
+    /// Returns the names of all platforms, including those that have no secret.
     pub(crate) fn names(&self) -> impl Iterator<Item = &Source> {
         self.mounted.iter().map(|mounted| &mounted.name)
     }
 
-    /// Returns whether there is a platform of this name, with a secret or without.
+    /// Returns whether there is a platform with this name, even if it has no secret.
     pub(crate) fn is_mounted(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
@@ -102,12 +104,13 @@ impl Platforms {
         self.find(name)?.platform()
     }
 
-    /// Returns whether the secret of the platform can be set at the desk: it is built in, and the settings have no secret.
+    /// Returns whether the secret of the platform can be set at the desk: the platform is built in, and neither the
+    /// settings nor the host application provide it.
     pub(crate) fn is_settable(&self, name: &str) -> bool {
         self.find(name).is_some_and(|mounted| mounted.given.is_none() && mounted.row.is_some())
     }
 
-    /// Returns whether a secret of the platform was set at the desk. It is not used if the settings have one.
+    /// Returns whether a secret of the platform was set at the desk. This secret is not used if the settings have one.
     #[cfg(feature = "pages")]
     pub(crate) fn is_stored(&self, name: &str) -> bool {
         self.find(name).is_some_and(|mounted| mounted.slot().sealed.is_some())
@@ -118,15 +121,16 @@ impl Platforms {
         self.find(name).is_some_and(|mounted| mounted.slot().is_unreadable())
     }
 
-    /// Records that a request in a platform's name was refused, because it was not signed with the platform's secret.
+    /// Records that a webhook request for a platform was refused, because it was not signed with the platform's secret.
     pub(crate) fn refuse(&self, name: &str, at: DateTime<Utc>) {
         if let Some(mounted) = self.find(name) {
             mounted.refused.store(at.timestamp(), Ordering::Relaxed);
         }
     }
 
-    /// Returns when this server last refused a request in the platform's name because of its signature. Returns `None`
-    /// if it has refused none since it started.
+    /// Returns when this server last refused a webhook request for the platform because of its signature. Returns
+    /// `None` if there was no refusal since the server started, or since the secret that is set at the desk last
+    /// changed.
     #[cfg(feature = "pages")]
     pub(crate) fn refused_at(&self, name: &str) -> Option<DateTime<Utc>> {
         let at = self.find(name)?.refused.load(Ordering::Relaxed);
@@ -143,10 +147,10 @@ impl Mounted {
         self.given.clone().or_else(|| self.slot().platform.clone())
     }
 
-    /// Uses another secret, or none.
+    /// Replaces the secret that was set at the desk, and its platform.
     pub(super) fn fill(&self, slot: Slot) {
         *self.slot() = slot;
-        // What was refused because of the other secret says nothing about this one.
+        // Refusals under the previous secret say nothing about the new one.
         self.refused.store(0, Ordering::Relaxed);
     }
 

@@ -127,8 +127,8 @@ impl Delivery {
         Ok(None)
     }
 
-    /// Makes the report that a payment was captured which was only authorised before. If the order of the payment is
-    /// known, the report contains the keys to issue.
+    /// Makes the report that an authorised payment was captured. If the order of the payment is known, the report
+    /// contains the keys to issue.
     async fn captured(
         &self,
         source: &Source,

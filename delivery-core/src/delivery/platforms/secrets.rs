@@ -1,5 +1,6 @@
-//! Secrets of commerce platforms that the seller sets at the desk. They are stored encrypted. Every server uses a new secret at
-//! once: before it refuses a request whose signature is wrong, a server reads the secrets from the store again.
+//! Secrets of commerce platforms that the seller sets at the desk. They are stored encrypted. Before a server refuses a
+//! request whose signature is wrong, it reads the secrets from the store again. Every server therefore uses a new
+//! secret at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,8 +66,8 @@ impl Slot {
 pub(super) struct Reads {
     /// How many reads have begun.
     begun: AtomicU64,
-    /// The last read that has ended. Reads and changes take turns, so that a slow read cannot put back what was replaced
-    /// meanwhile.
+    /// The last read that has ended. The lock also makes reads and changes take turns, so that a slow read cannot
+    /// restore a secret that was replaced meanwhile.
     ended: tokio::sync::Mutex<Ended>,
 }
 
@@ -74,19 +75,19 @@ pub(super) struct Reads {
 struct Ended {
     number: u64,
     error: Option<StoreError>,
-    /// When it ended, by the monotonic clock.
+    /// When the read ended, by the monotonic clock; `None` before the first read.
     at: Option<Duration>,
 }
 
 impl Ended {
-    /// How long the next read has to wait.
+    /// Returns how long the next read has to wait after `now`.
     fn pause(&self, now: Duration) -> Duration {
         self.at.map_or(Duration::ZERO, |at| PAUSE.saturating_sub(now.saturating_sub(at)))
     }
 }
 
 impl Delivery {
-    /// Sets the secret of a built-in platform, or removes the one that was set here.
+    /// Sets the secret of a built-in platform. With `None`, removes the secret that was set at the desk.
     pub(in crate::delivery) async fn set_secret(
         &self,
         source: &Source,
@@ -112,8 +113,8 @@ impl Delivery {
         Ok(())
     }
 
-    /// Uses the secrets that the store has now. If several callers wait, one reads for all of them. Reads have a pause between
-    /// them, so that requests of strangers cause few.
+    /// Reads the secrets from the store and uses them. If several callers wait, one read serves all of them. There is a
+    /// pause between two reads, so that requests from strangers cause only a few reads.
     pub(crate) async fn read_secrets(&self) -> Result<(), StoreError> {
         let reads = &self.inner.platforms.reads;
         let begun = reads.begun.load(Ordering::SeqCst);
@@ -131,7 +132,8 @@ impl Delivery {
         Ok(())
     }
 
-    /// The same for a page that shows the secrets: does not wait, but shows what was read a moment ago.
+    /// Reads the secrets for a page that shows them. If a read is in progress or has just ended, returns at once, and
+    /// the page shows the secrets of the previous read.
     #[cfg(feature = "pages")]
     pub(crate) async fn read_secrets_at_once(&self) -> Result<(), StoreError> {
         let now = self.inner.clock.monotonic();
@@ -174,8 +176,8 @@ impl Delivery {
         row.make(&Secrets::new([secret])?, &self.inner.platforms.details)
     }
 
-    /// Encrypts each secret that an older secret of the keyring has encrypted with the newest. The older secret of the keyring
-    /// can then be removed.
+    /// Re-encrypts each secret that is encrypted with an older secret of the keyring, using the newest one. The older
+    /// one can then be removed from the keyring.
     pub(in crate::delivery) async fn reseal_secrets(&self) -> Result<(), StoreError> {
         let (inner, office) = (&self.inner, self.secrets_office()?);
         for SealedSecret { source, sealed } in office.platform_secrets().await? {
@@ -189,12 +191,13 @@ impl Delivery {
         Ok(())
     }
 
-    /// Encrypts the secrets anew where that is due, and reads them from time to time, until `stop` is true.
+    /// Re-encrypts the secrets if necessary, and reads them every five seconds, until `stop` is true.
     pub(in crate::delivery) async fn watch_secrets(self, mut stop: watch::Receiver<bool>) {
         static UNREAD: Throttle = Throttle::new();
         let mut is_resealed = false;
         while !*stop.borrow() && self.inner.platforms.mounted.iter().any(|mounted| mounted.row.is_some()) {
-            // Once is enough. Two servers whose keyrings have different newest secrets would otherwise go on for ever.
+            // Re-encrypt only once. Otherwise two servers whose keyrings have different newest secrets would re-encrypt
+            // each other's results again and again.
             let resealed = if is_resealed { Ok(()) } else { self.reseal_secrets().await };
             is_resealed |= resealed.is_ok();
             if let Err(error) = resealed.and(self.read_secrets().await)
@@ -207,7 +210,7 @@ impl Delivery {
                     "secrets of platforms that were set at the desk cannot be read or encrypted anew"
                 );
             }
-            // Ends early if the sender is gone, and the loop then sees it.
+            // `Err` means that the sending half of the `stop` channel was dropped without a stop signal.
             if tokio::time::timeout(PERIOD, stop.changed()).await.is_ok_and(|changed| changed.is_err()) {
                 return;
             }

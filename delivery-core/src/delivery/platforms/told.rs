@@ -39,7 +39,7 @@ impl Told {
         self.added.product = product.or(self.added.product);
     }
 
-    /// Drops what was paid if the event is about a test purchase, because it is no revenue.
+    /// Drops the amounts if the event is about a test purchase, because they are no revenue.
     pub(super) fn drop_totals_of_tests(&mut self) {
         for event in self.events.iter_mut().flatten().filter(|_| self.is_test) {
             match event {
@@ -91,7 +91,7 @@ pub(crate) struct Said {
 
 #[cfg(feature = "pages")]
 impl Said {
-    /// Returns nothing for an event whose content cannot be read, or is gone because the event is done.
+    /// Reads what an event says. Returns an empty value if the event's content cannot be read, or has been deleted.
     pub(crate) fn by(event: &crate::ledger::InboxEvent) -> Self {
         let told: Option<Told> = event.body.as_deref().and_then(|body| serde_json::from_str(body).ok());
         let said = |told: Told| Self {

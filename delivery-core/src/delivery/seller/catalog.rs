@@ -90,8 +90,8 @@ impl Desk<'_> {
     }
 
     /// Restores an archived product: it is listed and sold again. Restoring a product that is not archived changes
-    /// nothing. Returns `None` if there is no such product. Then retries platform events that wait for the seller, because
-    /// they may have waited for this product.
+    /// nothing. Returns `None` if there is no such product. Then retries platform events that wait for the seller,
+    /// because they may have waited for this product.
     ///
     /// # Errors
     ///

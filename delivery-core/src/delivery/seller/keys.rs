@@ -28,7 +28,7 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownProduct`], or [`Error::Store`]. Nothing was issued then, unless the outcome is
+    /// [`Error::UnknownProduct`], or [`Error::Store`]. After an error nothing was issued, unless the outcome is
     /// [unknown](crate::store::StoreError::Unknown).
     pub async fn issue(
         &self,
@@ -41,8 +41,8 @@ impl Desk<'_> {
         self.delivery.issue(NewSale { by: Some(self.actor.clone()), ..sale }).await
     }
 
-    /// Issues the key with this id by hand, as [`issue`](Self::issue) does. A form that is submitted twice therefore issues one
-    /// key. Returns `None` if there is a key with this id that was issued for something else.
+    /// Issues the key with this id by hand, as [`issue`](Self::issue) does. A form that is submitted twice therefore
+    /// issues one key. Returns `None` if a key with this id exists that has another product, address or terms.
     #[cfg(feature = "pages")]
     pub(crate) async fn issue_once(
         &self,
@@ -69,8 +69,8 @@ impl Desk<'_> {
         Ok(is_same.then(|| self.delivery.issued(&Issue::Existing(key))))
     }
 
-    /// Revokes a key. As soon as this returns, the key is treated as unknown. Revoking it again changes nothing. The buyer gets
-    /// no e-mail about it.
+    /// Revokes a key. As soon as this returns, the key is treated as unknown. Revoking a revoked key changes nothing.
+    /// The buyer gets no e-mail about the revocation.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Desk<'_> {
         self.delivery.change(key, change).await
     }
 
-    /// Sends a key to its buyer again. If `email` is given, it first replaces the key's address.
+    /// Sends a key to its buyer again. If `email` is given, replaces the address of the key first.
     ///
     /// # Errors
     ///

@@ -13,8 +13,8 @@ use crate::mail::{MailError, Message};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Desk<'_> {
-    /// Sends a test e-mail at once, without the outbox. The person who sets up the server sees whether the
-    /// mail server accepted it, and if not, why.
+    /// Sends a test e-mail at once, without the outbox. The result shows the person who sets up the server whether the
+    /// mail server accepted the e-mail, or why not.
     ///
     /// # Errors
     ///

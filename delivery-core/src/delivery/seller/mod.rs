@@ -1,4 +1,4 @@
-//! What a seller does. The audit log shows who did it.
+//! The operations of a seller. The audit log records who made each change.
 
 mod catalog;
 mod keys;
@@ -26,7 +26,7 @@ use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::{KeyQuery, Page, PostQuery, StoreError, Subscribed, Use, UseId};
 
-/// The seller's desk: the operations of a seller. The audit log shows them under the name of the person at the desk.
+/// The seller's desk: the operations of a seller. The audit log records the person at the desk with each change.
 /// [`Delivery::desk`] opens the desk.
 ///
 /// Every change is committed together with its entry in the audit log.
@@ -80,8 +80,8 @@ impl Delivery {
         self.inner.catalog.product(id).await
     }
 
-    /// Returns the product with the host application's own [name](HostRef) for it; `None` if there is none. Each call
-    /// is a query: a host application that needs the product with each request should keep its
+    /// Returns the product that has this [name](HostRef) in the host application; `None` if there is none. Each call is
+    /// a query: a host application that needs the product with each request should keep its
     /// [number](crate::product::ProductId).
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Delivery {
         self.inner.editor.as_ref().ok_or(StoreError::Unsupported)?.product_called(host_ref).await
     }
 
-    /// Returns all products that are not archived, by number.
+    /// Returns all products that are not archived, ordered by number.
     ///
     /// # Errors
     ///
@@ -101,11 +101,12 @@ impl Delivery {
         self.inner.catalog.products().await
     }
 
-    /// Returns the archived products, by number.
+    /// Returns the archived products, ordered by number.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if products are managed elsewhere; another [`StoreError`] if the store cannot be read.
+    /// [`StoreError::Unsupported`] if products are managed elsewhere; another [`StoreError`] if the store cannot be
+    /// read.
     pub async fn archived_products(&self) -> Result<Vec<Listing>, StoreError> {
         self.inner.editor.as_ref().ok_or(StoreError::Unsupported)?.archived_products().await
     }
@@ -165,8 +166,8 @@ impl Delivery {
         self.inner.told(work).await
     }
 
-    /// Returns the kind of webhook that announces a change, and the event for observers. The error is the product of a
-    /// use, which is announced otherwise.
+    /// Returns the kind of webhook that announces a change, and the event for observers. A use is announced in another
+    /// way: for a use, returns its product as the error.
     pub(super) fn announced(change: &Change) -> Result<(MessageKind, Told), ProductId> {
         match change {
             Change::Use { product, .. } => Err(*product),
@@ -205,7 +206,8 @@ impl Delivery {
         Subscribed::of(self.inner.ledger.as_ref(), key).await
     }
 
-    /// Returns what was paid for an order or charge, as a platform says. Returns `None` if that is not known.
+    /// Returns what was paid for an order or charge, according to the platform. Returns `None` if the amount is not
+    /// known.
     ///
     /// # Errors
     ///
@@ -230,8 +232,8 @@ impl Delivery {
         self.inner.clock.now()
     }
 
-    /// Returns the keys of the sales that have this reference at any platform: a payment, an invoice, a subscription, or an order.
-    /// A store that keeps no platform events has none.
+    /// Returns the keys of the sales that have this reference at any platform: a payment, an invoice, a subscription,
+    /// or an order. Returns an empty list if the store keeps no platform events.
     ///
     /// # Errors
     ///
@@ -250,7 +252,8 @@ impl Delivery {
         Ok(keys)
     }
 
-    /// Returns the platform's names of everything that belongs to the sale of a key, each with what it names.
+    /// Returns the platform's references to the order, payments, invoices and subscription of the sale of a key, each
+    /// with its kind. Leaves out the reference by which the key was issued.
     pub(crate) async fn references_of(&self, key: &Key) -> Result<Vec<(ReferenceKind, String)>, StoreError> {
         let sale = key.granted().order.as_ref().and_then(ReferenceId::of_sale);
         let (Some(sale), Some(inbox)) = (sale, self.inner.ledger.office()) else { return Ok(Vec::new()) };

@@ -1,4 +1,4 @@
-//! What the shop knows of one person.
+//! The data that the shop has about one person.
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -12,18 +12,18 @@ use crate::store::{AuditEntry, AuditQuery, InboxQuery, KeyQuery, MessageQuery, P
 /// How many items are read at a time.
 const ITEMS: usize = 1_000;
 
-/// What the shop knows of one person.
+/// The data that the shop has about one person.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Person {
     /// The keys of the address, newest first.
     pub keys: Vec<KnownKey>,
-    /// The messages to the address, by key.
+    /// The messages to the address, grouped by key.
     pub messages: Vec<StoredMessage>,
-    /// The changes of these keys, and those that corrected the address to another one, by key.
+    /// The changes of these keys, and the changes that replaced the address by another one, grouped by key.
     pub changes: Vec<AuditEntry>,
-    /// The platform events that concern these keys, or whose content names the person, newest first. A content that names only
-    /// somebody else is left out.
+    /// The platform events that concern these keys, or whose content names the person, newest first. The content of an
+    /// event is left out if it does not name the person.
     pub events: Vec<InboxEvent>,
     /// The platforms' references to customers with the address.
     pub customers: Vec<Customer>,
@@ -37,13 +37,14 @@ pub struct KnownKey {
     pub key: Key,
     /// When it was used, newest first.
     pub uses: Vec<Use>,
-    /// The platform's names of everything that belongs to its sale, each with what it names.
+    /// The platform's references to the order, payments, invoices and subscription of the sale, each with its kind. The
+    /// reference by which the key was issued is left out.
     pub references: Vec<(ReferenceKind, String)>,
 }
 
 impl Desk<'_> {
-    /// Returns what the shop knows of the person with the address `email`, compared without regard to case. This reads every
-    /// platform event. Details that the store does not keep are missing.
+    /// Returns the data that the shop has about the person with the address `email`. Addresses are compared without
+    /// regard to case. This reads every platform event. Details that the store does not keep are missing.
     ///
     /// # Errors
     ///
@@ -59,7 +60,8 @@ impl Desk<'_> {
             let page = move |before| async move { delivery.history(id, before, ITEMS).await }.boxed();
             let uses = all(page, |_| true).await?;
             let references = delivery.references_of(&key).await?;
-            // The address of this key was another person's before, or was mistyped.
+            // An address that this key had before may be that of another person. Leave out such a change, unless it
+            // replaced `email`.
             let tells = |entry: &AuditEntry| entry.action != Action::EmailChanged || was(entry, email);
             person.add(&desk, id, email, tells).await?;
             person.keys.push(KnownKey { key, uses, references });
@@ -101,7 +103,8 @@ impl Person {
         self.keys.iter().any(|known| known.key.id() == id)
     }
 
-    /// Adds the messages to the person about a key, and the changes of it that `tells` selects.
+    /// Adds the messages about a key that are addressed to the person, and the audit entries of the key that `tells`
+    /// selects.
     async fn add(
         &mut self,
         desk: &Desk<'_>,
@@ -139,7 +142,7 @@ fn was(entry: &AuditEntry, email: &Email) -> bool {
     entry.old_email().is_some_and(|old| old.eq_ignore_ascii_case(email.as_str()))
 }
 
-/// Returns the items of all pages that are to be kept. Returns none if the store does not keep such items.
+/// Reads all pages, and returns the items that `is_kept` selects. Returns none if the store does not keep such items.
 async fn all<'a, T, C>(
     page: impl Fn(Option<C>) -> BoxFuture<'a, Result<Page<T, C>, StoreError>>,
     is_kept: impl Fn(&T) -> bool,

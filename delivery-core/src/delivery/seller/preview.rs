@@ -7,7 +7,7 @@ use crate::mail::{EmailPreview, TemplateError};
 use crate::product::Product;
 use crate::store::StoreError;
 
-/// An e-mail cannot be shown.
+/// Why an e-mail cannot be previewed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PreviewError {
@@ -29,13 +29,14 @@ impl Delivery {
 
 impl Desk<'_> {
     /// Renders an e-mail of this kind as a buyer would get it, about an example key for the first product of the shop.
-    /// Without a `language`, it is that of this product, else that of products that have none of their own. A language
-    /// without templates falls back to English.
+    /// If `language` is `None`, the language is that of this product. If the product has none, it is the
+    /// [language](crate::delivery::Builder::language) of the service. A language without templates falls back to
+    /// English.
     ///
     /// # Errors
     ///
-    /// [`PreviewError`] if the products cannot be read, if `kind` is a webhook, or if a template of the host application
-    /// cannot be rendered.
+    /// [`PreviewError`] if the products cannot be read, if `kind` is a webhook, or if a template of the host
+    /// application cannot be rendered.
     pub async fn preview_email(
         &self,
         kind: MessageKind,

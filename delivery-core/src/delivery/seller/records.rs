@@ -14,8 +14,8 @@ use crate::order::Source;
 use crate::product::{ProductId, RefName};
 use crate::store::{AuditEntry, AuditQuery, Figures, MessageQuery, Office, Page, StoreError, StoredMessage};
 
-/// The maximum time that a caller waits for figures. It includes the wait until the figures of other callers are
-/// counted. This can take long, because counting reads every key.
+/// The maximum time that a caller waits for figures, including the time in which the figures of other callers are
+/// counted. Counting can take long, because it reads every key.
 const FIGURES: Duration = Duration::from_mins(5);
 
 impl Desk<'_> {
@@ -67,9 +67,9 @@ impl Desk<'_> {
     }
 
     /// Erases a person. The address becomes `erased-RANDOM@erased.invalid` in keys, messages and the audit log. Unsent
-    /// messages to the address are deleted. So is the content of platform events that name the address and [can be
-    /// applied](crate::ledger::InboxEvent::can_be_applied). No key is revoked, and repeated orders are answered as
-    /// before. Returns the keys that were sent to the address.
+    /// messages to the address are deleted. If a platform event names the person and [can be
+    /// applied](crate::ledger::InboxEvent::can_be_applied), its content is deleted too. No key is revoked, and repeated
+    /// orders are answered as before. Returns the keys that were sent to the address.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl Desk<'_> {
         let pseudonym = Email::erased(&random);
         let pseudonym = pseudonym.map_err(|error| StoreError::corrupt_because("a pseudonym", error))?;
         let erased = self.office()?.erase(email, &pseudonym, self.edit()).await;
-        // Runs even if the store failed, so that each part is erased as soon as possible.
+        // Delete the mailer's copies even if the store failed, so that as much as possible is erased at once.
         let forgotten = inner.outbox.mailer.forget(email).await;
         let erased = erased?;
         forgotten
@@ -125,9 +125,9 @@ impl Desk<'_> {
         self.delivery.dismiss_event(number, self.actor).await
     }
 
-    /// Sets the secret of a built-in commerce platform, in place of the one that was set before. Every server accepts events that
-    /// are signed with it from then on. With `None`, removes the secret; other servers may accept it for five more seconds. The
-    /// store gets the secret encrypted with a key that is derived from the keyring.
+    /// Sets the secret of a built-in commerce platform, in place of the secret that was set before. From then on, every
+    /// server accepts events that are signed with the new secret. With `None`, removes the secret; other servers may
+    /// accept it for five more seconds. The secret is stored encrypted, with a key that is derived from the keyring.
     ///
     /// # Errors
     ///

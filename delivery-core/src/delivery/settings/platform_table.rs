@@ -1,6 +1,6 @@
 //! The table of commerce platforms. A platform's own file in [`platform`](crate::platform) reads its events. The
-//! platform's row here says the rest: which path the platform calls, how it signs its requests, its settings, and how
-//! it is made.
+//! platform's row here defines the rest: the path that the platform calls, how its requests are signed, its settings,
+//! and how it is made.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ type Build = fn(&Secrets, &Details) -> Result<Arc<dyn Platform>, Invalid>;
 pub(crate) struct PlatformRow {
     /// The path that the platform calls. It ends with the platform's name.
     pub(crate) path: &'static str,
-    /// The header fields by which the platform authenticates its requests: the name and the content of each field. A
+    /// The header fields by which the platform authenticates its requests: the name and a description of each field. A
     /// name that begins with `?` stands for a query parameter instead of a header field.
     #[cfg_attr(
         not(all(test, feature = "sqlite", feature = "files")),

@@ -1,5 +1,5 @@
-//! The table of settings. A row says everything about a setting: the example servers' flags and `--help`, Rocket's
-//! configuration and [`Options::read`] all use it. To add a setting, add a field to [`Options`] and a row here.
+//! The table of settings. The example servers' flags and `--help`, Rocket's configuration and [`Options::read`] all use
+//! these rows. To add a setting, add a field to [`Options`] and a row here.
 
 use ipnet::IpNet;
 use url::Url;
@@ -12,7 +12,7 @@ use crate::terms::{UseLimit, Validity};
 use crate::text::Invalid;
 
 impl Setting {
-    /// Lists every setting that [`Settings::read`](super::Settings::read) asks for, group by group.
+    /// Lists every setting that [`Settings::read`](super::Settings::read) reads, group by group.
     pub fn all() -> impl Iterator<Item = Self> {
         let options = OPTIONS.iter().map(|row| row.setting);
         let secrets = PLATFORMS.iter().flat_map(|row| [row.secret, row.old]);

@@ -44,8 +44,8 @@ async fn shown(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> 
     }
 }
 
-/// Shows the state of the key about which the browser has asked: for which product it is, and how many uses remain. Without
-/// such a key, shows the form that asks for one.
+/// Shows the state of the key that was entered in this browser: its product, and how many uses remain. If the URL names
+/// no key, shows the form where a key is entered.
 async fn shown_again(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
     let Some(name) = parameter::<String>(visit, "id")? else { return asked(visit, "", Value::from(())) };
     let Some(about) = asked_about(visit, &name) else { return not_kept(visit) };
@@ -56,7 +56,7 @@ async fn shown_again(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
     }
 }
 
-/// Asks for the key, because the browser has not kept the cookie that names it.
+/// Shows the form where a key is entered, because the browser has no valid cookie for the key that the request names.
 fn not_kept(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
     Ok(asked(visit, "", context! { what => "not_kept" })?.with_code(StatusCode::GONE))
 }
@@ -72,13 +72,14 @@ async fn key_page(visit: &PageRequest<'_>, name: &str, about: &Asked, key: &Key)
     visit.page_about(Some(&product), "key.html", values)
 }
 
-/// Counts a use of the key, and leads to the page that [shows the product](super::opened). If the same form is submitted
-/// again, no further use is counted, provided that [`Delivery::fetch_once`](crate::Delivery::fetch_once) recognizes the
-/// repetition.
+/// Counts a use of the key, and redirects to the page that [shows the product](super::opened). If the same form is
+/// submitted again, no further use is counted, provided that [`Delivery::fetch_once`](crate::Delivery::fetch_once)
+/// recognizes the repetition.
 async fn open(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     let delivery = visit.delivery;
     let request = form.text("request");
-    // The page with the state of a key names the key as its cookie does. Other forms have its text.
+    // The form on the page with the state of a key contains the short name of the key. Other forms contain the text of
+    // the key.
     let (text, id) = match (form.given("key"), form.given("id")) {
         (Some(typed), _) => {
             let text = visit.key_in(typed);

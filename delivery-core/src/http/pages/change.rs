@@ -23,7 +23,7 @@ enum Action {
     Resend,
     Terms,
     Rotate,
-    /// Shows what the buyer sees. No use is counted, so there is nothing to confirm.
+    /// Shows the seller what the buyer sees, without counting a use.
     Open,
 }
 
@@ -64,7 +64,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Says to the seller why the key cannot be changed.
+/// Converts an error into a message that tells the seller why the key cannot be changed. Errors without such a message
+/// become an error page.
 fn refused(error: Error) -> Undone {
     let said = |text: &str| Fault::new("", text).into();
     match error {
@@ -101,7 +102,7 @@ async fn done(
         Action::Resend => {
             let email = form.given("email").map(str::parse).transpose();
             let email = email.map_err(Fault::of("email", "The address"))?;
-            // A form that is sent twice sends one e-mail. An address that the key has not is corrected in any case.
+            // If the form is submitted twice, only one e-mail is sent. A form with a new address is always carried out.
             let _turn = visit.delivery.inner.adding.lock().await;
             let key = visit.delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
             let is_new = email.as_ref().is_some_and(|email| email != key.email());
@@ -188,7 +189,7 @@ fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Undone> {
     }
 }
 
-/// How many messages of a key are read to find the newest one that delivers it.
+/// The number of a key's newest messages that are searched for an e-mail that delivers the key.
 const NEWEST: usize = 50;
 
 /// Returns the number of the newest e-mail that delivers a key. Returns 0 if no e-mail does.

@@ -1,4 +1,4 @@
-//! The e-mails that buyers get, about an example key.
+//! The preview of the e-mails to buyers, for an example key.
 
 use ::http::HeaderValue;
 use minijinja::context;
@@ -35,8 +35,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Returns the HTML of an e-mail as a document of its own. It has no rights: it runs no script, sends no form and loads
-/// nothing from other hosts.
+/// Returns the HTML of an e-mail as a separate document. Its content security policy forbids scripts, forms, and
+/// anything from other hosts.
 fn framed(preview: EmailPreview) -> Reply {
     const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; \
         form-action 'none'; frame-ancestors 'self'; sandbox";

@@ -69,8 +69,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Carries out what the seller has decided about an event: to apply it, to sell what it names, or to put it aside. Returns the
-/// name of the message that says what came of it.
+/// Carries out the seller's decision about an event: apply it, link a product to a name in it and apply it, or dismiss
+/// it. Returns the value of the parameter `done`, which selects the message about the result.
 async fn decided(visit: &PageRequest<'_>, seller: &SignedIn, number: i64, form: &Form) -> Result<&'static str, Undone> {
     let seller_desk = visit.delivery.desk(&seller.actor);
     let entry = found(visit, number).await?;
@@ -83,7 +83,8 @@ async fn decided(visit: &PageRequest<'_>, seller: &SignedIn, number: i64, form: 
         }
         "dismiss_product" => {
             let name = name()?;
-            // Another name may be that of a product that is sold here.
+            // Accept only names that are in the event, because any other name may belong to a product that is sold
+            // here.
             if entry.body.is_some() && !Said::by(&entry).names.contains(&name) {
                 return Err(ApiError::MALFORMED.into());
             }
@@ -160,11 +161,12 @@ async fn page(
 ) -> Result<Reply, ApiError> {
     let (entry, names) = (found(visit, number).await?, names(visit.delivery).await?);
     let Said { names: asked_for, buyer, total: total_said } = Said::by(&entry);
-    // A host's own catalog may fail. The event can be applied nevertheless.
+    // Ignore an error of the catalog, which may be the host application's, because the event can be applied
+    // nevertheless.
     let (unlinked, off_sale) = visit.delivery.unsold(&entry).await.unwrap_or_default();
     let unlinked: Vec<String> = unlinked.iter().map(ToString::to_string).collect();
     let asked_for: Vec<String> = asked_for.iter().map(ToString::to_string).collect();
-    // An event that is done has no content any more, but it has keys.
+    // The content of an event is deleted once the event is done, but its keys are still known.
     let (mut keys, mut owner) = (Vec::new(), None);
     for id in &entry.keys {
         let Some(key) = visit.delivery.key(*id).await? else { continue };
@@ -175,7 +177,7 @@ async fn page(
     let mut archived = Vec::new();
     for (id, names) in off_sale {
         let Some(product) = visit.delivery.product(id).await? else { continue };
-        // Other names of the line may be those of products that are sold.
+        // Choose a name of the archived product. Other names in the line may belong to products that are sold.
         let is_its = |name: &RefName| product.refs().iter().any(|(of, its)| *of == entry.id.source && its == name);
         let its = names.iter().find(|name| is_its(name)).map(ToString::to_string);
         archived.push((id.get(), product.name().to_owned(), its));

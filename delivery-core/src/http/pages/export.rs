@@ -12,7 +12,8 @@ async fn download(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, A
     if visit.form.is_some() {
         return Err(ApiError::MALFORMED);
     }
-    // The address of a person is in no URL of the desk: the page that forgets a person sends a form.
+    // The desk does not export a person's data here, because the person's e-mail address would be in the URL. The page
+    // that erases a customer exports it with a form.
     let table = table(visit.delivery, visit.call)?.ok_or(ApiError::MALFORMED)?;
     let reply = table.reply(visit.delivery, &seller.actor).await?;
     Ok(reply.security_headers(""))

@@ -24,15 +24,15 @@ use crate::http::body::Pieces;
 use crate::http::query;
 use crate::product::{FileName, ProductId};
 
-/// How long the head of each part of the form may take. The bytes of a file have deadlines of their own.
+/// How long the head of each part of the form may take to arrive. The contents of the files have other deadlines.
 const HEAD: Duration = Duration::from_mins(1);
-/// The number of bytes that may arrive between two files, in bytes. Browsers send some hundred.
+/// The maximum number of bytes that may arrive between two files. Browsers send a few hundred.
 const HEAD_LENGTH: usize = 256 << 10;
 /// The maximum length of the field with the CSRF token, in bytes.
 const TOKEN: u64 = 1 << 10;
 
-/// Adds the files of a submitted form to a product, one after the other while they arrive. Files before one that is
-/// refused stay.
+/// Adds the files of a submitted form to a product, one after the other while they arrive. If a file is refused, the
+/// files before it stay added.
 pub(super) fn upload<'c>(visit: PageRequest<'c>, seller: SignedIn, pieces: Pieces<'c>) -> Answering<'c> {
     Box::pin(async move {
         let id = product_id(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
@@ -43,7 +43,8 @@ pub(super) fn upload<'c>(visit: PageRequest<'c>, seller: SignedIn, pieces: Piece
         let kind = visit.call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let boundary = multer::parse_boundary(kind).map_err(|_| ErrorCode::UnsupportedMediaType)?;
         let limits = Constraints::new().size_limit(SizeLimit::new().for_field("csrf", TOKEN));
-        // What is read between files, which the form's parser keeps in memory.
+        // The number of bytes that may still arrive before the next file. The parser of the form keeps these bytes in
+        // memory.
         let left = Arc::new(AtomicUsize::new(HEAD_LENGTH));
         let counted = left.clone();
         let pieces = pieces.map(move |piece| {
@@ -52,7 +53,7 @@ pub(super) fn upload<'c>(visit: PageRequest<'c>, seller: SignedIn, pieces: Piece
             before.map(|_| piece).map_err(|_| Broken)
         });
         let mut form = Multipart::with_constraints(pieces, boundary, limits);
-        // The token comes first, so that nothing is kept of a form that did not come from one of our pages.
+        // The CSRF token must be the first field, so that no file of a forged form is stored.
         let token = match next(&mut form).await? {
             Some(field) if field.name() == Some("csrf") => timeout(HEAD, field.text()).await.ok().and_then(Result::ok),
             _ => None,
@@ -63,7 +64,7 @@ pub(super) fn upload<'c>(visit: PageRequest<'c>, seller: SignedIn, pieces: Piece
         }
         let mut count = 0;
         while let Some(field) = next(&mut form).await? {
-            // A form without a chosen file has a part without a name.
+            // If the seller has chosen no file, the form has a part with an empty file name.
             let Some(name) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) else { continue };
             left.store(usize::MAX, Relaxed);
             let added = put(&visit, &seller, id, &name, field).await?;
@@ -93,7 +94,7 @@ async fn put(
     name: &str,
     field: Field<'_>,
 ) -> Result<Result<(), String>, ApiError> {
-    // Some browsers send the path of the file.
+    // Some browsers send the path of the file instead of its name.
     let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let name: FileName = match name.parse() {
         Ok(name) => name,

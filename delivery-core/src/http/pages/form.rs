@@ -12,10 +12,12 @@ use crate::http::body::Body;
 use crate::http::fields::whole;
 use crate::text::Invalid;
 
-/// The maximum number of fields of a form. Our own forms have at most 53: a page of keys has a field for each.
+/// The maximum number of fields of a form. Our own forms have at most 55, because the confirmation for a page of 50
+/// keys has a field for each key.
 const FIELDS: usize = 64;
 
-/// The fields of a form, as a browser submits them or as a page shows them. If a name occurs twice, the last value counts.
+/// The fields of a form, as a browser submits them or as a page shows them. If a name occurs twice, the last value
+/// counts.
 #[derive(Debug, Clone)]
 pub(super) struct Form(Vec<(String, String)>);
 
@@ -63,7 +65,8 @@ impl Form {
         self.0.iter().rev().find(|(field, _)| field == name).map_or("", |(_, value)| value)
     }
 
-    /// Returns the number in a field. `called` begins the message about anything else.
+    /// Returns the number in a field. Returns `None` if the field is empty or absent. If the field contains something
+    /// else, the error message begins with `called`.
     pub(super) fn number(&self, field: &'static str, called: &str) -> Result<Option<i64>, Fault> {
         let wrong = |_| Fault::new(field, format!("{called} must be a number."));
         self.given(field).map(|text| text.parse().map_err(wrong)).transpose()
@@ -93,13 +96,15 @@ impl Fault {
         Self { field, sentence: sentence.into() }
     }
 
-    /// Returns what converts an invalid value of a field into a message that begins with `called`.
+    /// Returns a function that converts the error of an invalid value into a message about `field`. The message begins
+    /// with `called`.
     pub(super) fn of(field: &'static str, called: &'static str) -> impl Fn(Invalid) -> Self {
         move |expected| Self::new(field, format!("{called} {expected}."))
     }
 }
 
-/// Why what a form asks for was not done: the seller sees the form again, with a message, or an error page.
+/// The reason why a form was not carried out. For `Said`, the seller sees the form again, with this message. For
+/// `ApiError`, the seller sees an error page.
 pub(super) enum Undone {
     Said(Fault),
     ApiError(ApiError),

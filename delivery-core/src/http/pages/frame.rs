@@ -1,4 +1,5 @@
-//! What every page of the desk has around its content: navigation, the seller and the message about a form that was sent.
+//! The parts that every page of the desk has around its content: the navigation, the seller's name, and a message about
+//! the form that was submitted.
 
 use chrono::Datelike;
 use minijinja::{Value, context};
@@ -15,7 +16,7 @@ const NAV: &[(&str, &str)] = &[
     ("/desk/posts", "Posts"),
     ("/desk/setup", "Setup"),
 ];
-/// The pages of *Activity*.
+/// The tabs of the navigation entry *Activity*: path and label.
 const ACTIVITY: &[(&str, &str)] =
     &[("/desk/events", "Platform events"), ("/desk/messages", "Messages"), ("/desk/audit", "Audit log")];
 
@@ -80,12 +81,12 @@ const DONE: &[(&str, &str)] = &[
     ("written", "The test e-mail was written to a file. Nobody gets e-mails before a mail server is set."),
 ];
 
-/// Those of [`DONE`] that say that an e-mail is sent.
+/// The entries of [`DONE`] whose message states that an e-mail is sent.
 const E_MAILS: &[&str] = &["issued", "resent", "all_resent", "some_resent"];
-/// What is said in place of one of [`E_MAILS`] where no mail server is set.
+/// The message that replaces those of [`E_MAILS`] if no mail server is configured.
 const WRITTEN: &str =
     "It is done, but its e-mail only becomes a file here, and reaches nobody: set a mail server first.";
-/// Those of [`DONE`] that do not say that all is well.
+/// The entries of [`DONE`] that the desk does not show as a success.
 const NOT_DONE: &[&str] = &[
     "none_chosen",
     "none_done",

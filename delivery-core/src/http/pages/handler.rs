@@ -12,7 +12,8 @@ pub(in crate::http) enum PageHandler {
     Public(for<'c> fn(PageRequest<'c>) -> Answering<'c>),
     /// Only a signed-in seller may see the page.
     Seller(for<'c> fn(PageRequest<'c>, SignedIn) -> Answering<'c>),
-    /// Only a signed-in seller may see the page. The handler reads the form while it arrives, and checks its CSRF token.
+    /// Only a signed-in seller may see the page. The handler reads the form while it arrives, and checks its CSRF
+    /// token.
     #[cfg(feature = "files")]
     Upload(for<'c> fn(PageRequest<'c>, SignedIn, Pieces<'c>) -> Answering<'c>),
 }

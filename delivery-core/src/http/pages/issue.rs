@@ -14,7 +14,7 @@ use crate::key::KeyId;
 use crate::product::ProductId;
 use crate::terms::OwnTerms;
 
-/// What a seller has typed.
+/// The values of a submitted form.
 struct Wanted {
     product: ProductId,
     email: Email,
@@ -56,7 +56,8 @@ fn read(form: &Form) -> Result<Wanted, Fault> {
     Ok(Wanted { product, email, terms, sends: form.text("sends") == "yes" })
 }
 
-/// Renders the form. It has the id of the key that it issues, so that a form that is sent twice issues one key.
+/// Renders the form. The form contains the id of the key that it issues, so that submitting it twice issues only one
+/// key.
 async fn page(visit: &PageRequest<'_>, seller: &SignedIn, sent: Option<(&Form, &Fault)>) -> Result<Reply, ApiError> {
     let names = names(visit.delivery).await?;
     let text = |name: &str| sent.map_or("", |(form, _)| form.text(name)).to_owned();
@@ -74,12 +75,12 @@ async fn page(visit: &PageRequest<'_>, seller: &SignedIn, sent: Option<(&Form, &
     visit.page("issue.html", values)
 }
 
-/// Returns the product of a shop that has one.
+/// Returns the only product of the shop. Returns `None` if the shop has no products or several.
 fn only(names: &std::collections::BTreeMap<ProductId, String>) -> Option<ProductId> {
     names.keys().next().copied().filter(|_| names.len() == 1)
 }
 
-/// Proves that this service has chosen the id.
+/// Returns a message authentication code (MAC), which proves that this service has chosen the id.
 fn seal(visit: &PageRequest<'_>, id: KeyId) -> String {
     form::digest(visit, &["issue", &id.to_string()])
 }

@@ -23,8 +23,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Renders the page of a key. `text` is what the service shows once, right after the key was issued: how it was issued, and its
-/// text.
+/// Renders the page of a key. `text` is given only right after the key was issued: it is how the key was issued, and
+/// the text of the key, which is shown only this once.
 pub(super) async fn page(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
@@ -75,8 +75,9 @@ pub(super) async fn page(
     )
 }
 
-/// Returns the template values of the changes of a key, which are sorted newest first. A change of the address tells the old
-/// address; the new one is the old one of the next change, or the address of the key.
+/// Returns the template values of the changes of a key, newest first. The entry for a change of the address contains
+/// only the old address. The new address is the old address of the next later change. For the latest change, it is the
+/// current address of the key.
 fn changes(key: &Key, entries: &[AuditEntry]) -> Vec<Value> {
     let mut address = key.email().as_str();
     let mut shown = Vec::with_capacity(entries.len());

@@ -1,4 +1,4 @@
-//! The form where a buyer enters a key, and what it says about a key that cannot be used.
+//! The form where a buyer enters a key, and its messages about keys that cannot be used.
 
 use std::sync::Arc;
 
@@ -12,13 +12,14 @@ use crate::http::Reply;
 use crate::key::{KeyId, Refusal};
 use crate::product::Product;
 
-/// Renders the form where the buyer enters a key. `fault` says what is wrong, or is none.
+/// Renders the form where the buyer enters a key. `fault` describes why the previous input was refused, or is the
+/// template's `none`.
 pub(super) fn asked(visit: &PageRequest<'_>, key: &str, fault: Value) -> Result<Reply, ApiError> {
     form(visit, None, key, fault, None)
 }
 
-/// Renders the form in the language of the product that the key is for, if that is known. `opened` is what this browser
-/// still shows of it.
+/// Renders the form in the language of `product`, if it is given. `opened` has the template values that [`opened`]
+/// returns.
 fn form(
     visit: &PageRequest<'_>,
     product: Option<&Product>,
@@ -31,7 +32,8 @@ fn form(
     visit.page_about(product, "key_form.html", context! { key, fault, prefix, can_ask, opened })
 }
 
-/// Returns the template values of what this browser has opened with a key, if it still shows it.
+/// Returns the template values of the page that shows the product opened with a key: its address, and until when it is
+/// shown. Returns `None` if this browser cannot show such a page now.
 pub(super) fn opened(visit: &PageRequest<'_>, key: KeyId) -> Option<Value> {
     let (page, until) = open_until(visit, key)?;
     Some(context! { page, until => time(until) })
@@ -64,7 +66,8 @@ pub(super) async fn refused(
         Some(id) => product_of(visit, id).await?,
         None => None,
     };
-    // What was opened is shown until its day is over, also if the key is used up or a rule of the host refuses it.
+    // A product that was opened can be viewed until its ticket expires, even if the key is used up or a rule of the
+    // host application refuses it.
     let opened = id.filter(|_| matches!(what, "exhausted" | "denied")).and_then(|id| opened(visit, id));
     Ok(form(visit, product.as_deref(), text, context! { what, at, sentence }, opened)?.with_code(status))
 }

@@ -34,7 +34,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// The number of days of the figures in which keys are counted. The overview shows the same figures first.
+/// The number of days of the figures from which keys are counted. The overview uses the same figures for its default
+/// period, so they are counted only once.
 const COUNTED_DAYS: u32 = 2 * PERIODS[0].0;
 const FILTERS: &[&str] = &["status", "product_id", "source", "since", "until", FOUND];
 
@@ -114,15 +115,17 @@ async fn newest_of_all(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<i64
     }
 }
 
-/// The parameter with what the seller has searched for, encrypted: an address in the address of the page would be in the
-/// logs of proxies. The answer to the form leads to a page with this parameter, so that the browser can go back to it.
+/// The query parameter with the search text. The text is encrypted, because it may be an e-mail address, and proxies
+/// log URLs. The search form redirects to a URL with this parameter, so that the browser can go back to the results.
 const FOUND: &str = "found";
-/// The purpose for which it is encrypted.
+/// The purpose for which the search text is encrypted. It can be decrypted only for the same purpose.
 const SEARCH: &str = "desk: what a seller searches for";
-/// The most characters of what is searched for. No address, order number or reference is longer.
+/// The maximum number of characters of the search text. The rest is cut off. No e-mail address, order number or
+/// reference is longer.
 const LONGEST: usize = 300;
 
-/// Leads to the page of the key that the seller typed or pasted, or to the page with what was found.
+/// Redirects to the page of the key if the seller typed or pasted a key or its id. For any other text, redirects to the
+/// search results.
 fn sought(visit: &PageRequest<'_>, form: &Form) -> Reply {
     let Some(typed) = form.given("q") else { return visit.go_to("/desk/keys") };
     if let Some(id) = visit.delivery.verify(&visit.key_in(typed)).or_else(|| typed.parse::<KeyId>().ok()) {
@@ -134,7 +137,8 @@ fn sought(visit: &PageRequest<'_>, form: &Form) -> Reply {
     visit.go_to(&format!("/desk/keys?{FOUND}={}", data_encoding::BASE64URL_NOPAD.encode(&sealed)))
 }
 
-/// Searches for an e-mail address, an order number, or another reference of a sale.
+/// Searches for an e-mail address, an order number, or another reference of a sale. If there are no results, searches
+/// for e-mail addresses that begin with the text.
 async fn found(visit: &PageRequest<'_>, seller: &SignedIn, sealed: &str) -> Result<Reply, ApiError> {
     let bytes = data_encoding::BASE64URL_NOPAD.decode(sealed.as_bytes()).map_err(|_| ApiError::MALFORMED)?;
     let keyring = &visit.delivery.inner.keyring;
@@ -178,7 +182,8 @@ async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, Api
     let page = visit.delivery.keys(&query).await?;
     let count = match (&page.next, query.before) {
         (None, None) => Some(page.items.len() as u64),
-        // Keys may have been sold since they were counted.
+        // Ignore a count that is lower than the number of keys that are known to be in the list. Keys may have been
+        // issued since the count.
         _ => counted(visit, &chosen, &query)
             .await
             .filter(|count| *count >= (page.items.len() + usize::from(page.next.is_some())) as u64),
@@ -194,8 +199,8 @@ async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, Api
     list(visit, seller, &page, What { q: "", label, links, chosen }).await
 }
 
-/// Returns how many keys a list has, as they were counted at most a minute ago. Returns `None` if that is not known, or if
-/// a filter is used by which keys are not counted.
+/// Returns the number of keys in a list, from figures that are usually at most a minute old. Returns `None` if there
+/// are no figures, or if a filter other than the status and the product is used.
 async fn counted(visit: &PageRequest<'_>, chosen: &Chosen, query: &KeyQuery) -> Option<u64> {
     const COUNTED: [&str; 2] = ["status", "product_id"];
     if chosen.iter().any(|(name, value)| !value.is_empty() && !COUNTED.contains(name)) {
@@ -215,7 +220,7 @@ struct What<'t> {
     label: String,
     /// The links below the list.
     links: Value,
-    /// What the filters say.
+    /// The chosen values of the filters.
     chosen: Chosen,
 }
 

@@ -6,7 +6,7 @@ use super::PageRequest;
 use crate::language::Language;
 use crate::product::Product;
 
-/// The maximum number of languages of a browser that are looked at.
+/// The maximum number of languages in `Accept-Language` that are read.
 const MOST: usize = 20;
 
 impl PageRequest<'_> {
@@ -15,7 +15,9 @@ impl PageRequest<'_> {
         self.path.starts_with("/desk")
     }
 
-    /// Returns the language of a page: that of the product, else that of the browser, else that of e-mails.
+    /// Returns the language of a page. Pages of the desk are in English. Other pages are in the first of these
+    /// languages that has texts: the language of the product, the languages of the browser, the language of e-mails,
+    /// English.
     pub(super) fn language(&self, product: Option<&Product>) -> Language {
         if self.is_desk() {
             return Language::default();
@@ -29,12 +31,13 @@ impl PageRequest<'_> {
 }
 
 /// Returns the languages in a header field `Accept-Language` (RFC 9110, 12.5.4), those with the greatest weights first.
-/// What is malformed is left out.
+/// Malformed entries are left out, and so are entries whose weight is 0.
 fn accepted(header: &str) -> Vec<Language> {
     let one = |range: &str| {
         let (tag, weight) = range.split_once(';').unwrap_or((range, "q=1"));
         let weight: f32 = weight.trim().strip_prefix(['q', 'Q'])?.strip_prefix('=')?.parse().ok()?;
-        // What follows a letter that stands alone is no language, as in `de-x-private`.
+        // Cut the tag off before the first part of one character, as in `de-x-private`. What follows it does not name a
+        // language.
         let parts: Vec<&str> = tag.trim().split('-').take_while(|part| part.len() > 1).collect();
         (weight > 0.0 && weight <= 1.0).then_some((parts.join("-").parse().ok()?, weight))
     };

@@ -1,4 +1,5 @@
-//! How pages read parameters, and what the lists of the desk share: their pages, their filters and the options of both.
+//! Query parameters of pages, and the parts that the lists of the desk share: links between pages, filters, and options
+//! of select elements.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +13,18 @@ use crate::product::ProductId;
 
 /// The maximum number of rows that a list shows at once. The list links to the further rows.
 pub(super) const PAGE: usize = 50;
-/// How many pages a list leads back, one after another. The address of a page has their starts, of up to 36 characters each.
+/// The maximum number of entries in the parameter `back`, which contains the starts of earlier pages. A start has up to
+/// 36 characters.
 const STARTS: usize = 50;
-/// Stands for the starts of pages before those that are known.
+/// The first entry of `back` if it had more than [`STARTS`] entries. It replaces the starts that were dropped.
 const CUT: &str = "-";
 
-/// Returns the links below a list at `path`: to the first page, to the page before this one, to the next page, which begins
-/// at `before`, and to the same rows as tables. Each of `tables` is the name of an export and the text of its link. Empty
-/// filters are left out.
+/// Returns the links below a list at `path`: to the newest page, to the page before this one, to the next page, and to
+/// downloads of the list as tables. `before` is the start of the next page. Each of `tables` is the name of an export
+/// and the text of its link. The links keep the filters, except empty ones.
 ///
-/// The list is read in one direction only. So each page has the starts of the pages before it in its address, in the
-/// parameter `back`: see [`around`].
+/// A store reads a list in one direction only. So the URL of each page contains the starts of the pages before it, in
+/// the parameter `back`: see [`around`].
 pub(super) fn links(
     visit: &PageRequest<'_>,
     path: &str,
@@ -44,8 +46,8 @@ pub(super) fn links(
     context! { newest, newer, next, tables }
 }
 
-/// Returns the values of the parameters `before` and `back` for the newest page of a list, for the page before this one and
-/// for the next one. `here` and `back` are their values for this page. `next` is where the next page begins.
+/// Returns the values of the parameters `before` and `back` for three pages of a list: the newest page, the page before
+/// this one, and the next page. `here` and `back` are the values for this page. `next` is the start of the next page.
 fn around(here: &str, back: &str, next: Option<String>) -> [Option<[String; 2]>; 3] {
     let mut starts: Vec<&str> = back.split(',').filter(|start| !start.is_empty()).collect();
     let newest = (!starts.is_empty()).then(<[String; 2]>::default);
@@ -61,7 +63,8 @@ fn around(here: &str, back: &str, next: Option<String>) -> [Option<[String; 2]>;
     [newest, newer, next.map(|next| [next, starts.join(",")])]
 }
 
-/// What the seller chose for the filters of a list, by the names of the parameters; "" for a filter that is not used.
+/// The values of a list's filters, by the names of their query parameters. The value is "" for a filter that is not
+/// used.
 pub(super) type Chosen = BTreeMap<&'static str, String>;
 
 pub(super) fn chosen(visit: &PageRequest<'_>, names: &[&'static str]) -> Result<Chosen, ApiError> {
@@ -69,7 +72,8 @@ pub(super) fn chosen(visit: &PageRequest<'_>, names: &[&'static str]) -> Result<
     names.iter().map(one).collect()
 }
 
-/// Returns the options of a select element that lists platforms, and what was chosen for this filter if it is another.
+/// Returns the options of a select element that lists platforms. If the chosen value of `filter` is not one of them, it
+/// is added as an option.
 pub(super) fn sources(delivery: &Delivery, chosen: &Chosen, filter: &str) -> Vec<(String, String)> {
     let mut names: Vec<String> = delivery.inner.platforms.names().map(ToString::to_string).collect();
     names.push(Source::webhook().to_string());
@@ -78,7 +82,8 @@ pub(super) fn sources(delivery: &Delivery, chosen: &Chosen, filter: &str) -> Vec
     names.into_iter().map(|name| (name.clone(), name)).collect()
 }
 
-/// Returns the options of a select element for what these names mean: the value and the label of each.
+/// Returns the options of a select element for these names: the value and the label of each. In labels, spaces replace
+/// underscores.
 pub(super) fn options(names: impl IntoIterator<Item = &'static str>) -> Vec<(&'static str, String)> {
     names.into_iter().map(|name| (name, name.replace('_', " "))).collect()
 }

@@ -1,7 +1,7 @@
 //! The seller's desk and the buyer's page: HTML pages over the same operations as the API.
 //!
 //! Each [`Page`] has a row in the endpoint table, like an endpoint of the API, and goes through the same pipeline. All
-//! pages work without JavaScript. The buyer's page has a small script; the content security policy allows its hash.
+//! pages work without JavaScript. Some have a small script, whose hash the content security policy allows.
 
 mod audit;
 mod buyer;
@@ -83,7 +83,7 @@ pub enum Page {
     Product,
     /// The confirmation form that stops selling a product.
     ArchiveProduct,
-    /// Receives the files of a form for a product.
+    /// Receives the files that the seller uploads for a product.
     #[cfg(feature = "files")]
     PutFiles,
     /// The confirmation form that deletes a file of a product.
@@ -107,7 +107,7 @@ pub enum Page {
     Export,
     /// The webhook addresses to configure at the platforms, and a form that sends a test e-mail.
     Setup,
-    /// The e-mails to buyers, about an example key.
+    /// A preview of the e-mails to buyers, for an example key.
     Email,
     /// The form that erases a customer.
     Erase,
@@ -196,9 +196,10 @@ pages! {
 }
 
 impl Page {
-    /// Returns whether the service is configured for the page. All pages must be enabled. The pages of the desk also
-    /// need a seller. If sellers sign in with tokens, the desk also needs a store with an `Office`, which stores the
-    /// sessions. The page for lost keys needs such a store too.
+    /// Returns whether the service is configured for the page. No page is served without a [`Look`](crate::look::Look),
+    /// which can also disable the desk or the buyer's pages. The pages of the desk need a seller. If sellers sign in
+    /// with tokens, the desk also needs a store with an `Office`, which stores the sessions. The page for lost keys
+    /// needs such a store too.
     pub(super) fn is_served_by(self, delivery: &Delivery) -> bool {
         let inner = &delivery.inner;
         let can_sign_in = inner.tokens.is_none() || inner.ledger.office().is_some();
@@ -214,8 +215,9 @@ impl Page {
     }
 }
 
-/// Answers a request for a page. The body of a form of the desk is kept in memory only if a signed-in seller sent it,
-/// and if it came from our own site.
+/// Answers a request for a page. The body of a form of the desk is kept in memory if a signed-in seller sent it, and if
+/// it does not come from another site. If its sender is not signed in, the body is kept only if the form is
+/// [carried on](sign_in::is_carried_on), and counts against the memory budget for unauthenticated bodies.
 pub(super) async fn answer<E>(
     (path, shows): (&'static str, PageHandler),
     delivery: &Delivery,
@@ -263,7 +265,8 @@ pub(super) async fn answer<E>(
         }
     }
     let seller = found?.ok_or_else(|| SignedIn::is_missing(&visit))?;
-    // Whoever signs out in a tab of an older session wants to be signed out. Other sites were refused above.
+    // Signing out needs no CSRF token, so that it also works in a tab that shows a page of an older session.
+    // `SignedIn::find` has already refused forms from other sites.
     let needs_csrf = path != Page::SignOut.row().path;
     if needs_csrf && visit.form.as_ref().is_some_and(|form| check_csrf(form, &seller.csrf).is_err()) {
         return sign_in::proved_again(visit, show).await;

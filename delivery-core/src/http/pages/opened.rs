@@ -1,8 +1,8 @@
 //! The page that shows a product that a buyer has opened.
 //!
-//! Opening counts a use, sets a cookie with a [ticket](crate::key::Ticket), and leads to this page. The ticket is valid for
-//! 24 hours. So the page can be reloaded, or left and opened again from the history, as often as the buyer likes: it belongs to
-//! the same use.
+//! Opening counts a use, sets a cookie with a [ticket](crate::key::Ticket), and redirects to this page. The ticket is
+//! valid for 24 hours, or until the key expires if that is earlier. During this time, the buyer can reload the page, or
+//! open it again from the history, without another use being counted.
 
 #[cfg(not(feature = "files"))]
 use std::collections::HashMap;
@@ -37,11 +37,11 @@ pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
         let ticket = visit.text_of_buyer(&format!("opened-{name}"));
         let ticket = ticket.and_then(|text| Ticket::verify(keyring, TicketFor::Page, text));
         let Some(ticket) = ticket.filter(|ticket| short(&visit, ticket.key) == name) else { return again(&visit) };
-        // Like the downloads of files, which belong to the same use.
+        // The page counts against the rate limit for downloads of files, because both belong to the same use.
         admit(visit.delivery, Policy::Files, Identity::Key(ticket.key.as_u128())).await?;
         match visit.delivery.holder_of(&ticket).await {
             Ok(key) => shown(&visit, &key, &name, &ticket).await,
-            // The day is over, or the key has expired.
+            // The 24 hours are over, or the key has expired.
             Err(Error::ExpiredTicket) => match visit.delivery.check(ticket.key).await {
                 Err(error @ Error::Refused { .. }) => refused(&visit, ("", Some(ticket.key)), &error).await,
                 _ => again(&visit),

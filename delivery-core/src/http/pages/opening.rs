@@ -1,4 +1,4 @@
-//! What a browser has opened, and the keys about which it has asked: tickets in cookies.
+//! Cookies with tickets for the products that a buyer has opened, and for the keys that a buyer has entered.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use crate::http::Reply;
 use crate::key::{Key, KeyId, Ticket, TicketFor};
 use crate::product::ObjectName;
 
-/// How long a buyer sees what was opened, as the page says.
+/// How long a buyer can view a product after opening it. The page shows when this time ends.
 pub(super) const DAY: Duration = Duration::from_hours(24);
 
 /// How long a buyer can go back to the page with the state of a key.
 const HOUR: Duration = Duration::from_hours(1);
-/// A key about which this browser has asked.
+/// A key that the buyer has entered in this browser.
 pub(super) struct Asked {
     pub(super) key: KeyId,
-    /// The id of the request that opens it. It stays the same when the page is loaded again, so that opening it twice counts
-    /// one use.
+    /// The id of the request that opens the product. It stays the same when the page is reloaded, so that opening the
+    /// product twice counts one use.
     pub(super) request: String,
 }
 
-/// Returns the reply that leads to the page with the state of a key. Its address tells nothing about the key.
+/// Returns a redirect to the page with the state of a key. The URL of the page reveals nothing about the key.
 pub(super) fn lead_to_state(visit: &PageRequest<'_>, key: &Key) -> Reply {
     let mut random = [0; 16];
     visit.delivery.inner.entropy.fill(&mut random);
@@ -31,11 +31,13 @@ pub(super) fn lead_to_state(visit: &PageRequest<'_>, key: &Key) -> Reply {
     let text = ticket.text(&visit.delivery.inner.keyring, TicketFor::State);
     let name = short(visit, key.id());
     let reply = visit.go_to(&format!("/key?id={name}"));
-    // Mail programs on the web may hold the form that led here.
+    // The form that was submitted may be on another site, such as a mail program on the web. After such a form,
+    // browsers send a `Lax` cookie with the redirected request, but not a `Strict` one.
     reply.cookie(&visit.cookie_of_buyer(&format!("asked-{name}"), &text, (HOUR.as_secs(), "Lax")))
 }
 
-/// Returns the key about which this browser has asked under this name, if that was less than an hour ago.
+/// Returns the key with this [`short`] name, if it was entered in this browser less than an hour ago and has not
+/// expired.
 pub(super) fn asked_about(visit: &PageRequest<'_>, name: &str) -> Option<Asked> {
     let ticket = visit.text_of_buyer(&format!("asked-{name}"))?;
     let ticket = Ticket::verify(&visit.delivery.inner.keyring, TicketFor::State, ticket)?;
@@ -44,7 +46,7 @@ pub(super) fn asked_about(visit: &PageRequest<'_>, name: &str) -> Option<Asked> 
     is_its.then(|| Asked { key: ticket.key, request: request() })
 }
 
-/// Returns the reply that leads to the page of what was opened.
+/// Returns a redirect to the page that shows the opened product.
 pub(super) fn lead_to(visit: &PageRequest<'_>, opened: &Opened) -> Reply {
     let ticket = Delivery::ticket_for(&opened.key, object(), opened.at, DAY);
     let text = ticket.text(&visit.delivery.inner.keyring, TicketFor::Page);
@@ -53,7 +55,8 @@ pub(super) fn lead_to(visit: &PageRequest<'_>, opened: &Opened) -> Reply {
     reply.cookie(&visit.cookie_of_buyer(&format!("opened-{name}"), &text, (DAY.as_secs(), "Strict")))
 }
 
-/// Returns the page of what this browser has opened with a key, and until when it is shown, if it is.
+/// Returns the address of the page that shows the product that was opened with a key in this browser, and until when
+/// the page shows it. Returns `None` if no product was opened, or if that time is over.
 pub(super) fn open_until(visit: &PageRequest<'_>, key: KeyId) -> Option<(String, DateTime<Utc>)> {
     let name = short(visit, key);
     let keyring = &visit.delivery.inner.keyring;
@@ -62,13 +65,14 @@ pub(super) fn open_until(visit: &PageRequest<'_>, key: KeyId) -> Option<(String,
     is_open.then(|| (format!("{}/key/opened?id={name}", base(visit.delivery)), ticket.ends_at))
 }
 
-/// Returns the name of a key in the addresses of this page, and in the name of its cookie. It tells nothing about the key.
+/// Returns the short name of a key, which pages have in their URLs and cookies have in their names. It reveals nothing
+/// about the key.
 pub(super) fn short(visit: &PageRequest<'_>, key: KeyId) -> String {
     let mac = visit.mac("opened page", key.as_bytes());
     data_encoding::BASE64URL_NOPAD.encode(mac.first_chunk::<6>().unwrap_or(&[0; 6]))
 }
 
-/// The tickets of this page are for the whole product.
+/// Returns the object in the tickets of the page that shows a product. It is the same for all products.
 fn object() -> ObjectName {
     ObjectName::from_bytes([0; 16])
 }

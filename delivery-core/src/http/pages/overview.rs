@@ -19,7 +19,7 @@ use crate::store::{Backlog, Day, Figures, InboxQuery, KeyQuery, StoreError};
 
 /// The maximum number of items of one kind that are counted. If there are more, the page says "More than 100".
 const MOST: usize = 100;
-/// Messages that wait for more minutes than this are not well.
+/// If the oldest message has waited for more minutes than this, the state of e-mail is shown as bad.
 const LATE: i64 = 10;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
@@ -30,7 +30,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         if !PERIODS.iter().any(|(period, _)| *period == days) {
             return Err(ApiError::MALFORMED);
         }
-        // A store may keep no messages.
+        // `None` if the store keeps no messages.
         let backlog = match seller.backlog {
             Some(backlog) => Some(backlog),
             None => match delivery.backlog().await {
@@ -44,7 +44,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         let attention = attention(&visit, products.keys().copied().collect(), failed, waits.as_ref()).await?;
         let newest = delivery.keys(&KeyQuery { limit: 1, ..KeyQuery::default() }).await?;
         let (health, all_products) = (health(delivery, waits).await, all_names(delivery, &[]).await?);
-        // Counting may read every key, and would slow down what the page reads besides.
+        // Count last. Counting may read every key, and this would slow down the other reads for this page.
         let recent = delivery.recent_figures(days * 2).await;
         let counting = match &recent {
             Recent::Failed => "The store could not count them just now.",
@@ -52,7 +52,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             Recent::Counting => "They are being counted, which takes a moment in a large shop.",
         };
         let figures = match &recent {
-            // The figures may be a minute old, and then tell nothing of the first sale.
+            // Do not show figures without keys if the store has a key. They were counted before the first key was
+            // issued.
             Recent::Known(at, counted) if newest.items.is_empty() || !counted.keys.is_empty() => {
                 Some(shown(counted, *at, days, &all_products))
             }
@@ -70,8 +71,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Returns what a new shop has to do before its first sale. Each entry is a text, the path of the page where it is done, and
-/// whether it is done.
+/// Returns what a new shop has to do before its first sale. Each entry is a text, the path of the page where the seller
+/// can do it, and whether it is done.
 fn first_steps(delivery: &Delivery, has_products: bool) -> Vec<(&'static str, &'static str, bool)> {
     vec![
         ("Add a product", "/desk/product", has_products),
@@ -160,7 +161,7 @@ async fn attention(
             && platforms.named(name.as_str()).is_some()
             && last_event(visit, name).await?.is_none_or(|last| last < refused)
         {
-            // Anybody can send such a request.
+            // Anybody can send such a request, so the sentence does not state that the secret is wrong.
             let sentence = format!(
                 "A request in the name of {name} had a wrong signature, and none was accepted since. If sales are missing, \
                  compare the secret here with the one that {name} shows"
@@ -190,7 +191,8 @@ async fn attention(
     Ok(all)
 }
 
-/// Returns when the newest event of a platform was received.
+/// Returns when the newest event of a platform was received. Returns `None` if there is no event, or if the store keeps
+/// none.
 async fn last_event(visit: &PageRequest<'_>, platform: &Source) -> Result<Option<DateTime<Utc>>, ApiError> {
     let query = InboxQuery { source: Some(platform.clone()), limit: 1, ..InboxQuery::default() };
     match visit.delivery.events(&query).await {
@@ -200,7 +202,7 @@ async fn last_event(visit: &PageRequest<'_>, platform: &Source) -> Result<Option
     }
 }
 
-/// Returns the line about products that no sale of a platform can be for.
+/// Returns the entry about products that are not linked to any platform. Returns `None` if all products are linked.
 async fn unlinked(visit: &PageRequest<'_>, products: Vec<ProductId>) -> Result<Option<(String, String)>, ApiError> {
     let mut found = Vec::new();
     for id in products {

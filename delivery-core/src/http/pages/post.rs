@@ -19,7 +19,7 @@ const NEWEST: usize = 100;
 
 pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
-        // Without `before`, the list starts at the end of time, so it includes posts that are not published yet.
+        // Without `before`, the list has no upper bound, so it includes posts that are not published yet.
         let until =
             parameter::<i64>(&visit, "before")?.map(|at| DateTime::from_timestamp(at, 0).ok_or(ApiError::MALFORMED));
         let until = until.transpose()?.unwrap_or(NEVER).min(NEVER);
@@ -45,7 +45,8 @@ async fn older(delivery: &Delivery, found: &[Post]) -> Result<Option<DateTime<Ut
     let (Some(first), Some(last)) = (found.first(), found.last()) else { return Ok(None) };
     let (last, before) = (last.published_at(), last.published_at() - TimeDelta::seconds(1));
     let posts = |until, limit| async move { delivery.posts(&PostQuery { category: None, until, limit }).await };
-    // If all posts on this page are of one second, a page that starts at this second would be this page again.
+    // If all posts on this page have the same second, a page that starts at this second would show the same posts
+    // again.
     let is_of_one_second = first.published_at() == last;
     let is_new = |post: &Post| found.iter().all(|shown| shown.id() != post.id());
     if !is_of_one_second && posts(last, NEWEST).await?.iter().any(is_new) {
@@ -55,7 +56,8 @@ async fn older(delivery: &Delivery, found: &[Post]) -> Result<Option<DateTime<Ut
     Ok(are_older.then_some(if is_of_one_second { before } else { last }))
 }
 
-/// Returns the values that the form shows for a post. The field `seen` has the [`digest`] of the others.
+/// Returns the values that the form shows for a post. The field `seen` is the [`digest`] of the title, the category and
+/// the content.
 fn fields(visit: &PageRequest<'_>, post: &Post) -> Form {
     let shown = [("title", post.title()), ("category", post.category().as_str()), ("content", post.content())];
     let seen = digest(visit, &shown.map(|(_, value)| value));

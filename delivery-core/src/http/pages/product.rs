@@ -54,7 +54,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Returns the values that the form shows for a product, or for a new one. The field `seen` has the [`digest`] of the others.
+/// Returns the values that the form shows for `product`, or for a new product if that is `None`. For a product, the
+/// field `seen` is the [`digest`] of the other fields except `id`.
 fn fields(visit: &PageRequest<'_>, product: Option<&Product>) -> Form {
     let Some(product) = product else { return Form::of([("type", "digital".to_owned())]) };
     let terms = product.terms();
@@ -74,8 +75,8 @@ fn fields(visit: &PageRequest<'_>, product: Option<&Product>) -> Form {
     Form::of(shown).with("id", product.id().to_string()).with("seen", seen)
 }
 
-/// Returns the product that the form describes. The host application's reference is not in the form, so it is taken from
-/// `was`, the product before the change.
+/// Returns the product that the form describes. The host application's reference is not in the form, so it is taken
+/// from `was`, the product before the change.
 fn facts(visit: &PageRequest<'_>, form: &Form, was: Option<&Product>) -> Result<NewProduct, Fault> {
     let mut facts = NewProduct::new(form.text("name").trim()).map_err(Fault::of("name", "The name"))?;
     if form.given("content").is_none() {
@@ -100,7 +101,7 @@ fn facts(visit: &PageRequest<'_>, form: &Form, was: Option<&Product>) -> Result<
     })
 }
 
-/// Reads how long a key lasts and how often it can be used. Fields that are empty say nothing.
+/// Reads the validity and the use limit of keys from a form. An empty field leaves its term unset.
 pub(super) fn terms(form: &Form) -> Result<OwnTerms, Fault> {
     let validity = form.number("days", "The days")?.map(Validity::from_days).transpose();
     let limit = form.number("uses", "The uses")?.map(UseLimit::from_count).transpose();
@@ -110,7 +111,8 @@ pub(super) fn terms(form: &Form) -> Result<OwnTerms, Fault> {
     })
 }
 
-/// Returns the lines of references, and the one that the seller adds by its platform and its ID.
+/// Returns the lines of references. If the seller has filled in the fields for another reference, its line is added at
+/// the end.
 fn with_added(form: &Form) -> String {
     let lines = form.text("refs").trim_end();
     match form.given("ref") {

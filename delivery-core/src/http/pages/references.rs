@@ -1,5 +1,5 @@
-//! Reads the names by which commerce platforms call a product, as a seller types them: one line for each, with the platform and
-//! the name.
+//! Parsing the references of a product, as a seller types them. Each line has the name of a platform and the platform's
+//! name for the product.
 
 use super::PageRequest;
 use super::form::Fault;
@@ -7,14 +7,15 @@ use crate::http::PlatformPath;
 use crate::order::Source;
 use crate::product::{RefName, Refs};
 
-/// The names of platforms whose names for products have a known form: the beginnings, and an example.
+/// The platforms whose names for products have a known form. Each entry has the name of the platform, the prefixes of
+/// its names, and an example.
 const FORMS: &[(&str, &[&str], &str)] = &[
     ("stripe", &["plink_", "price_", "prod_"], "plink_1Abc, of a payment link"),
     ("paddle", &["pri_", "pro_"], "pri_01abc, of a price"),
     ("lemonsqueezy", &["variant:", "product:"], "variant:501"),
 ];
 
-/// Reads the lines of the field. A name that the product had before is not checked.
+/// Parses the lines of the field. A line with a name that the product already had is not checked.
 pub(super) fn read(visit: &PageRequest<'_>, lines: &str, before: Option<&Refs>) -> Result<Refs, Fault> {
     let mut names = Vec::new();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -70,14 +71,15 @@ fn is_id(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-:.".contains(&byte))
 }
 
-/// Returns the identifier at the end of an address of the platform's own pages, such as that of a payment link in Stripe's
-/// dashboard.
+/// If `name` is a URL that ends with an identifier, such as that of a payment link in Stripe's dashboard, returns the
+/// identifier. Returns any other name unchanged.
 fn in_address<'n>(name: &'n str, begins: &[&str]) -> &'n str {
     let last = name.split(['?', '#']).next().and_then(|path| path.trim_end_matches('/').rsplit('/').next());
     last.filter(|last| begins.iter().any(|begin| last.starts_with(begin))).unwrap_or(name)
 }
 
-/// Returns the name of a product on Gumroad if this is its address, such as `https://ada.gumroad.com/l/atlas`.
+/// If `name` is the URL of a product on Gumroad, such as `https://ada.gumroad.com/l/atlas`, returns the product's name
+/// in it. Returns any other name unchanged.
 fn named(name: &str) -> &str {
     let address = Some(name).filter(|address| address.contains("gumroad.com/l/"));
     let after = address.and_then(|address| address.split_once("/l/")).map(|(_, after)| after);

@@ -31,7 +31,8 @@ pub(in crate::http) fn error_page(delivery: &Delivery, call: &Call, page: Page, 
 }
 
 impl PageRequest<'_> {
-    /// Returns the key in what a person has pasted.
+    /// Returns the text of the key that a pasted text contains. If it contains no key, returns the pasted text without
+    /// spaces around it.
     pub(super) fn key_in(&self, pasted: &str) -> String {
         self.delivery.inner.keyring.in_pasted(pasted)
     }
@@ -58,7 +59,7 @@ impl PageRequest<'_> {
         Ok(Reply::text("text/html; charset=utf-8", html.into()).security_headers(&policy))
     }
 
-    /// Renders a page with the script for forms, which has previews and the progress of uploads.
+    /// Renders a page with the script for forms, which shows previews and the progress of uploads.
     pub(super) fn page_with_forms(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
         self.page_with(template, values, &format!("; script-src {}; connect-src 'self'", forms_hash()))
     }
@@ -104,7 +105,7 @@ impl PageRequest<'_> {
 }
 
 impl Reply {
-    /// Lets a page that shows a content show pictures in `data:` URLs.
+    /// Extends the content security policy, so that the page can show pictures from `data:` URLs.
     pub(super) fn with_pictures(self) -> Self {
         let policy = self.headers().iter().find(|(name, _)| **name == names::CONTENT_SECURITY_POLICY);
         let policy = policy.and_then(|(_, value)| value.to_str().ok()).unwrap_or_default();

@@ -19,8 +19,9 @@ use crate::store::{Backlog, InboxQuery, SignIn, SignInId};
 
 /// The lifetime of a session, in seconds: 12 hours.
 pub(super) const SESSION: i64 = 12 * 60 * 60;
-/// How long a browser keeps the cookie of a session, in seconds: a week. It proves nothing once the session has ended. With it, a
-/// form that is sent too late is recognized as one that a seller has filled in, and is [carried on](super::sign_in::resumed).
+/// How long a browser keeps the cookie of a session, in seconds: a week. After the session has expired, the cookie no
+/// longer authenticates the seller. It only shows that the seller was signed in with this browser, so that a form that
+/// is submitted too late is [carried on](super::sign_in::resumed).
 pub(super) const SESSION_COOKIE: i64 = 7 * 24 * 60 * 60;
 /// The length of the random secret in a cookie, in bytes.
 const SECRET: usize = 24;
@@ -28,7 +29,7 @@ const SECRET: usize = 24;
 /// recognize forged cookies without querying the store.
 const TAG: usize = 8;
 
-/// The number of waiting events and messages from which the navigation says only that there are more.
+/// The number of waiting events and messages from which the navigation shows only `99+`.
 const MOST_WAITING: usize = 99;
 
 pub(in crate::http) struct PageRequest<'c> {
@@ -49,9 +50,10 @@ pub(in crate::http) struct SignedIn {
     pub(super) session: Option<SignInId>,
     /// The CSRF token in the forms of this session.
     pub(super) csrf: String,
-    /// How many events and messages need the seller, for the navigation. Empty if none does.
+    /// The number of events and messages that need the seller's attention, as the navigation shows it. Empty if there
+    /// are none.
     pub(super) waits: String,
-    /// What waits to be sent, and what failed; `None` if the store did not tell.
+    /// The number of queued and of failed messages. `None` if the store could not count them.
     pub(super) backlog: Option<Backlog>,
 }
 
@@ -61,9 +63,9 @@ pub(super) enum Cookie {
     /// The secret of a session.
     Session,
     /// A random secret that binds the sign-in form to the browser before the seller is signed in. It is not in the
-    /// session cookie, for this reason: when a signed-in seller follows a link from another site, the browser does not
-    /// send the `SameSite=Strict` session cookie. The sign-in form is then shown, and must not overwrite the session
-    /// cookie.
+    /// session cookie, because the sign-in form must not overwrite the cookie of a signed-in seller. Such a seller sees
+    /// the sign-in form after following a link from another site: the browser does not send the `SameSite=Strict`
+    /// session cookie then.
     Form,
 }
 
@@ -72,7 +74,8 @@ impl SignedIn {
         Self { actor, session, csrf, waits: String::new(), backlog: None }
     }
 
-    /// Counts what needs the seller. A store that does not answer is the page's own trouble.
+    /// Counts the events and messages that need the seller's attention. Queued messages count only if the oldest has
+    /// waited for at least a minute. Store errors are ignored, because they must not prevent the page from being shown.
     pub(super) async fn counting(self, delivery: &Delivery) -> Self {
         let events =
             InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: MOST_WAITING, ..InboxQuery::default() };
@@ -106,14 +109,16 @@ impl SignedIn {
         Ok(found)
     }
 
-    /// Returns the answer to a sender who is not signed in. It leads to the sign-in form, and from there back to the page.
+    /// Returns the reply to a sender who is not signed in: a redirect to the sign-in form. If the request submits no
+    /// form, the sign-in form redirects back to the page. If sellers sign in at the host application, the reply is the
+    /// error 401 instead.
     pub(super) fn is_missing(visit: &PageRequest<'_>) -> ApiError {
         if visit.delivery.inner.tokens.is_none() {
             return Reply::error(crate::error::ErrorCode::Unauthorized).into();
         }
         let query = visit.call.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();
         let here = format!("{}{query}", visit.path);
-        // The address of the form for files leads to the product.
+        // With GET, the path of the upload form redirects to the product, so the seller can return to it.
         let is_lost = visit.is_form() && visit.path != "/desk/product/files";
         if is_lost || here == "/desk" {
             return visit.go_to("/desk/sign-in").into();
@@ -129,8 +134,8 @@ impl SignedIn {
         let counted_as = id.as_bytes().iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte));
         admit(visit.delivery, Policy::Desk, Identity::Key(counted_as)).await?;
         let Some(SignIn { actor, token, expires_at, .. }) = sign_ins.signed_in(id).await? else { return Ok(None) };
-        // The seller's token must still be the one with which the session was started. So changing a token ends its
-        // sessions.
+        // The session is valid only while the seller's token is the one with which it was started. So changing a token
+        // ends its sessions.
         let mac = |digest: &[u8; 32]| visit.mac("desk token", digest);
         let holds = tokens.each().any(|(name, digest)| *name == actor && bool::from(mac(digest).ct_eq(&token)));
         let is_over = expires_at <= visit.delivery.inner.clock.now();
@@ -189,15 +194,17 @@ impl PageRequest<'_> {
         bool::from(self.tag(cookie, &secret).ct_eq(decode(tag)?.as_slice())).then_some(secret)
     }
 
-    /// Returns the value of `Set-Cookie` for a key of a buyer. `name` is part of the cookie's name.
+    /// Returns the value of `Set-Cookie` for a cookie about a buyer's key. `name` is the cookie's name without the
+    /// prefix `__Secure-`.
     pub(super) fn cookie_of_buyer(&self, name: &str, text: &str, (seconds, same_site): (u64, &str)) -> String {
         let (name, secure) = (self.name_of_buyer(name), if self.is_secure() { "; Secure" } else { "" });
-        // Other pages need not get it, and a browser may have many.
+        // Only the pages at and below `/key` need the cookie. A browser may have many such cookies, so it does not send
+        // them with other requests.
         let path = format!("{}/key", base(self.delivery));
         format!("{name}={text}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite={same_site}{secure}")
     }
 
-    /// Returns the value of the request's cookie for a key of a buyer.
+    /// Returns the value of a cookie that [`cookie_of_buyer`](Self::cookie_of_buyer) has set under this name.
     pub(super) fn text_of_buyer(&self, name: &str) -> Option<&str> {
         self.cookie_text_named(&self.name_of_buyer(name))
     }
@@ -206,8 +213,8 @@ impl PageRequest<'_> {
         format!("{}{name}", if self.is_https() { "__Secure-" } else { "" })
     }
 
-    /// Returns whether cookies are for HTTPS alone. Also looks at `Origin`. Behind a proxy that terminates TLS, the
-    /// configured base URL may begin with `http`, although browsers use HTTPS.
+    /// Returns whether cookies get the attribute `Secure`. `Origin` is checked too, because the configured base URL may
+    /// begin with `http` behind a proxy that terminates TLS.
     fn is_secure(&self) -> bool {
         self.is_https() || self.origin().is_some_and(|origin| origin.starts_with("https://"))
     }
@@ -264,8 +271,8 @@ impl PageRequest<'_> {
         self.delivery.inner.keyring.mac(purpose, bytes)
     }
 
-    /// Returns the MAC of a cookie. It depends on the kind of the cookie. Otherwise a form cookie, which everybody
-    /// gets, would be valid as a session cookie.
+    /// Returns the MAC of a cookie. It depends on the kind of the cookie, so that a form cookie, which everybody gets,
+    /// is not valid as a session cookie.
     fn tag(&self, cookie: Cookie, secret: &[u8]) -> [u8; TAG] {
         let purpose = match cookie {
             Cookie::Session => "desk session cookie",

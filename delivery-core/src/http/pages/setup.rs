@@ -14,7 +14,7 @@ use crate::ledger::{EventOutcome, InboxEvent};
 use crate::order::Source;
 use crate::store::{InboxQuery, MessageQuery, MessageState, StoreError};
 
-/// The maximum number of messages in each state that are read to find one that could not be sent.
+/// The maximum number of queued and of failed messages that are searched for an e-mail that could not be sent.
 const RECENT: usize = 50;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
@@ -93,7 +93,8 @@ async fn page(
     visit.page_with_script("setup.html", values)
 }
 
-/// Returns why the newest e-mail that could not be sent was not sent, and when it was queued.
+/// Returns the error of the newest e-mail that could not be sent, and when this e-mail was queued. The e-mail may be
+/// waiting for another attempt.
 async fn last_trouble(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Option<Value>, ApiError> {
     let (desk, mut newest) = (visit.delivery.desk(&seller.actor), None);
     for state in [MessageState::Queued, MessageState::Failed] {
@@ -109,8 +110,9 @@ async fn last_trouble(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Opti
     Ok(newest.map(|(at, reason)| context! { at => time(at), reason }))
 }
 
-/// Returns the commerce platforms: those whose secret is set, and the others. Each has the webhook address that the seller must configure at the platform, and the
-/// time of the last event that came from it.
+/// Returns the commerce platforms in two lists: those that have a secret, and the others. A platform whose secret
+/// cannot be decrypted is in the first list. Each platform has the webhook address that the seller must configure
+/// there, and the time of its last event.
 async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), ApiError> {
     let inner = &visit.delivery.inner;
     let newest = async |source: Source, outcome| -> Result<Option<InboxEvent>, StoreError> {
@@ -157,15 +159,15 @@ async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), 
     Ok((ready, others))
 }
 
-/// Returns the names of all platforms, each with how people call it.
+/// Returns the name and the display name of each platform.
 pub(super) fn names(delivery: &Delivery) -> Vec<(&'static str, &'static str)> {
     let shown = |name| EVENTS.iter().find(|(known, ..)| *known == name).map_or(name, |(_, shown, _)| *shown);
     let all = PlatformPath::BUILT_IN.into_iter().chain(PlatformPath::of_host(delivery));
     all.map(|path| (path.name(), shown(path.name()))).collect()
 }
 
-/// How people call each platform, and the events that the seller has to choose there. Those for subscriptions are after the words "and for
-/// subscriptions".
+/// For each platform: its name, its display name, and the events that the seller must select there. The events for
+/// subscriptions follow the words "and for subscriptions".
 const EVENTS: &[(&str, &str, &str)] = &[
     (
         "stripe",

@@ -16,7 +16,7 @@ use crate::product::{Price, ProductId};
 use crate::store::{AuditEntry, MessageState, StoreError, StoredMessage, Subscribed};
 use crate::terms::NEVER;
 
-/// The numbers of days that the overview can show, and what it calls them. The first is shown if none is chosen.
+/// The periods that the overview can show: the number of days and the label. The first one is the default.
 pub(super) const PERIODS: [(u32, &str); 4] = [(30, "30 days"), (7, "7 days"), (90, "90 days"), (365, "a year")];
 
 /// The placeholder in a template for the HTML of a product's content. No template value can be mistaken for it, because
@@ -25,11 +25,12 @@ pub(super) const CONTENT: &str = "<!--content-->";
 /// The placeholder in a template for the source text of a product's content.
 pub(super) const SOURCE: &str = "<!--source-->";
 
-/// Converts the Markdown in the field `content` of a form to HTML.
+/// Converts the Markdown in the field `content` of a form to HTML. Returns `None` if `fault` is about this field.
 ///
 /// # Errors
 ///
-/// If it cannot be shown although the seller has asked for it. Otherwise the seller must still be able to change it.
+/// If the rendering panicked, and the seller has asked for a preview. If the seller has not asked for one, `None` is
+/// returned instead, so that the seller can still edit the content.
 pub(super) async fn preview(
     delivery: &Delivery,
     form: &Form,
@@ -63,7 +64,8 @@ pub(super) fn time(at: DateTime<Utc>) -> Value {
     context! { iso, text, day, clock, year => at.year(), month => at.month(), day_of_month => at.day(), date => self::day(at) }
 }
 
-/// Returns an identifier that fits into a column: the beginning and the end of a long one. The whole stands beside it.
+/// Shortens an identifier so that it fits into a column. If it has more than 22 characters, only its beginning and its
+/// end are kept. The pages also contain the whole identifier.
 pub(super) fn short(text: &str) -> String {
     let (begin, end) = (text.floor_char_boundary(12), text.ceil_char_boundary(text.len().saturating_sub(6)));
     if text.chars().count() <= 22 { text.to_owned() } else { format!("{}…{}", &text[..begin], &text[end..]) }
@@ -84,7 +86,7 @@ pub(super) fn price(price: Price) -> String {
     }
 }
 
-/// Returns how pages call a status.
+/// Returns the name of a status, as pages show it.
 pub(super) fn status(status: Status) -> &'static str {
     match status {
         Status::Exhausted => "used up",
@@ -107,8 +109,9 @@ pub(super) async fn archived(delivery: &Delivery) -> Result<Vec<(ProductId, Stri
     Ok(archived.into_iter().map(|product| (product.id, product.name)).collect())
 }
 
-/// Returns the names of the products that are sold, of archived products, and of those of these keys. A host application that
-/// manages products elsewhere lists no archived ones.
+/// Returns the names of the products that are sold, of archived products, and of the products of `keys`. The products
+/// of `keys` are looked up one by one, because a host application that manages products elsewhere lists no archived
+/// ones.
 pub(super) async fn all_names(delivery: &Delivery, keys: &[Key]) -> Result<BTreeMap<ProductId, String>, ApiError> {
     let mut all = names(delivery).await?;
     all.extend(archived(delivery).await?);
@@ -158,7 +161,7 @@ pub(super) fn subscription(subscribed: &Subscribed) -> Value {
     context! { name => subscribed.subscription.as_str(), paid_until => subscribed.paid_until.map(time) }
 }
 
-/// Returns the template values of a message. `reaches_nobody` says that e-mails only become files.
+/// Returns the template values of a message. `reaches_nobody` is whether e-mails are only written to files.
 pub(super) fn message(message: &StoredMessage, reaches_nobody: bool) -> Value {
     let is_written = reaches_nobody && matches!(message.recipient, Recipient::Email(_));
     let (state, happened) = match message.state {

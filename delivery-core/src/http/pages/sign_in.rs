@@ -19,11 +19,12 @@ use crate::store::SignIn;
 /// How long the sign-in form can be submitted after it was loaded, in seconds: 12 hours.
 const FORM: i64 = 12 * 60 * 60;
 
-/// The fields that the sign-in form does not carry on: those of its own, and secrets, which no page shows.
+/// The fields of a submitted form that the sign-in form does not carry on: the sign-in form's own fields, and secrets,
+/// because no page shows a secret.
 const LEFT_OUT: [&str; 5] = ["csrf", "token", "next", "secret", "lost_secret"];
 
-/// The maximum length of a form that is carried on for a browser that need not have been signed in, in bytes. As HTML it may be six
-/// times as long.
+/// The maximum length, in bytes, of a form that is carried on for a browser without a session cookie. The fields may be
+/// six times as long when they are escaped as HTML.
 const SHORT: usize = 16 << 10;
 
 /// The handler of a page for a signed-in seller.
@@ -42,7 +43,8 @@ async fn asked(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
     form(visit, next, None)
 }
 
-/// Renders the sign-in form. If the request has a form of the desk, the sign-in form carries its fields.
+/// Renders the sign-in form. If the request submits a form of the desk, the sign-in form contains its fields as hidden
+/// fields.
 fn form(visit: &PageRequest<'_>, next: &str, fault: Option<&str>) -> Result<Reply, ApiError> {
     // Reuse the secret in the browser's cookie, so that a sign-in form in another tab stays valid. The cookie is set
     // again, so that it lasts 12 hours from now.
@@ -60,12 +62,13 @@ fn form(visit: &PageRequest<'_>, next: &str, fault: Option<&str>) -> Result<Repl
     Ok(page.cookie(&visit.set_cookie(Cookie::Form, &text, FORM)))
 }
 
-/// Returns the fields of a form that a sign-in form carries on.
+/// Returns the fields of a submitted form that the sign-in form carries on as hidden fields.
 fn carried(form: &Form) -> impl Iterator<Item = &(String, String)> {
     form.fields().filter(|(name, _)| !LEFT_OUT.contains(&name.as_str()))
 }
 
-/// Returns the page of the desk that the seller wanted to see, with its query. Any other address is not followed.
+/// Returns `next` if it is the path of a page of the desk, with or without a query. Returns `None` for any other
+/// address, so that a crafted link cannot redirect the seller elsewhere.
 fn wanted<'t>(visit: &PageRequest<'_>, next: &'t str) -> Option<&'t str> {
     let path = next.split('?').next().unwrap_or_default();
     let is_page = Page::ALL.iter().any(|page| page.row().path == path && page.is_served_by(visit.delivery));
@@ -83,8 +86,9 @@ fn again(visit: &PageRequest<'_>, next: &str) -> Result<Reply, ApiError> {
     Ok(form(visit, next, Some("This token is not right."))?.with_code(StatusCode::UNAUTHORIZED))
 }
 
-/// Returns whether a form with this body is carried on: the browser was signed in within a week, and has the cookie of
-/// a session. After signing out it has only the cookie of a sign-in form. Everybody gets that one, so it carries short forms only.
+/// Returns whether a form of the desk is carried on if its sender is not signed in. This is so if the browser has a
+/// session cookie, which it keeps for a week after signing in. A browser that has only the cookie of a sign-in form may
+/// be anybody's. For it, only a form of at most [`SHORT`] bytes is carried on.
 pub(super) fn is_carried_on(visit: &PageRequest<'_>, rule: BodyRule) -> bool {
     let has = |cookie| visit.cookie(cookie).is_some();
     let length = visit.call.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
@@ -92,8 +96,9 @@ pub(super) fn is_carried_on(visit: &PageRequest<'_>, rule: BodyRule) -> bool {
     visit.delivery.inner.tokens.is_some() && (has(Cookie::Session) || has(Cookie::Form) && is_short)
 }
 
-/// Answers a form of the desk whose session has ended. What was typed is not lost: the answer is a sign-in form that carries it
-/// on, and with the token it is done as if the session had lasted.
+/// Answers a form of the desk whose session has ended. If the form contains no admin token, the reply is a sign-in form
+/// with the form's fields, so that no input except secrets is lost. When the seller submits that form with the token,
+/// this function signs the seller in and carries out the original form.
 pub(super) async fn resumed(visit: PageRequest<'_>, show: Show) -> Result<Reply, ApiError> {
     let form_sent = visit.form.as_ref().ok_or(ApiError::MALFORMED)?;
     visit.check_origin()?;
@@ -112,14 +117,16 @@ pub(super) async fn resumed(visit: PageRequest<'_>, show: Show) -> Result<Reply,
     };
     let Some((seller, cookie)) = signed_in else { return again(&visit, "") };
     let seller = seller.counting(visit.delivery).await;
-    // The page that a buyer sees has a cookie too, and an answer sets one. So lead to the page with the button again.
+    // Opening a product as a buyer sets a cookie of its own, but a reply can set only one cookie. In this case,
+    // redirect to the page of the key, where the seller can open the product again.
     let back = visit.go_to(&format!("/desk/key?id={}", form_sent.text("id")));
     let reply = show(visit, seller).await.unwrap_or_else(Reply::from);
     Ok(if reply.sets_cookie() { back } else { reply }.cookie(&cookie))
 }
 
-/// Answers a form of a signed-in seller that has not the CSRF token of the session: the form was open before the seller signed in
-/// again, or another program made it up. Nothing is done until the sender has proved to know the token.
+/// Answers a signed-in seller's form that has a wrong CSRF token. Either the form was loaded before the seller signed
+/// in again, or it is forged. As in [`resumed`], the reply is a sign-in form, and the form is carried out only if the
+/// sender knows the admin token.
 pub(super) async fn proved_again(visit: PageRequest<'_>, show: Show) -> Result<Reply, ApiError> {
     let form_sent = visit.form.as_ref().ok_or(ApiError::MALFORMED)?;
     let has_token = form_sent.given("token").is_some();
@@ -130,8 +137,8 @@ pub(super) async fn proved_again(visit: PageRequest<'_>, show: Show) -> Result<R
     Ok(if has_token { reply } else { reply.with_code(StatusCode::FORBIDDEN) })
 }
 
-/// Signs in with the token in a form. Returns the seller and the `Set-Cookie` of the session. Returns `None` if the token is
-/// wrong.
+/// Signs in with the admin token in a form. Returns the seller and the `Set-Cookie` value of the session. Returns
+/// `None` if the token is wrong.
 async fn by_token(visit: &PageRequest<'_>, form_sent: &Form) -> Result<Option<(SignedIn, String)>, ApiError> {
     let delivery = visit.delivery;
     visit.check_origin()?;

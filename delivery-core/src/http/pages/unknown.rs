@@ -1,4 +1,4 @@
-//! Pages for paths at which there is none.
+//! Replies to requests for paths at which there is no page.
 
 use ::http::{HeaderValue, Method, header};
 
@@ -6,12 +6,14 @@ use super::{Page, base, error_page};
 use crate::delivery::Delivery;
 use crate::http::{Call, Reply};
 
-/// Returns the reply to a request for a path that is neither an endpoint nor a page. `None` if the sender does not expect a
-/// page.
+/// Returns the reply to a request for a path that is neither an endpoint nor a page. A GET or HEAD request is
+/// redirected if its path is the path of a page with slashes at the end. It is also redirected from the root, to the
+/// buyer's page or, if that is not served, to the overview. For other requests, the reply is an error page. Returns
+/// `None` if the sender does not expect a page, or if neither of these two pages is served.
 pub(in crate::http) fn unknown(delivery: &Delivery, call: &Call) -> Option<Reply> {
     let is_served = |page: Page| page.is_served_by(delivery);
     let first = [Page::Buyer, Page::Overview].into_iter().find(|page| is_served(*page))?;
-    // A router may have taken the base path away.
+    // A router of the host application may have removed the base path.
     let path = call.path.as_deref()?;
     let below = path.strip_prefix(base(delivery)).filter(|rest| rest.is_empty() || rest.starts_with('/'));
     let path = below.unwrap_or(path);

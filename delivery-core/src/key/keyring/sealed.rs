@@ -1,6 +1,8 @@
-//! Short texts, encrypted with a key that is derived from the keyring: secrets of platforms, and what a seller searches for.
+//! Short texts, encrypted with a key that is derived from the keyring: secrets of platforms, and what a seller searches
+//! for.
 //!
-//! A sealed text is a nonce of 24 random bytes, and the text encrypted and authenticated by XChaCha20-Poly1305.
+//! A sealed text is a nonce of 24 random bytes, followed by the text, encrypted and authenticated by
+//! XChaCha20-Poly1305.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
@@ -16,12 +18,13 @@ const NONCE: usize = 24;
 /// A text that was unsealed.
 pub(crate) struct Unsealed {
     pub(crate) text: Zeroizing<String>,
-    /// Whether the newest secret of the keyring sealed it. Otherwise it cannot be read any more once that secret is removed.
+    /// Whether the newest secret of the keyring sealed the text. If not, the sealed text becomes unreadable when the
+    /// older secret that sealed it is removed from the keyring.
     pub(crate) is_newest: bool,
 }
 
 impl Keyring {
-    /// Encrypts a text with the newest secret. It can be unsealed for this `purpose` alone.
+    /// Encrypts a text with the newest secret. The text can be unsealed only for the same `purpose`.
     pub(crate) fn seal(&self, purpose: &str, text: &str, entropy: &dyn Entropy) -> Vec<u8> {
         let mut nonce = [0; NONCE];
         entropy.fill(&mut nonce);
@@ -31,7 +34,7 @@ impl Keyring {
         [&nonce[..], &encrypted].concat()
     }
 
-    /// Decrypts what a secret of this keyring has sealed for this purpose. Returns `None` for anything else.
+    /// Decrypts a text that a secret of this keyring sealed for this purpose. Returns `None` for any other bytes.
     pub(crate) fn unseal(&self, purpose: &str, sealed: &[u8]) -> Option<Unsealed> {
         let (nonce, encrypted) = sealed.split_at_checked(NONCE)?;
         let nonce = XNonce::try_from(nonce).ok()?;
@@ -44,7 +47,7 @@ impl Keyring {
     }
 }
 
-/// The cipher of a secret. Its key is derived for this alone.
+/// Returns the cipher of a signing secret. The cipher's key is derived from the secret, and used for nothing else.
 fn cipher(signer: &Signer) -> XChaCha20Poly1305 {
     let key: [u8; 32] = hmac(&signer.pages).chain_update("secrets of platforms").finalize().into_bytes().into();
     XChaCha20Poly1305::new(&Key::from(key))

@@ -73,7 +73,7 @@ pub(super) struct Money {
     /// When the order was last cancelled; [`NEVER`] if the cancellation is final, so that no later report can undo it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cancelled: Option<DateTime<Utc>>,
-    /// Partial refunds.
+    /// Partial refunds and disputes, each by the text that distinguishes it from others.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) partial: BTreeSet<String>,
     /// Disputes by number, each with the lines that it is about. A dispute without lines is about all of the money.
@@ -110,8 +110,8 @@ impl Charge {
         self.at.is_some() || !self.lines.is_empty()
     }
 
-    /// Records a report of the charge. A line keeps the product as which it was sold, even if the seller maps the line
-    /// to another product later.
+    /// Records a report of the charge. A line keeps the product that it was first mapped to, even if the seller maps
+    /// the line to another product later.
     pub(super) fn pay(&mut self, charged: &Charged) {
         if charged.is_open {
             self.is_open |= self.at.is_none();
@@ -124,8 +124,9 @@ impl Charge {
         self.buy(charged.lines.iter().cloned());
     }
 
-    /// Records how much was paid, from a report of that time. The newest report counts, whichever comes first; of two of
-    /// the same time, the larger amount.
+    /// Records the amount from a report that was made at `stands_at`. The newest report counts, in whatever order the
+    /// reports arrive. If two reports have the same time, the larger amount counts. A report without an amount leaves
+    /// the recorded amount unchanged.
     fn count(&mut self, total: Option<Amount>, stands_at: Option<DateTime<Utc>>) {
         self.total = match stands_at.cmp(&self.stands_at) {
             Ordering::Greater => total.or(self.total),
@@ -205,8 +206,8 @@ impl Charge {
         self.are_returned(self.named_as(product), &[])
     }
 
-    /// Returns whether disputes leave nothing of a product. That is so if the open disputes `open` concern at least one
-    /// of the product's lines, and if disputes and refunds together cover all of them.
+    /// Returns whether disputes and refunds together cover all lines of a product. At least one of these lines must be
+    /// disputed in `open`.
     pub(super) fn is_disputed(&self, product: ProductId, open: &[&Returned]) -> bool {
         let product = self.named_as(product);
         let mut lines = self.lines.iter().filter(|line| line.product == product);
@@ -235,8 +236,9 @@ impl Returned {
 }
 
 impl Bought {
-    /// Returns whether the line was refunded: the amounts of all refunds add up to what was ordered, or the pieces of those
-    /// that were not early add up to what was left. Lines of `open` disputes count as refunded.
+    /// Returns whether all of the line was refunded. This is the case if the refunded amounts add up to `amount`, or if
+    /// the refunded pieces add up to `pieces`. The pieces of `early` refunds are not counted. Lines of `open` disputes
+    /// count as refunded.
     fn is_returned(&self, refunds: &BTreeMap<String, Vec<Returned>>, open: &[&Returned]) -> bool {
         let (mut pieces, mut amount) = (0_u64, 0_u64);
         let refunds = refunds.iter().flat_map(|(refund, lines)| lines.iter().map(move |line| (Some(refund), line)));
@@ -252,9 +254,9 @@ impl Bought {
 }
 
 impl Money {
-    /// Returns the disputes that were not won: whether each was lost, and its lines. A platform may report that a dispute
-    /// ended, but not which one. As long as there are fewer such ends than disputes that were not won, these disputes
-    /// all count; after that, none does.
+    /// Returns the disputes that still count, each as whether it was lost, and its lines. A dispute that was won does
+    /// not count. A platform may report that a dispute ended, but not which one. If there are fewer such ends than
+    /// disputes that were not won, all of these disputes count. If there are at least as many ends, none counts.
     pub(super) fn disputes(&self) -> Vec<(bool, &Vec<Returned>)> {
         let not_won = self.disputed.iter().filter(|(dispute, _)| !self.won.contains(*dispute));
         let open: Vec<_> = not_won.map(|(dispute, lines)| (self.lost.contains(dispute), lines)).collect();
@@ -271,12 +273,12 @@ impl Money {
         is_last(self.cancelled, stands_at).then_some(Cause::Cancellation)
     }
 
-    /// Returns whether all of the money was refunded, and no refund has failed after that.
+    /// Returns whether all of the money was refunded, and no refund failed at the same time or later.
     pub(super) fn is_refunded(&self) -> bool {
         self.refunded.is_some() && self.refunded > self.kept
     }
 
-    /// Records that all of the money went back.
+    /// Records that all of the money went back; `at` is `None` if no later report can undo this.
     pub(super) fn take_back(&mut self, cause: Cause, at: Option<DateTime<Utc>>) {
         let taken = match cause {
             Cause::Refund => &mut self.refunded,

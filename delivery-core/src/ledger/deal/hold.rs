@@ -1,4 +1,4 @@
-//! What should hold of a deal's keys: when each expires, and whether it is revoked.
+//! The state that a deal's keys should have: when each expires, and whether it is revoked.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ impl<'d> View<'d> {
     /// accordingly.
     pub(super) fn settle(&self, kept: &mut Kept, steps: &mut Vec<Step<'_>>) {
         let paid = self.of_key(&kept.order, kept.product);
-        // A refund revokes a key once, and so does a dispute. If the seller restores the key, the same cause does not
-        // revoke it again. The key then stays valid until the other cause is reported.
+        // A refund revokes a key only once, and so does a dispute. If the seller restores the key, the same cause does
+        // not revoke it again. The other cause still revokes the key if it is reported later.
         let (taken, disputed) =
             (Self::why_taken(&paid, kept.product), paid.iter().any(|it| it.is_disputed(kept.product)));
         if taken != kept.taken {
@@ -40,8 +40,9 @@ impl<'d> View<'d> {
         }
     }
 
-    /// Returns why a key must be revoked: the cause for which the money of all its payments went back. Returns `None`
-    /// if at least one payment still counts. Without any reported payment, the cause is [`Why::Cancelled`].
+    /// Returns why a key must be revoked; `None` if at least one of its payments still counts. The cause is
+    /// [`Why::Refunded`] if any payment was refunded. It is [`Why::Cancelled`] if all payments were cancelled, or if no
+    /// payment was reported.
     fn why_taken(paid: &[&Paid<'_>], product: ProductId) -> Option<Why> {
         let causes = || paid.iter().filter(|paid| paid.is_reported()).map(|paid| paid.taken_back(product));
         if causes().any(|cause| cause.is_none()) {
@@ -68,8 +69,8 @@ impl<'d> View<'d> {
         Some(last(later).map_or(set.until, |later| later.max(set.until)))
     }
 
-    /// Returns when a key expires that is about to be issued for a payment. Returns `None` if the product's own
-    /// validity decides this.
+    /// Returns the expiry of a key that is about to be issued for a payment. Returns `None` if the product's own
+    /// validity determines the expiry.
     pub(super) fn until(&self, paid: &Paid<'d>, product: ProductId) -> Option<DateTime<Utc>> {
         let subscription =
             paid.subscription.filter(|_| !self.is_for_ever(product) && self.is_subscribed(paid, product))?;
@@ -88,19 +89,19 @@ impl<'d> View<'d> {
         self.subscriptions_of(kept).into_iter().flat_map(|name| self.ends(Some(name), kept.product)).collect()
     }
 
-    /// Returns the names of the payments [behind](Self::of_key) those of the keys that are for `product`.
+    /// Returns the names of the payments [behind](Self::of_key) `keys`. Keys for other products are ignored.
     pub(super) fn payers<'k>(&self, keys: impl IntoIterator<Item = &'k Kept>, product: ProductId) -> BTreeSet<&'d str> {
         let orders = keys.into_iter().filter(|kept| kept.product == product).map(|kept| &kept.order);
         orders.flat_map(|order| self.of_key(order, product)).map(|paid| paid.name).collect()
     }
 
-    /// Returns whether a new key would be disputed: whether any payment that would be [behind](Self::of_key) a key
-    /// issued for `paid` is disputed.
+    /// Returns whether a new key issued for `paid` would be disputed. This is the case if any payment that would be
+    /// [behind](Self::of_key) the key is disputed.
     pub(super) fn is_disputed(&self, paid: &Paid<'d>, product: ProductId) -> bool {
         self.of_key(paid.name, product).iter().any(|paid| paid.is_disputed(product))
     }
 
-    /// Returns whether a new key would be disputed, and the seller may still win a dispute about it.
+    /// Returns whether a new key issued for `paid` would be disputed by a dispute that the seller may still win.
     pub(super) fn can_be_won(&self, paid: &Paid<'d>, product: ProductId) -> bool {
         self.of_key(paid.name, product).iter().any(|paid| paid.can_be_won(product))
     }

@@ -2,14 +2,14 @@
 //! it.
 //!
 //! Platforms report out of order, more than once, and by different references: a sale by its order, a refund by its
-//! payment. A deal keeps the [facts] for ever. The facts alone, in whatever order they came, determine what should hold
-//! of a product's key: whether it is issued, [when](view) it expires, and whether it is revoked.
-//! [`report`](Deal::report) records a new report and compares what should hold of the keys with what was already done
-//! to them. All references of a sale lead to one deal. If two deals turn out to be about the same sale, they are
-//! [merged](Deal::merge).
+//! payment. A deal keeps the [facts] for ever. The facts alone, in whatever order they were reported, determine the
+//! state that a product's key should have: whether it is issued, [when](view) it expires, and whether it is revoked.
+//! [`report`](Deal::report) records a new report. It then compares the state that each key should have with what was
+//! already done to the key. All references of a sale identify the same deal. If two deals turn out to be about the same
+//! sale, they are [merged](Deal::merge).
 //!
 //! A platform reports *charges*, *refunds* and *disputes*, and makes *statements* about subscriptions ([`Word`]). A
-//! deal is pure: it uses neither a clock nor a store. It returns [`Step`]s, which say what is to be done to keys.
+//! deal is pure: it uses neither a clock nor a store. It returns [`Step`]s, which the caller carries out on the keys.
 
 mod facts;
 mod hold;
@@ -51,7 +51,7 @@ pub struct Deal {
     /// Orders and charges, by the platform's number.
     #[serde(rename = "sales", skip_serializing_if = "BTreeMap::is_empty")]
     charges: BTreeMap<String, Charge>,
-    /// For each payment, by the platform's number: what became of its money.
+    /// Captures, refunds and disputes of each payment, by the platform's number of the payment.
     #[serde(rename = "money", skip_serializing_if = "BTreeMap::is_empty")]
     payments: BTreeMap<String, Money>,
     /// The platform's statements about subscriptions.
@@ -77,13 +77,13 @@ struct Kept {
     order: String,
     /// The number of bought pieces that the key's use limit accounts for.
     pieces: u64,
-    /// When the key expires, as far as the deal knows. If the key's real expiry differs, the seller has set it.
+    /// The key's expiry as the deal last recorded it. If the key's actual expiry differs, the seller has changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<DateTime<Utc>>,
-    /// When the key expires by the product's own validity.
+    /// The expiry that follows from the product's own validity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     own: Option<DateTime<Utc>>,
-    /// Why the key was revoked, if no payment for it counts any more.
+    /// Why the key was revoked after all payments for it were refunded or cancelled. `None` if a payment still counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     taken: Option<Why>,
     /// Whether the key was revoked because a payment for it is disputed.
@@ -94,8 +94,8 @@ struct Kept {
     set: Option<Set>,
 }
 
-/// An expiry date that the seller set for a key. Payments that were already known at that time do not change it. A
-/// charge that pays for longer than was known then may extend it.
+/// An expiry date that the seller set for a key. Payments that were already known at that time do not change the date.
+/// A charge may extend it only if the charge is new or pays for longer than was known at that time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Set {
     until: DateTime<Utc>,
@@ -121,7 +121,7 @@ impl Deal {
         Self { merged: Some(number), ..Self::default() }
     }
 
-    /// Returns the number of the deal into which this one was merged.
+    /// Returns the number of the deal into which this one was merged; `None` if it was not merged.
     #[must_use]
     pub fn merged(&self) -> Option<i64> {
         self.merged
@@ -158,9 +158,10 @@ impl Deal {
         Some(Subscription { name, paid_until })
     }
 
-    /// Returns the payments that a platform has reported with an amount: when each was paid, and how much, by its name. A
-    /// payment that was reported in two forms, such as an order and its invoice, is one, and the invoice says how much. What
-    /// was refunded is not subtracted. A payment for nothing that is sold here is left out.
+    /// Returns, by name, when each payment was paid and how much was paid. Payments without a known time or amount are
+    /// left out. A payment that was reported in two forms, such as an order and its invoice, is returned once, with the
+    /// amount of the invoice. Refunds are not subtracted. A charge is ignored if it has lines, but none is mapped to a
+    /// product. The result is empty if the deal has no product.
     #[must_use]
     pub fn received(&self) -> BTreeMap<&str, (DateTime<Utc>, Amount)> {
         let (firsts, has_products) = (self.firsts(), !self.products().is_empty());
@@ -228,11 +229,11 @@ impl Deal {
         }
     }
 
-    /// Returns the name of the payment that a charge belongs to, which is the name of one of the charges. It is the
-    /// first of these that exists:
+    /// Returns the name of the payment that a charge belongs to. A payment is named after one of its charges, which is
+    /// the first of these that exists:
     ///
     /// - the charge's invoice, if the invoice is itself a charge of the deal
-    /// - the charge that began the subscription, if this charge has no invoice and did not itself begin a subscription
+    /// - the first charge of the same subscription, if this charge has no invoice and is not itself marked as the first
     /// - the charge itself
     ///
     /// `firsts` are the charges that are marked as the first of a subscription.
@@ -247,7 +248,7 @@ impl Deal {
         first.map_or(name, |(first, _)| first)
     }
 
-    /// Returns the product as which a line was sold whose most specific name is `name`.
+    /// Returns the product of a sold line whose most specific name is `name`.
     fn sold_as(&self, name: &str) -> Option<ProductId> {
         let lines = self.charges.values().flat_map(|charge| &charge.lines);
         lines.filter(|line| line.names.first().is_some_and(|first| first == name)).find_map(|line| line.product)
@@ -259,8 +260,8 @@ impl Deal {
         charge.payment.iter().chain(of_invoice).map(String::as_str).collect()
     }
 
-    /// Returns what became of the money of a charge. A charge that was paid by several payments is refunded once all of
-    /// these payments are refunded.
+    /// Returns the captures, refunds and disputes of a charge. A charge that was paid by several payments is refunded
+    /// once all of these payments are refunded.
     fn money_of(&self, charge: &Charge) -> Money {
         let (mut all, names) = (charge.money.clone(), self.payments_of(charge));
         let payments: Vec<&Money> = names.iter().filter_map(|name| self.payments.get(*name)).collect();

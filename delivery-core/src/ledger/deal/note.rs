@@ -117,8 +117,8 @@ impl Deal {
         if is_new { ReportOutcome::PartlyRefunded } else { ReportOutcome::Known }
     }
 
-    /// Returns whether a fully refunded payment leaves something paid: it is one of several payments for a charge, and
-    /// the charge is not refunded as a whole.
+    /// Returns whether a charge that the payment `of` paid is not refunded as a whole, although `of` was refunded in
+    /// full. An example is an invoice of which another payment paid a part.
     fn is_paid_beside(&self, of: &ChargeRef) -> bool {
         let ChargeRef::Payment(payment) = of else { return false };
         let is_its = |charge: &&Charge| self.payments_of(charge).contains(payment.as_str());

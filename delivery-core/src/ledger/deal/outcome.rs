@@ -16,10 +16,10 @@ const DISPUTED: &str = "the payment is disputed";
 /// sale was ignored.
 const REFUND_FAILED: &str = "its refund failed, and its sale has no key: apply the event of the sale, or issue a key by hand, \
     then put this event aside";
-/// The reason that is given for a sale whose refund came first and may still fail. Stored events are recognised by it, and
-/// SQL repeats it, so it must not change.
+/// The reason that is given for a sale whose refund was reported first and may still fail. This text must not change:
+/// stored events are recognised by it, and an SQL statement repeats it.
 pub(crate) const REFUNDED: &str = "the money went back before: apply this event if the refund fails";
-/// The reason that is given for a charge of a subscription of which another charge was disputed, and the seller lost.
+/// The reason that is given for a charge if the seller lost a dispute about another charge of the same subscription.
 const LOST: &str =
     "a dispute about this subscription was lost, so it has no valid key: issue a key by hand, or put this event aside";
 
@@ -43,8 +43,8 @@ impl Deal {
             Report::Told(word) => {
                 let is_link = (word.standing, word.term) == (Standing::Unsaid, Term::Unsaid);
                 let came = self.changed(settled).unwrap_or(noted);
-                // There may be no later report that offers the keys for a disputed payment. So this statement waits for
-                // the end of the dispute, to offer them again.
+                // There may be no later report that offers the keys for a disputed payment. This statement therefore
+                // waits for the end of the dispute, and then offers the keys again.
                 let products = word.offers.iter().map(|offer| offer.product);
                 let paid = word
                     .links
@@ -69,7 +69,7 @@ impl Deal {
         }
     }
 
-    /// Returns whether a reference names a payment: one of its charges, or what paid for one of them.
+    /// Returns whether `of` names one of the charges of `paid`, or a payment that paid one of these charges.
     fn is_of(&self, paid: &Paid<'_>, of: &ChargeRef) -> bool {
         match of {
             ChargeRef::Order(order) => paid.is(order.as_str()),
@@ -131,7 +131,7 @@ impl Deal {
         }
     }
 
-    /// Returns whether a report needs a product that does not exist yet. The report then waits for the seller.
+    /// Returns whether a report lacks a product, or the offer of a key. The report then waits for the seller.
     pub(super) fn is_incomplete(&self, view: &View<'_>, report: &Report, came: ReportOutcome) -> bool {
         match report {
             Report::Charged(Charged { order, .. }) => {
@@ -142,7 +142,7 @@ impl Deal {
         }
     }
 
-    /// Returns whether `order` lacks no product. That is so in each of these cases:
+    /// Returns whether `order` has every product that it needs. This is the case if one of these is true:
     ///
     /// - Its lines are mapped to products. What a subscription charges only once, such as a fee, needs no product.
     /// - None of its lines is mapped, but it pays for products that are known from elsewhere, or only for a time that

@@ -65,19 +65,20 @@ impl<'d> Paid<'d> {
     }
 
     /// Returns whether a subscription's line is for a time before the payment, such as usage that is billed afterwards.
-    /// Such a line pays for nothing to come.
+    /// Such a line pays for no time after the payment.
     pub(super) fn is_past(&self, line: &Bought) -> bool {
         self.subscription.is_some() && line.term.end().is_some_and(|end| self.at.is_some_and(|at| end <= at))
     }
 
-    /// Returns whether all lines are for a time before the payment.
+    /// Returns whether there are lines, and all of them are for a time before the payment.
     pub(super) fn is_of_the_past(&self) -> bool {
         let mut lines = self.lines().peekable();
         lines.peek().is_some() && lines.all(|line| self.is_past(line))
     }
 
     /// Returns the time for which the payment pays for a product. This is the term with the latest end among the
-    /// product's lines. If these lines say nothing about time, the lines that are mapped to no product count instead.
+    /// product's lines. If none of these lines names a time, but one is charged only once, this is [`Term::Once`]. If
+    /// none is charged only once either, the lines that are mapped to no product count instead.
     pub(super) fn term(&self, product: ProductId) -> Term {
         let named = || self.lines().filter(|line| line.product == Some(product));
         let said = latest(named());
@@ -107,7 +108,7 @@ impl<'d> Paid<'d> {
         })
     }
 
-    /// Returns whether a refund took the money that may still fail, and no dispute about it was lost.
+    /// Returns whether the money was refunded, the refund may still fail, and no dispute about the money was lost.
     pub(super) fn may_come_back(&self) -> bool {
         let is_lost = self.parts.iter().any(|(.., money)| money.disputes().iter().any(|(is_lost, _)| *is_lost));
         let may_fail = |money: &Money| money.is_refunded() && money.refunded.is_some_and(|at| at < NEVER);
@@ -126,12 +127,13 @@ impl<'d> Paid<'d> {
         self.has_dispute(product, |_| true)
     }
 
-    /// Returns whether the money for a product is disputed, and the seller may still win it.
+    /// Returns whether the money for a product is disputed by a dispute that the seller may still win.
     pub(super) fn can_be_won(&self, product: ProductId) -> bool {
         self.has_dispute(product, |is_lost| !is_lost)
     }
 
-    /// Returns whether disputes concern a product. `counts` says which disputes count, by whether they were lost.
+    /// Returns whether disputes concern a product. A dispute counts only if `counts` returns `true` for it. The
+    /// argument of `counts` is whether the dispute was lost.
     fn has_dispute(&self, product: ProductId, counts: fn(bool) -> bool) -> bool {
         self.parts.iter().any(|(_, charge, money)| {
             let disputes = money.disputes().into_iter().filter(|(is_lost, _)| counts(*is_lost));
@@ -141,7 +143,7 @@ impl<'d> Paid<'d> {
         })
     }
 
-    /// Returns how long a key of the product is valid if nothing says until when it is paid.
+    /// Returns how long a key of the product is valid if no report says until when it is paid.
     pub(super) fn own(&self, product: ProductId) -> Option<Own> {
         self.lines().filter(|line| line.product == Some(product)).find_map(|line| line.own)
     }

@@ -72,7 +72,7 @@ impl ChargeRef {
 }
 
 impl Links {
-    /// Returns the references of something that belongs to this subscription or, for `None`, to no subscription.
+    /// Returns references that name only `subscription`. If it is `None`, they name nothing.
     #[must_use]
     pub fn of_subscription(subscription: Option<OrderId>) -> Self {
         Self { subscription, ..Self::default() }

@@ -99,7 +99,7 @@ pub struct Bought {
     pub product: Option<ProductId>,
     /// The number of pieces.
     pub pieces: u64,
-    /// The platform's numbers of refunds that were made before this report, and are not among the pieces.
+    /// The platform's numbers of refunds that were made before this report. `pieces` does not include their pieces.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub early: BTreeSet<String>,
     /// The amount at which the line is fully refunded, in the unit in which the platform counts refunds: the smallest
@@ -133,7 +133,7 @@ pub struct Word {
     pub offers: Vec<Offer>,
 }
 
-/// A key that is ready to be issued, in case that a product was paid for and has no key yet.
+/// A key that is ready to be issued if its product was paid for and has no key yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Offer {
@@ -151,7 +151,7 @@ pub struct Offer {
 pub struct Refund {
     /// The charge that was refunded.
     pub of: ChargeRef,
-    /// Further references of the charge. They lead to its sale if `of` is not known.
+    /// Further references of the charge. They identify its sale if `of` is not known.
     #[serde(default)]
     pub links: Links,
     /// How much was refunded.
@@ -164,7 +164,7 @@ pub struct Refund {
     pub at: Option<DateTime<Utc>>,
 }
 
-/// A dispute about a payment, or the end of one.
+/// A dispute about a payment, or the end of such a dispute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Dispute {

@@ -1,4 +1,4 @@
-//! Compares what should hold of keys with what was already done to them.
+//! Compares the state that keys should have with what was already done to them, and returns the missing steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::product::ProductId;
 pub(crate) struct Reported<'r> {
     /// The report's outcome.
     pub(crate) came: ReportOutcome,
-    /// Whether the report needs a product that is missing.
+    /// Whether the report lacks a product, or the offer of a key.
     pub(crate) is_incomplete: bool,
     /// The steps to carry out, in this order.
     pub(crate) steps: Vec<Step<'r>>,
@@ -95,7 +95,7 @@ impl Deal {
         set.collect()
     }
 
-    /// Compares what should hold of keys with what was already done to them.
+    /// Returns the steps that give the keys the state that they should have, and the keys as they are afterwards.
     fn settled<'r>(&self, view: &View<'_>, report: &'r Report) -> Settled<'r> {
         let (offers, order) = report.offers();
         let mut steps = Vec::new();
@@ -115,8 +115,8 @@ impl Deal {
         }
         for offer in offers {
             let Some(order) = order else { continue };
-            // A key is issued if a payment has none. Only the payments that `View::of_key` returns for this order
-            // matter: a key of this order would not serve any other payment.
+            // Issue a key if a payment has none. Consider only the payments that `View::of_key` returns for this order,
+            // because a key of this order would not serve any other payment.
             let payers = view.payers(&settled, offer.product);
             let missing = view.of_key(order.as_str(), offer.product).into_iter().find(|paid| {
                 paid.is_reported()

@@ -10,11 +10,11 @@ use crate::order::OrderId;
 /// A step to carry out on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step<'r> {
-    /// Issue the key of an offer for an order. The key is valid until the given time or, without one, as the offer
-    /// says. The issued key is then passed to `Deal::sold`.
+    /// Issue the key of an offer for an order. The key is valid until the given time. If no time is given, the expiry
+    /// in the offer applies. Then pass the issued key to `Deal::sold`.
     Issue(&'r OrderId, &'r Offer, Option<DateTime<Utc>>),
-    /// Add uses to a key because more pieces were bought. The offer has all pieces. The key already has the uses of the
-    /// given number of them.
+    /// Add uses to a key because more pieces were bought. The offer contains the new total of pieces. The number is how
+    /// many of these pieces the key already has the uses of.
     Add(KeyId, &'r Offer, u64),
     /// Let the key expire at this time.
     Until(KeyId, DateTime<Utc>),
@@ -40,8 +40,8 @@ pub(crate) enum ReportOutcome {
     Issued,
     Renewed,
     Ended,
-    /// Keys are revoked, or will not be issued. `None` if a sale of the payment is known. Otherwise the text says why
-    /// the report concerns no key.
+    /// Keys are revoked, or will not be issued. If no sale of the payment is known, the text says why the report
+    /// concerns no key. If a sale is known, this is `None`.
     Revoked(Option<&'static str>),
     Restored,
     PartlyRefunded,

@@ -10,12 +10,12 @@ use crate::terms::NEVER;
 #[expect(clippy::exhaustive_enums, reason = "what platforms say")]
 #[serde(rename_all = "snake_case")]
 pub enum Term {
-    /// The platform does not say.
+    /// The platform names no time.
     #[default]
     Unsaid,
-    /// The time until this instant. When it begins is not said.
+    /// The time until this instant. The platform does not name its beginning.
     Until(DateTime<Utc>),
-    /// A period.
+    /// A period with a known beginning and end.
     Period {
         /// When the period begins.
         from: DateTime<Utc>,
@@ -35,8 +35,8 @@ pub enum Term {
 pub enum Recurrence {
     /// This number of days; a week is seven.
     Days(u32),
-    /// This number of months; a year is twelve. A month later means the same day of the next month, or its last day if
-    /// it is shorter.
+    /// This number of months; a year is twelve. The period ends on the same day of the month as it began. If the last
+    /// month is too short, the period ends on the last day of that month.
     Months(u32),
 }
 
@@ -51,14 +51,14 @@ pub enum Standing {
     Active,
     /// The subscription is active until the end of the statement's term, and ends then.
     Leaving,
-    /// The subscription ended at the end of the statement's term. If the term has no end, it ended when the statement
-    /// was true.
+    /// The subscription ended at the end of the statement's term. If the term has no end, the subscription ended at the
+    /// time of the statement.
     Ended,
-    /// The statement does not say.
+    /// The statement names no status, or one that has no effect.
     Unsaid,
 }
 
-/// How long a product's keys are valid if nothing says until when they are paid.
+/// How long a product's keys are valid if no report says until when they are paid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "what terms say")]
 #[serde(rename_all = "snake_case")]
@@ -77,7 +77,7 @@ impl Term {
         *self == Self::Unsaid
     }
 
-    /// Returns when the term ends, if it says so.
+    /// Returns when the term ends; `None` if it names no end.
     #[must_use]
     pub fn end(self) -> Option<DateTime<Utc>> {
         match self {
@@ -86,7 +86,7 @@ impl Term {
         }
     }
 
-    /// Returns when the term begins, if it says so.
+    /// Returns when the term begins; `None` if it names no beginning.
     pub(super) fn begin(self) -> Option<DateTime<Utc>> {
         match self {
             Self::Period { from, .. } => Some(from),

@@ -22,7 +22,7 @@ use super::{Deal, Recurrence};
 use crate::product::ProductId;
 use crate::terms::NEVER;
 
-/// A statement about a subscription applies to a charge if it was made before the charge, or at most this much later.
+/// A statement about a subscription applies to a charge if the statement was made at most this long after the charge.
 /// Platforms send charges and statements separately, with times from different clocks.
 const SAYS_WHAT: TimeDelta = TimeDelta::hours(1);
 
@@ -31,15 +31,15 @@ const SAYS_WHAT: TimeDelta = TimeDelta::hours(1);
 pub(super) struct PaidUntil {
     /// The end of the time that is paid for.
     pub(super) paid: DateTime<Utc>,
-    /// When a key that only this payment keeps valid expires: at `paid`, plus the grace period. No grace is added to
-    /// the product's own validity, and none after the end of the subscription.
+    /// The expiry of a key that has only this payment: `paid` plus the grace period, but not later than the end of the
+    /// subscription. No grace period is added to the product's own validity.
     pub(super) until: DateTime<Utc>,
-    /// Whether the end follows from a date or a period that the platform names. Otherwise it follows from the next
-    /// charge, or from the product's own validity.
+    /// Whether the end follows from a date or a period that the platform names. If not, the end follows from the next
+    /// charge or from the product's own validity.
     pub(super) is_named: bool,
 }
 
-/// What follows from a deal's facts.
+/// The payments of a deal, computed from its facts.
 #[derive(Debug)]
 pub(super) struct View<'d> {
     deal: &'d Deal,
@@ -97,8 +97,8 @@ impl<'d> View<'d> {
 
     /// Splits the payment of an order that began several subscriptions. The result is one payment for each
     /// subscription, and one for the products that belong to no subscription. A subscription's payment is for the
-    /// products that the subscription's statements name, and for those that the subscription charged again. Any other
-    /// payment is returned unsplit.
+    /// products that the subscription's statements name, and for those that the subscription charged again. A payment
+    /// for at most one subscription is returned unsplit.
     fn by_subscription(&self, paid: Paid<'d>) -> Vec<Paid<'d>> {
         let names = paid.parts.iter().flat_map(|(_, charge, _)| &charge.subscriptions).map(String::as_str);
         let mut names: BTreeSet<&'d str> = names.collect();
@@ -121,8 +121,8 @@ impl<'d> View<'d> {
         split
     }
 
-    /// Returns the products that a payment is for. A payment that names no product may be for those of an earlier
-    /// payment, so `self.paid` must already hold all earlier payments.
+    /// Returns the products that a payment is for. A payment that names no product may be for the products of an
+    /// earlier payment, so `self.paid` must already contain all earlier payments.
     fn products(&self, paid: &Paid<'d>) -> BTreeSet<ProductId> {
         if let Some(only) = &paid.only {
             return only.clone();
@@ -175,8 +175,8 @@ impl<'d> View<'d> {
         self.deal.words.iter().filter(of)
     }
 
-    /// Returns the products that a statement names. A line of the statement that is mapped to no product stands for the
-    /// product as which a line with the same name was sold.
+    /// Returns the products that a statement names. If a line of the statement is mapped to no product, the line stands
+    /// for the product of a sold line with the same most specific name.
     fn named(&self, said: &'d Said) -> impl Iterator<Item = ProductId> {
         said.lines.iter().filter_map(|line| line.product.or_else(|| self.deal.sold_as(line.names.first()?)))
     }
@@ -218,8 +218,9 @@ impl<'d> View<'d> {
         self.paid.iter().filter(|paid| paid.is_of(subscription) && self.is_subscribed(paid, product)).collect()
     }
 
-    /// Returns the payments behind a key of `order`, including those whose money went back: the payment of the order
-    /// itself and, if its subscription renews the product, the other payments of that subscription for the product.
+    /// Returns the payments behind a key of `order`. These are the payment of the order itself and, if its subscription
+    /// renews the product, the other payments of that subscription for the product. Payments whose money went back are
+    /// included.
     pub(super) fn of_key(&self, order: &str, product: ProductId) -> Vec<&Paid<'d>> {
         let is_about = |paid: &&Paid<'d>| paid.only.as_ref().is_none_or(|only| only.contains(&product));
         let sold: Vec<&Paid<'d>> = self.paid.iter().filter(|paid| paid.is(order)).filter(is_about).collect();
@@ -233,8 +234,8 @@ impl<'d> View<'d> {
     }
 
     /// Returns the payments by which a subscription charged for a product, each with the time until which it pays.
-    /// Payments whose money went back are left out. The result is empty if nothing says that the subscription charges
-    /// for the product.
+    /// Payments whose money went back or whose end is unknown are left out. The result is empty if the subscription
+    /// does not charge for the product.
     pub(super) fn ends(&self, subscription: Option<&'d str>, product: ProductId) -> Vec<(&Paid<'d>, PaidUntil)> {
         let charges = self.charges(subscription, product);
         let (dates, trials) = (self.dates(subscription, product, false), self.dates(subscription, product, true));
@@ -272,13 +273,13 @@ impl<'d> View<'d> {
         self.paid.iter().filter_map(move |paid| paid.own(product)).chain(said.filter_map(|line| line.own))
     }
 
-    /// Returns until when a payment that was made at `at` pays for a product.
+    /// Returns until when a payment pays for a product; `None` if that is unknown. `at` is the time of the payment.
     fn end(&self, paid: &Paid<'d>, product: ProductId, at: DateTime<Utc>, after: &After<'_, 'd>) -> Option<PaidUntil> {
         let named = |paid: DateTime<Utc>| PaidUntil { paid, until: later(paid, self.grace), is_named: true };
         if let Some(period) = self.period(paid, product, at) {
             return Some(named(date(after.trials, at, after.next).map_or(period, |trial| trial.max(period))));
         }
-        // The next charge limits the dates even if it was refunded: the charge before it did not pay for later dates.
+        // The next charge limits the dates even if it was refunded, because this payment paid for no date after it.
         if let Some(date) = date(after.dates, at, after.next) {
             return Some(named(date));
         }
@@ -311,8 +312,8 @@ impl<'d> View<'d> {
         Some(moved.max_by_key(|said| said.at).and_then(|said| said.term.end()).unwrap_or(until))
     }
 
-    /// Returns the dates that statements name as ends for a product. If `only_trials` is set, these are only the ends
-    /// of trials.
+    /// Returns the dates that statements name as ends for a product. If `only_trials` is set, returns only the ends of
+    /// trials.
     fn dates(&self, subscription: Option<&'d str>, product: ProductId, only_trials: bool) -> BTreeSet<DateTime<Utc>> {
         let words = self.words_about(subscription, product).filter(|said| match said.standing {
             Standing::Trialing => true,
@@ -335,10 +336,13 @@ impl<'d> View<'d> {
         })
     }
 
-    /// Returns how long a period the payment is for, in days or months. This is the recurrence of the first of the
-    /// payment's lines that has one. If none has, it is that of the newest statement about the subscription made up to
-    /// [`SAYS_WHAT`] after the payment, or of the oldest statement if all are later or the time of the payment is
-    /// unknown. Returns `None` if no line and no statement has a recurrence.
+    /// Returns the length of the calendar period that a payment is for. It is the first of these that exists:
+    ///
+    /// - the recurrence of the first line that has one
+    /// - the recurrence in the newest statement made at most [`SAYS_WHAT`] after the payment
+    /// - the recurrence in the oldest statement
+    ///
+    /// Statements without a recurrence, and statements about other subscriptions, are ignored.
     fn recurrence(&self, paid: &Paid<'d>) -> Option<Recurrence> {
         let of = |term| if let Term::Every(recurrence) = term { Some(recurrence) } else { None };
         let told = || self.words(paid.subscription).filter_map(|said| Some((said.at, of(said.term)?)));
@@ -359,8 +363,9 @@ impl<'d> View<'d> {
     }
 }
 
-/// Chooses the date at which a payment that was made at `at` ends. This is the latest date between the payment and the
-/// next charge. If there is none, it is the earliest date after the payment.
+/// Chooses from `dates` the date until which a payment pays. `at` is the time of the payment, and `next` is the time of
+/// the next charge. Returns the latest date that is after the payment and not after the next charge. If there is none,
+/// returns the earliest date after the payment.
 fn date(dates: &BTreeSet<DateTime<Utc>>, at: DateTime<Utc>, next: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
     let begin = Bound::Excluded(at);
     let end = next.map_or(Bound::Unbounded, Bound::Included);
@@ -369,7 +374,8 @@ fn date(dates: &BTreeSet<DateTime<Utc>>, at: DateTime<Utc>, next: Option<DateTim
     before_next.or_else(|| dates.range((begin, Bound::Unbounded)).next()).copied()
 }
 
-/// Returns when a key expires that is paid until these ends: at the latest of them, but not after [`NEVER`].
+/// Returns the expiry of a key that is paid until `ends`: the latest of them, at most [`NEVER`]. Returns `None` if
+/// there are no ends.
 pub(super) fn last<'e>(ends: impl Iterator<Item = &'e PaidUntil>) -> Option<DateTime<Utc>> {
     ends.map(|end| end.until.min(NEVER)).max()
 }

@@ -1,5 +1,5 @@
-//! Applies the reports of a platform's event. The deal of the reported sale decides which steps follow, and the rules
-//! of keys carry the steps out.
+//! Applies the reports of a platform's event. The deal of the reported sale decides which steps follow. The steps
+//! change keys by the rules for keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -123,7 +123,7 @@ impl Planner<'_> {
         Ok((came, missing))
     }
 
-    /// Issues the key of an offer. The key is valid until `until` if that is known, and otherwise as the offer says.
+    /// Issues the key of an offer. The key expires at `until` or, if that is `None`, when the offer says.
     fn sell(
         &mut self,
         offer: &Offer,
@@ -160,7 +160,8 @@ impl Planner<'_> {
         keys.into_iter().any(|id| matches!(self.loaded.key(id), Ok(Some(row)) if row.key.email().is_erased()))
     }
 
-    /// Carries out a step that changes a key. Returns the key's id if the key was changed.
+    /// Carries out a step that changes a key. If the key was replaced, its last successor is changed instead. Returns
+    /// the id of the changed key; `None` if no key was changed.
     fn step(
         &mut self,
         step: Step<'_>,
@@ -176,8 +177,8 @@ impl Planner<'_> {
         let Some((kind, change)) = change_of(step, &key, receipt.at, by) else { return Ok(None) };
         let mut messages = (receipt.notices)(kind)?;
         if matches!(step, Step::Revoke(_, Why::Refunded)) {
-            // Only a refund is announced by e-mail. A buyer who disputed a payment or cancelled an order did that
-            // elsewhere, and knows of it.
+            // Only a refund is announced by e-mail. A buyer who disputed a payment or cancelled an order already knows
+            // of it.
             messages.extend((receipt.notices)(MessageKind::Revoked)?);
         }
         let (changed, _) = self.change(id, &change, &messages)?;

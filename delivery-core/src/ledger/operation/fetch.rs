@@ -1,5 +1,5 @@
-//! Uses a key. If the same request has already used the key, no further use is counted: a buyer who lost the answer can
-//! repeat the request without spending another use.
+//! Uses a key. If the same request has already used the key, no further use is counted. A buyer who did not receive the
+//! answer can thus repeat the request without spending another use.
 
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 
@@ -25,7 +25,7 @@ pub struct Fetch {
     pub at: DateTime<Utc>,
     /// The identity of the request.
     pub request: RequestId,
-    /// The rules of the host application. A repetition is answered without asking them, because they allowed its use.
+    /// The rules of the host application. They are not checked for a repetition, because they already allowed the use.
     pub rules: Rules,
 }
 
@@ -73,8 +73,8 @@ impl Operate for FetchProduct {
         let (id, &Fetch { product, at, request, ref rules }) = (self.key, &self.fetch);
         let at = at.trunc_subsecs(3);
         let known = planner.loaded.request(id, request)?.cloned();
-        // A repetition may seem to come before the first request, because the clocks of servers differ and may be set
-        // back.
+        // The time of a repetition may be before that of the first request, because the clocks of servers differ and
+        // may be set back.
         let is_known = |row: &RequestRow| at.signed_duration_since(row.at).abs() < IDEMPOTENCY_WINDOW;
         let last = known.as_ref().filter(|row| is_known(row));
         // The use was counted while the key was valid. So the answer is repeated even if the key has expired or was
@@ -88,8 +88,8 @@ impl Operate for FetchProduct {
                 let refused = Refused { refusal: Refusal::OtherRequest, key };
                 return Ok((Answer::Fetched(Some(Err(refused))), basis));
             }
-            // An answer that is based on a cached row may turn out to be stale and is then not given. So its repetition
-            // is not recorded.
+            // An answer that is based on a cached row is discarded if the row turns out to be stale. Such a repetition
+            // is therefore not recorded.
             if !matches!(basis, Basis::Cached(_)) {
                 let repeated = RequestRow { repeats: last.repeats + 1, ..last.clone() };
                 planner.write_request(id, repeated);

@@ -1,19 +1,20 @@
-//! The operations that callers ask of the ledger. They are decided in memory, between loading rows and writing rows.
+//! The operations that callers submit to the ledger. They are decided in memory, after the store has loaded rows and
+//! before it writes rows.
 //!
 //! ```text
 //! operations ──► needs ──► load (the store) ──► plan ──► writes ──► persist (the store)
 //!                                                 └────► answers, once their writes are persisted
 //! ```
 //!
-//! [`needs`] says which rows a batch concerns. [`plan`] decides the answers and the rows to write. Both use neither I/O
-//! nor a clock. The operations hold the times that they need. The numbers of new rows come from [`Numbers`]. Each
-//! operation has its own file, which defines for every store which rows the operation needs, how many numbers it takes,
-//! what it does and what it answers.
+//! [`needs`] returns the rows that a batch concerns. [`plan`] decides the answers and the rows to write. Neither uses
+//! I/O or a clock: the operations contain the times that they need. The numbers of new rows come from [`Numbers`]. Each
+//! operation has its own file, which defines which rows the operation needs, how many numbers it takes, what it does
+//! and what it answers. These definitions are the same for every store.
 //!
-//! What one call writes may conflict with another call only key by key: all rows of a [`KeyWrite`](super::KeyWrite) are
-//! persisted together or not at all. An operation that was planned on a key is answered only if that key's rows are
-//! persisted. A batch that [needs a transaction](Operation::needs_transaction) is one unit instead: everything it
-//! writes is persisted together or not at all.
+//! A conflict with another call concerns single keys: the rows of one [`KeyWrite`](super::KeyWrite) are persisted
+//! together or not at all, independently of the other keys of the batch. An operation on a key is answered only if that
+//! key's rows are persisted. If a batch [needs a transaction](Operation::needs_transaction), all its rows are persisted
+//! together or not at all.
 
 mod apply;
 mod change;
@@ -36,7 +37,7 @@ use super::plan::{Basis, Planner};
 use super::{Issue, Loaded, Needs, NewSale, Numbers, Refused, StoreError, Writes};
 use crate::key::{Key, KeyId};
 
-/// An operation that a caller asks of the [`Ledger`](crate::store::Ledger).
+/// An operation that a caller submits to the [`Ledger`](crate::store::Ledger).
 #[derive(Debug, Clone)]
 #[expect(clippy::exhaustive_enums, reason = "a double of a ledger must not miss one")]
 pub enum Operation {
@@ -77,8 +78,8 @@ pub enum Answer {
     Completed,
 }
 
-/// Makes methods that return the content of an answer. The error is for a ledger that answers an operation with the answer
-/// of another one, which only a faulty ledger does.
+/// Defines methods that return the content of an answer. A method returns an error if the answer belongs to another
+/// kind of operation, which only a faulty ledger returns.
 macro_rules! contents {
     ($($name:ident: $variant:ident => $content:ty;)+) => {
         impl Answer { $(
@@ -115,14 +116,14 @@ trait Operate {
         None
     }
 
-    /// Returns whether the operation needs a transaction. The operation may then need rows that are only known from
-    /// other rows, and its batch must be persisted completely or not at all.
+    /// Returns whether the operation needs a transaction. Such an operation may need rows that can be found only
+    /// through other rows, and its batch must be persisted completely or not at all.
     #[cfg_attr(not(any(feature = "sqlite", feature = "postgres")), expect(dead_code, reason = "a store's own affair"))]
     fn needs_transaction(&self) -> bool {
         false
     }
 
-    /// Decides the answer and the rows to write, given the results of the operations before it.
+    /// Decides the answer and the rows to write, given the results of the earlier operations of the batch.
     fn plan(&self, planner: &mut Planner<'_>) -> Result<(Answer, Basis), StoreError>;
 }
 
@@ -151,8 +152,8 @@ impl Operation {
         self.operate().key()
     }
 
-    /// Returns whether the operation needs a transaction. The operation may then need rows that are only known from
-    /// other rows, and its batch must be persisted completely or not at all.
+    /// Returns whether the operation needs a transaction. Such an operation may need rows that can be found only
+    /// through other rows, and its batch must be persisted completely or not at all.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn needs_transaction(&self) -> bool {
         self.operate().needs_transaction()
@@ -170,8 +171,8 @@ pub(crate) fn needs<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> 
 ///
 /// # Errors
 ///
-/// [`StoreError::Corrupt`] if a needed row was not loaded. That is a fault of the store, because even a key that does
-/// not exist is loaded, as absent. Another [`StoreError`] if an operation cannot be planned.
+/// [`StoreError::Corrupt`] if a needed row was not loaded. That is a fault of the store, which must mark rows that do
+/// not exist as absent. Another [`StoreError`] if an operation cannot be planned.
 pub(crate) fn plan<'a>(
     operations: impl IntoIterator<Item = &'a Operation>,
     loaded: Loaded,
@@ -193,9 +194,9 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Returns one entry for each operation. `persisted` says whether the key at an index in [`Writes::keys`] was
-    /// persisted. The entry is the operation's answer, or `None` if the answer is based on a key that was not
-    /// persisted. An operation without an answer was not applied.
+    /// Returns one entry for each operation: its answer, or `None` if the answer is based on a key that was not
+    /// persisted. An operation without an answer was not applied. `persisted` returns whether the key at an index in
+    /// [`Writes::keys`] was persisted.
     pub(crate) fn answers(self, persisted: impl Fn(usize) -> bool) -> Vec<Option<Answer>> {
         let holds = |basis: &Basis| match basis {
             Basis::Read => true,

@@ -19,7 +19,7 @@ use crate::order::{OrderId, Source};
 /// changes takes an audit entry, the webhooks and an e-mail.
 const NUMBERS: usize = 9 + 4 * MOST_PRODUCTS * (2 + MOST_WEBHOOKS);
 /// The first pause before an event that waits for the seller is tried again. The pause doubles with each attempt, up to
-/// `LONGEST_RETRY`.
+/// `LONGEST_RETRY`, or up to `RARE_RETRY` for an old event.
 const FIRST_RETRY: TimeDelta = TimeDelta::seconds(15);
 const LONGEST_RETRY: TimeDelta = TimeDelta::hours(1);
 /// The longest pause between two attempts for an old event. An event is old if it was received longer ago than this.
@@ -31,20 +31,19 @@ const RARE_RETRY: TimeDelta = TimeDelta::days(1);
 pub struct InboundEvent {
     /// The event. The store determines its number, outcome and version.
     pub entry: InboxEvent,
-    /// Whether the event is already in the inbox and waits to be applied.
+    /// Whether the event is already in the inbox and is now to be applied.
     pub is_retry: bool,
-    /// What to do with the event. `None` only stores the event, so that it is applied later, when it is due.
+    /// What to do with the event. If `None`, the event is only stored, and is applied when it is due.
     pub step: Option<Handling>,
     /// The current time.
     pub at: DateTime<Utc>,
     /// The grace period: how long a subscription's key is valid beyond the time that is paid for.
     pub grace: TimeDelta,
-    /// Creates the messages that announce a change of a key; each call creates new ones. It is called with the kinds of
-    /// the host application's webhooks. It is also called with [`Revoked`](MessageKind::Revoked), which is the e-mail
-    /// to the buyer after a refund.
+    /// Creates the messages that announce a change of a key; each call creates new ones. The kinds that it is called
+    /// with are those of webhooks and [`Revoked`](MessageKind::Revoked), the e-mail to the buyer after a refund.
     pub notices: Notices,
-    /// The person who applies the event by hand, for the audit log. This person may have added to the body of the
-    /// event. `None` if the event is applied automatically.
+    /// The person who applies the event by hand, for the audit log; `None` if the event is applied automatically. The
+    /// person may have added to the body of the event.
     pub by: Option<Actor>,
 }
 
@@ -128,7 +127,7 @@ impl InboundEvent {
         self.reports().iter().flat_map(|report| report.offers().0)
     }
 
-    /// Returns whether a person applies an event that is done and [can be applied](InboxEvent::can_be_applied).
+    /// Returns whether a person applies an event that is done but [can still be applied](InboxEvent::can_be_applied).
     fn takes_back(&self, entry: &InboxEvent) -> bool {
         let is_done = entry.due_at.is_none() && entry.can_be_applied();
         self.by.is_some() && is_done && !matches!(self.step, Some(Handling::Dismiss))
@@ -166,8 +165,8 @@ impl Planner<'_> {
             Some(entry) => entry,
             None => InboxEvent { number: self.number(&receipt.entry)?, version: 0, ..receipt.entry.clone() },
         };
-        // If another call has written the event since the caller read it, that call may have made it due earlier,
-        // because what it waits for exists now. The event then keeps its due time.
+        // If another call wrote the event after the caller read it, that call may have made the event due earlier, for
+        // example because a missing product was added. The earlier due time is then kept.
         let is_due = receipt.is_retry && entry.version != receipt.entry.version;
         let due_at = entry.due_at.filter(|_| is_due);
         let mut received = Received::unchanged(is_new, entry);

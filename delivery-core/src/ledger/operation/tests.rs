@@ -122,7 +122,7 @@ fn an_order_is_never_answered_with_a_key_that_another_took_the_place_of() {
 #[test]
 fn an_order_that_comes_again_writes_nothing_and_has_its_key() {
     let (first, again) = (new_key(1, "A"), new_key(2, "A"));
-    // The key was issued before, or in the same batch.
+    // In the first case, the key was issued in an earlier batch. In the second case, it is issued in the same batch.
     let plan = planned(&[issue(&again)], [row(&first, 2, 40)]);
     assert!(plan.writes.is_empty());
     assert_eq!(last_answer(plan, false), Answer::Issued(Issue::Existing(row(&first, 2, 40).key)));
@@ -196,7 +196,7 @@ fn what_nobody_loaded_is_an_error_and_what_is_absent_an_unknown_key() {
 fn a_refusal_is_told_by_a_row_that_was_read_or_that_the_batch_writes() {
     let key = new_key(1, "");
     let cached = |used| Row { may_be_stale: true, ..row(&key, used, 40) };
-    // Only the cached row says that the key is used up, so the refusal is not given.
+    // Only the cached row shows that the key is used up, so the operation has no answer.
     assert_eq!(answered(planned(&[change(&key, spend())], [cached(3)]), |_| true), [false]);
     assert_eq!(answered(planned(&[change(&key, spend())], [row(&key, 3, 40)]), |_| true), [true]);
     // The batch also allows a use of the key, before or after the refused use. Persisting that use proves that the row

@@ -25,8 +25,8 @@ impl Planner<'_> {
         Ok(unit)
     }
 
-    /// Returns the unit of a loaded key: its index in `Writes::keys`. Adds the key to these rows if it is not among
-    /// them yet. Returns `None` if the key is unknown.
+    /// Returns the unit of a loaded key: its index in `Writes::keys`. Adds the key to `Writes::keys` if the batch does
+    /// not write the key yet. Returns `None` if the key is unknown.
     pub(in crate::ledger) fn unit(&mut self, id: KeyId) -> Result<Option<usize>, StoreError> {
         let planned = self.loaded.planned(id)?;
         let Some(row) = &planned.row else { return Ok(None) };
@@ -52,8 +52,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Changes a key by [`Key::apply`], and queues `messages` if the key changes. Instead of the changed key, returns
-    /// the refusal if the change is refused, and `None` if the key is unknown.
+    /// Changes a key by [`Key::apply`], and queues `messages` if the key changes. Returns the key after the change, the
+    /// refusal if the change is refused, or `None` if the key is unknown.
     pub(in crate::ledger) fn change(
         &mut self,
         id: KeyId,
@@ -116,7 +116,7 @@ impl Planner<'_> {
 }
 
 /// Returns the actor, the action and the detail of the audit entry for a change. `key` is the key before the change.
-/// Returns `None` for a use, which is recorded in a row of its own instead.
+/// Returns `None` for a use, which is recorded as a [`NewUse`] instead.
 fn audit_entry_of<'c>(key: &Key, change: &'c Change) -> Option<(&'c Actor, Action, Option<String>)> {
     match change {
         Change::Use { .. } => None,

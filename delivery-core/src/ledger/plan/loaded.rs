@@ -41,7 +41,7 @@ pub struct Needs {
     pub references: HashSet<ReferenceId>,
     /// Deals, by number.
     pub deals: HashSet<i64>,
-    /// Requests that may be repeated, each with the key that the request came with.
+    /// Requests that may be repeated, each with the key that the client sent.
     pub requests: HashSet<(KeyId, RequestId)>,
 }
 
@@ -61,7 +61,7 @@ pub struct ReferenceId {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it and must not miss a field")]
 pub struct RequestRow {
-    /// The row number of the key that the request came with.
+    /// The row number of the key that the client sent with the request.
     pub key: i64,
     /// The identity of the request.
     pub request: RequestId,
@@ -96,8 +96,8 @@ pub struct Row {
     pub key: Key,
     /// The row's number, chosen when the key was issued.
     pub number: i64,
-    /// The row's version: how often it was written. A [`Storage`](crate::store::Storage) must store it, because another
-    /// call may write the row between loading and persisting, and only the version shows this.
+    /// The row's version: how often it was written. A [`Storage`](crate::store::Storage) must store it. Another call
+    /// may write the row between loading and persisting, and only the version shows this.
     pub version: i64,
     /// The number of the key's newest use.
     pub last_use: Option<i64>,
@@ -128,7 +128,7 @@ pub(super) struct PlannedKey {
 }
 
 impl ReferenceId {
-    /// Returns the reference that leads to the deal of an order. Returns `None` for an order from the shop's own
+    /// Returns the reference by which the deal of an order is found. Returns `None` for an order from the shop's own
     /// webhook, because no platform reports such an order.
     #[must_use]
     pub fn of_sale(order: &OrderRef) -> Option<Self> {
@@ -170,9 +170,9 @@ impl Loaded {
         }
     }
 
-    /// Returns rows that the rows added so far lead to and that were not requested yet: deals of references, deals into
-    /// which others were merged, keys of deals, and successors of keys. A store [marks](Self::expect) these rows as
-    /// absent and adds those that exist. It repeats this until no row is missing.
+    /// Returns rows that the rows added so far refer to and that were not requested yet: deals of references, deals
+    /// into which others were merged, keys of deals, and successors of keys. A store [marks](Self::expect) these rows
+    /// as absent and adds those that exist. The store repeats both steps until no row is missing.
     #[must_use]
     pub fn missing(&self) -> Needs {
         let is_missing = |number: &i64| !self.deals.contains_key(number);
@@ -184,7 +184,7 @@ impl Loaded {
         Needs { keys, deals, ..Needs::default() }
     }
 
-    /// Returns deals that the rows added so far lead to and that were not requested yet.
+    /// Returns deals that the rows added so far refer to and that were not requested yet.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn missing_deals(&self) -> Needs {
         Needs { deals: self.missing().deals, ..Needs::default() }
@@ -206,7 +206,7 @@ impl Loaded {
         self.references.insert(reference, Some(deal));
     }
 
-    /// Adds a request that came with a key.
+    /// Adds a request, and the key that the client sent with it.
     pub fn insert_request(&mut self, key: KeyId, row: RequestRow) {
         self.requests.insert((key, row.request), Some(row));
     }
@@ -216,8 +216,8 @@ impl Loaded {
         self.deals.insert(row.number, Some(row));
     }
 
-    /// Adds a key's row. If the batch needs purchases, this also records the key as that of the purchase for which it
-    /// was issued. A key that has a successor is not recorded, because the purchase then belongs to the successor.
+    /// Adds a key's row. If the batch needs purchases, also records the key as the key of its purchase. A key that has
+    /// a successor is not recorded, because the purchase then belongs to the successor.
     pub fn insert(&mut self, row: Row) {
         let id = row.key.id();
         if !self.purchases.is_empty()
@@ -278,7 +278,7 @@ impl Loaded {
         Ok(entry.as_ref())
     }
 
-    /// Returns a stored request that came with a key; `None` if the request is not stored yet.
+    /// Returns a stored request that was made with a key; `None` if the request is not stored yet.
     pub(in crate::ledger) fn request(&self, key: KeyId, request: RequestId) -> Result<Option<&RequestRow>, StoreError> {
         let row = self.requests.get(&(key, request)).ok_or(StoreError::corrupt("a request that was not loaded"))?;
         Ok(row.as_ref())

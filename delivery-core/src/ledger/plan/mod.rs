@@ -26,15 +26,15 @@ pub(in crate::ledger) struct Planner<'n> {
     deals: BTreeSet<i64>,
 }
 
-/// What an answer is based on. This decides whether the answer may be given once the batch was persisted.
+/// What an answer is based on, which determines whether the answer may be returned after the batch was persisted.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::ledger) enum Basis {
-    /// Rows that were read, or the batch itself. The answer holds if persisting succeeds.
+    /// Rows that were read, or the batch itself. The answer is valid if persisting succeeds.
     Read,
-    /// A cached row that may be stale. The answer holds if the batch also writes that key and the key is persisted,
-    /// because a stale row cannot be persisted.
+    /// A cached row that may be stale. The answer is valid only if the batch also writes that key and the key is
+    /// persisted, because a stale row cannot be persisted.
     Cached(KeyId),
-    /// The key at this index in [`Writes::keys`]. The answer holds if that key is persisted.
+    /// The key at this index in [`Writes::keys`]. The answer is valid if that key is persisted.
     Unit(usize),
 }
 

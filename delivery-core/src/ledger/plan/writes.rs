@@ -26,7 +26,7 @@ pub struct Writes {
     pub events: Vec<NewAuditEntry>,
     /// Leases to end. If a message was leased again meanwhile, ending the older lease changes nothing.
     pub completed: Vec<(Lease, Outcome)>,
-    /// What platform events write besides keys.
+    /// What platform events write in addition to keys.
     #[serde(default)]
     pub inbox: InboxWrites,
     /// Requests that may be repeated, as the batch leaves them. If there are any, the writes are
@@ -130,7 +130,7 @@ pub struct NewAuditEntry {
     pub detail: Option<String>,
 }
 
-/// Numbers for new rows, in ascending order. A store takes them from its database in blocks.
+/// Numbers for new rows, in ascending order. A store reserves them in its database in blocks.
 #[derive(Debug, Default)]
 pub struct Numbers {
     next: i64,
@@ -155,7 +155,7 @@ impl Writes {
 }
 
 impl InboxWrites {
-    /// Returns whether platform events write nothing, apart from keys.
+    /// Returns whether platform events write nothing in addition to keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         // References are only written together with a deal, and audit entries only together with an event.
@@ -224,13 +224,13 @@ impl Numbers {
     }
 }
 
-/// Returns a number for a row that is listed by time, such as an audit entry. Above its lower 30 bits, it holds the
-/// second of `time`. The lower 30 bits are those of `number`, which no other row has. These numbers are in the order of
-/// the rows' times, whichever server makes the rows.
+/// Returns a number for a row that is listed by time, such as an audit entry. Its lower 30 bits are those of `number`,
+/// a row number that no other row has. The bits above contain `time` in seconds since 1970. Such numbers are in the
+/// order of the rows' times, to the second, whichever servers wrote the rows.
 ///
-/// Only a wrong clock shows a time before 1970 or after 2242; it is replaced by the nearer of the two. Within one
-/// second, two servers never use the same lower bits: for that, their blocks of numbers would have to be a thousand
-/// million numbers apart.
+/// A time before 1970 or after 2242, which only a wrong clock shows, is replaced by the nearer of these limits. Two
+/// rows have the same number only if their times are in the same second and their row numbers differ by a multiple of
+/// 2³⁰. Servers do not use row numbers that far apart within one second.
 #[must_use]
 pub fn number_at(time: DateTime<Utc>, number: i64) -> i64 {
     const LOWER: i64 = 1 << 30;

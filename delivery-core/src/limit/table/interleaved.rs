@@ -1,4 +1,4 @@
-//! Tests of the limit with concurrent requests, in the interleavings that a scheduler tries.
+//! Tests of the limit with concurrent requests. A scheduler runs each test in many interleavings of its threads.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn room_that_comes_free_in_the_middle_gives_no_second_allowance() {
         let beside = |other: &u64| shard(other) == shard(&newcomer);
         let resident = (0..).find(beside).unwrap();
         assert_eq!(door.admitted(resident), 1);
-        // Another subject already had to use a shared window, so that shared windows are read from now on.
+        // As if another subject already had to use a shared window: shared windows are read from now on.
         door.table.overflowed.store(true, Ordering::SeqCst);
         door.seconds.store(59, Ordering::SeqCst);
         let threads = door.six_requests(newcomer);

@@ -22,7 +22,7 @@ use crate::store::{ExpiryScan, KeyQuery, StoreError, Subscribed};
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Outbox {
-    /// Sends the message. If it is an e-mail, writes into `handed_over` when it was handed to the mailer.
+    /// Sends the message. If it is an e-mail, writes into `handed_over` the time at which it was handed to the mailer.
     #[cfg_attr(feature = "spans", tracing::instrument(name = "message", skip_all, fields(key = %message.key.id(), attempt = message.attempt)))]
     pub(super) async fn deliver(
         &self,
@@ -31,8 +31,8 @@ impl Outbox {
     ) -> Result<(), MailError> {
         let sent = match &message.recipient {
             Recipient::Email(_) => {
-                // Use the key's address: it may have been corrected since the message was queued, and the wrong address
-                // may be that of another person.
+                // Use the key's current address. The address may have been corrected since the message was queued, and
+                // the wrong one may be that of another person.
                 let (_place, message) = self.place_for(message).await?;
                 let rendered = self.render(&message, message.key.email()).await?;
                 handed_over.get_or_init(|| SystemClock.monotonic());
@@ -44,8 +44,8 @@ impl Outbox {
         sent.unwrap_or_else(|| Err(MailError::unconfirmed("sending took longer than twelve minutes and was cut off")))
     }
 
-    /// Waits until the mailer takes another e-mail. If that took a while, reads the key again: the buyer may have been
-    /// given another address meanwhile, or may have been erased.
+    /// Waits for a permit to hand another e-mail to the mailer. If no permit was free at once, reads the key again,
+    /// because the buyer's address may have been changed or erased meanwhile.
     async fn place_for<'m>(
         &self,
         message: &'m LeasedMessage,

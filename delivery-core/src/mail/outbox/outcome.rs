@@ -11,14 +11,14 @@ use crate::observer::Event;
 use crate::telemetry;
 use crate::throttle::Throttle;
 
-/// The delay until a message is tried again that could not be tried at all, because something on our side failed.
+/// The delay before the next attempt if a message could not be tried at all, because something on our side failed.
 const SOON: TimeDelta = TimeDelta::minutes(1);
 /// The number of attempts to store an outcome, a second apart. After the last attempt the lease expires, and the
 /// message is sent again.
 pub(super) const COMPLETE_ATTEMPTS: usize = 600;
 
-/// A message is due no sooner than this after storing its outcome begins. It may begin later than the first delay of a
-/// retry, for example after the store was away.
+/// The minimum time from the start of storing an outcome until the message is due again. Without this minimum, a retry
+/// could be due before its outcome is stored, for example if the store was unavailable for a while.
 const NOTED: TimeDelta = TimeDelta::seconds(1);
 
 /// How an attempt ended.
@@ -78,7 +78,7 @@ impl Outbox {
         }
     }
 
-    /// Counts an outcome that has been stored, and tells observers.
+    /// Counts a stored outcome in the metrics, and notifies observers.
     fn note(&self, message: &LeasedMessage, outcome: Outcome) {
         let (key, kind, attempt) = (message.key.id(), message.kind, message.attempt);
         match outcome {
@@ -99,8 +99,8 @@ impl Outbox {
     pub(super) async fn complete(&self, message: &LeasedMessage, outcome: Outcome, attempts: usize) {
         static NOT_KEPT: Throttle = Throttle::new();
         for attempt in 1..=attempts {
-            // A message that is due at once may be leased again before this worker knows that its outcome is stored. The
-            // worker would then store the same outcome again, and so on.
+            // A message that is due at once may be leased again before this worker knows that its outcome is stored.
+            // The worker would then store the same outcome again, and so on.
             let noted = self.clock.now().checked_add_signed(NOTED).unwrap_or_default();
             let kept = outcome.clone().not_due_before(noted);
             let Err(error) = self.ledger.complete_message(message.lease, kept).await else {

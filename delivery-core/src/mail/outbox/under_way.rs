@@ -33,7 +33,7 @@ pub(super) struct Sending {
 pub(super) struct UnderWay {
     pub(super) tasks: JoinSet<Result<(), MailError>>,
     pub(super) messages: HashMap<task::Id, Sending>,
-    /// The messages whose sending has ended, with their outcomes. The store does not know these outcomes yet.
+    /// The messages whose sending has ended, with their outcomes. Storing these outcomes has not begun yet.
     pub(super) ended: Vec<(LeasedMessage, Outcome)>,
     pub(super) completing: JoinSet<()>,
     /// The messages whose outcomes are being stored, with these outcomes.

@@ -89,7 +89,7 @@ struct Open {
 /// A permit for one connection. It is `None` only if the semaphore is closed, which never happens.
 type Permit = Option<OwnedSemaphorePermit>;
 
-/// Where the next e-mail goes.
+/// How the next e-mail is sent: over an idle connection, or over a new one.
 enum Place {
     Idle(Open),
     New(Permit),
@@ -137,7 +137,8 @@ impl Connections {
     /// Waits for an idle connection, or for a permit to open one.
     async fn place(&self) -> Place {
         loop {
-            // Created before looking, so that a connection that becomes idle meanwhile is noticed.
+            // Register for notifications before looking for an idle connection. A connection that becomes idle in
+            // between is then noticed.
             let mut notified = pin!(self.idle.notified());
             notified.as_mut().enable();
             if let Some(open) = self.idle().await {

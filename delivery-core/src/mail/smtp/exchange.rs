@@ -159,7 +159,7 @@ pub(super) async fn envelope(
 
 /// Sends the message itself.
 pub(super) async fn message(connection: &mut AsyncSmtpConnection, wire: &Wire, text: &[u8]) -> Result<(), SendError> {
-    // Reading the flag clears it. An earlier message on this connection may have set it, and that message was answered.
+    // Clear the flag by reading it. An earlier message on this connection, which was answered, may have set the flag.
     wire.dot_sent();
     match within(MESSAGE, connection.message(text)).await {
         Some(Ok(reply)) if reply.code().severity == Severity::PositiveCompletion => Ok(()),

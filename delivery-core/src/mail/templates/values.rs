@@ -28,7 +28,7 @@ pub(in crate::mail) struct Shown<'a> {
     pub(in crate::mail) product: &'a Product,
 }
 
-/// The URLs of the shop.
+/// What is the same in all e-mails of a service: its URLs, its brand, and whether the command is always shown.
 #[derive(Clone, Copy)]
 pub(in crate::mail) struct Place<'a> {
     pub(in crate::mail) base_url: &'a str,
@@ -80,7 +80,7 @@ pub(super) fn example_values(kind: MessageKind, sold: Option<&Product>, (place, 
         let Some(sold) = sold else { return example };
         context! { product => product(sold), command => is_command(sold, place), ..example }
     };
-    // A buyer who lost a key gets all keys.
+    // An e-mail about lost keys lists all keys of the buyer, so show two.
     let keys =
         if kind.template() == MessageKind::Lost.template() { vec![one(true), one(false)] } else { vec![one(true)] };
     all(keys, (EXAMPLE_BUYER, place, language))

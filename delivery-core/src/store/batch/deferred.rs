@@ -9,10 +9,10 @@ use super::{BATCH, Job};
 use crate::store::StoreError;
 use crate::sync::task::{mpsc, now, receive, sleep};
 
-/// The longest time after which a deferred operation is due to be tried again. All deferred operations are due at the
-/// same time, so an operation that is deferred after another one waits less.
+/// How long the first of the deferred operations waits before it is tried again. All deferred operations are tried at
+/// the same time, so an operation that is deferred later waits less.
 const RETRY_DELAY: Duration = Duration::from_millis(20);
-/// How long an operation may be deferred in total. After that, its caller gets a conflict.
+/// How long an operation may be deferred in total. After that, its caller gets [`StoreError::Conflict`].
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) struct Deferred<O, A> {

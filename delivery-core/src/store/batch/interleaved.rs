@@ -1,4 +1,5 @@
-//! Tests of the queue in which callers come, go and hang up in every order that a random scheduler finds.
+//! Tests of the queue under a random scheduler, which runs the callers and the queue's task in many different orders.
+//! One of the callers is aborted.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -74,8 +75,8 @@ async fn hand_over() {
         })
         .collect();
     drop(queue);
-    // Caller 0 hangs up. Depending on the order of events, that happens before it submits its operation, while it
-    // waits, or after it got its answer.
+    // Aborts caller 0. Depending on the schedule, this happens before the caller submits its operation, while the
+    // caller waits, or after the caller got its answer.
     callers[0].abort();
     let mut answered = Vec::new();
     for (operation, caller) in (0..).zip(callers) {

@@ -41,8 +41,8 @@ use crate::telemetry;
 /// The maximum number of operations that wait in the queue. Further operations are refused, because they would wait for
 /// seconds.
 const QUEUE: usize = 16 * 1024;
-/// The maximum number of operations in one commit. It is large enough for all callers to share a sync, and small enough
-/// to answer them within milliseconds.
+/// The maximum number of operations in one commit. With this number, many callers share one sync, and a commit still
+/// takes only milliseconds.
 pub(super) const BATCH: usize = 1024;
 /// How long the database may take for a batch, or for maintenance, before the waiting callers are refused.
 pub(super) const STALLED: Duration = Duration::from_secs(5);
@@ -51,7 +51,8 @@ pub(super) const STALLED: Duration = Duration::from_secs(5);
 pub(super) trait BatchHandler: Send + 'static {
     type Operation: Send + 'static;
     type Answer: Send + 'static;
-    /// Whether operations write. If the database does not answer such an operation, its outcome is unknown.
+    /// Whether operations write. If the database does not answer an operation that writes, the operation's outcome is
+    /// unknown.
     const WRITES: bool;
 
     /// Returns whether the operation must be committed as a batch of its own. That is the case if the operation alone
@@ -64,7 +65,7 @@ pub(super) trait BatchHandler: Send + 'static {
     /// the operation was not applied and must be submitted again, as the next [`Attempt`]. If this returns an error
     /// other than [`StoreError::Unknown`], no operation was applied.
     ///
-    /// `after_lock` says that these operations have already met a lock of another transaction. The handler then waits
+    /// If `after_lock` is true, these operations have already met a lock of another transaction. The handler then waits
     /// only briefly for further locks.
     fn commit(
         &mut self,
@@ -74,24 +75,25 @@ pub(super) trait BatchHandler: Send + 'static {
     ) -> impl Future<Output = Result<Vec<Option<Self::Answer>>, StoreError>> + Send;
 
     /// Returns whether another transaction is known to hold a lock that the operation needs. If so, the operation is
-    /// deferred instead of being tried. `after_lock` says that the operation has already met a lock. It is then
-    /// deferred only if the lock is certain. If the database has no other writers, this is always false.
+    /// deferred instead of being tried. If `after_lock` is true, the operation has already met a lock, and this must
+    /// return true only if the lock is certain. If the database has no other writers, this always returns false.
     fn is_locked(&self, _operation: &Self::Operation, _after_lock: bool) -> bool {
         false
     }
 
-    /// Notes that this operation needs something that another transaction has locked. This is certain, because the
-    /// operation met the lock although no other operation was committed with it.
+    /// Called if this operation met a lock while it was committed alone. So it is certain that another transaction has
+    /// locked something that this operation needs.
     fn met_lock(&mut self, _operation: &Self::Operation) {}
 
-    /// Does maintenance that must not run during a commit. Called before each batch, and so after each batch too.
+    /// Does maintenance that must not run during a commit. Called before each batch, and once more after the last
+    /// batch.
     fn maintain(&mut self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
     /// Called after the handler panicked. The handler must continue from the state of the database, not from what it
-    /// had in memory. A handler need not do anything here if it takes its resources out of itself while it uses them,
-    /// because a panic then drops them.
+    /// had in memory. If a handler moves its resources out of itself while it uses them, a panic drops them, and
+    /// nothing need be done here.
     fn restart(&mut self) {}
 
     /// Called once, after the last batch.
@@ -103,7 +105,7 @@ pub(super) trait BatchHandler: Send + 'static {
     }
 }
 
-/// The sending end of the queue. When the last clone is dropped, waiting operations are committed and the task ends.
+/// The sending end of the queue. When the last clone is dropped, the task commits the waiting operations and ends.
 #[derive(Debug)]
 pub(super) struct BatchQueue<O, A> {
     queue: mpsc::Sender<Job<O, A>>,

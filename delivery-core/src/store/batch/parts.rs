@@ -20,7 +20,7 @@ pub(super) struct Batch<O, A> {
     callers: Callers<A>,
 }
 
-/// Some operations of a batch, and what is known about them.
+/// Some operations of a batch, which are committed together, and the state of their attempts.
 struct Part<O> {
     operations: Vec<O>,
     places: Vec<CallerSlot>,
@@ -100,8 +100,8 @@ impl<O, A> Batch<O, A> {
             let part = match (self.pending.pop(), &mut self.retrying) {
                 (Some(part), _) => part,
                 (None, retrying) => {
-                    // Counts the locks from 0 again. Locks that other operations met are no reason to defer these
-                    // operations without trying them.
+                    // Counts the locks from 0 again, because locks that other operations met are no reason to defer
+                    // these operations untried.
                     locks = 0;
                     let Some(part) = retrying.pop() else { break };
                     part
@@ -110,8 +110,8 @@ impl<O, A> Batch<O, A> {
             // Dropping the answers of the earlier parts sends them to the callers.
             drop(std::mem::take(&mut answers));
             if self.callers.lock().refused {
-                // The callers of all parts that have not begun were told that their operations did not happen. So no
-                // further part may begin.
+                // The callers of all parts that have not begun already have an error, which means that their operations
+                // were not applied. So no further part may begin.
                 break;
             }
             let (after_lock, budget_spent) = (part.after_lock, part.after_lock && locks >= LOCKS);
@@ -205,7 +205,7 @@ impl<O> Part<O> {
         self.places.push(place);
     }
 
-    /// Splits the part into the operations for which `is` holds, and the others.
+    /// Splits the part into the operations for which `is` returns true, and the others.
     fn split(self, is: impl Fn(&O) -> bool) -> (Self, Self) {
         let (attempt, tries, after_lock) = (self.attempt, self.tries, self.after_lock);
         let empty = || Self { attempt, tries, after_lock, ..Self::default() };
@@ -255,7 +255,7 @@ impl<A> Callers<A> {
         }
     }
 
-    /// Makes jobs of the operations of a part again. Leaves out operations whose callers already have an answer.
+    /// Turns the operations of a part back into jobs. Leaves out operations whose callers already have an answer.
     fn jobs<O>(&self, part: Part<O>) -> impl Iterator<Item = Job<O, A>> {
         let members = part.operations.into_iter().zip(part.places);
         members.filter_map(|(operation, CallerSlot { caller, since })| {

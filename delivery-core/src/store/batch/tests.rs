@@ -17,8 +17,8 @@ use super::*;
 /// * [`SHY`] is left uncommitted if it is in the first batch that is committed.
 /// * [`CURSED`] makes the handler panic before the commit of its batch, [`DOOMED`] after the commit. From then on the
 ///   handler panics at each batch, until it is restarted.
-/// * [`LOCKED`] makes its batch meet a lock for as long as `held` is true.
-/// * [`ALONE`] must be a batch of its own.
+/// * [`LOCKED`] makes the commit of its batch fail with a conflict for as long as `held` is true.
+/// * [`ALONE`] must be committed as a batch of its own.
 struct Gated {
     gate: Arc<Semaphore>,
     left: bool,
@@ -217,8 +217,8 @@ async fn who_needs_what_somebody_else_holds_keeps_nobody_else_waiting() {
         if number % 2 == 0 {
             asked.await.unwrap().unwrap();
         } else {
-            // The first locked operation waits until the lock is released below. The second one then has its answer
-            // already.
+            // The first locked operation waits until the lock is released below. When the loop reaches the second one,
+            // it has its answer already.
             assert_eq!(asked.is_finished(), !held.load(Ordering::Relaxed));
             tokio::time::sleep(Duration::from_secs(1)).await;
             held.store(false, Ordering::Relaxed);
@@ -237,7 +237,7 @@ async fn who_needs_what_somebody_else_holds_keeps_nobody_else_waiting() {
 }
 
 /// Several operations of a batch need a lock that another transaction holds. All other operations are committed,
-/// wherever in the batch the locked ones are.
+/// whatever the positions of the locked ones in the batch are.
 #[tokio::test(start_paused = true)]
 async fn many_that_came_with_a_locked_one_are_all_committed_while_it_is_locked() {
     for place in [0, 1, 500, 1_020] {

@@ -19,7 +19,7 @@ pub(in crate::store) type PostVersion = (PostId, i64);
 type Held = (Vec<PostVersion>, Arc<Vec<Post>>);
 
 impl PostCache {
-    /// Returns the list of exactly these posts in these versions.
+    /// Returns the list of exactly these posts in these versions; `None` if the list is not cached.
     pub(in crate::store) fn get(&self, posts: &[PostVersion]) -> Option<Arc<Vec<Post>>> {
         let mut held = self.held();
         let at = held.iter().position(|(versions, _)| versions == posts)?;

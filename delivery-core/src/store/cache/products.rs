@@ -1,8 +1,8 @@
-//! The product cache. It holds products, their names and their list until a product is added or changed.
+//! The product cache. It contains products, their names and their list. Adding or changing a product empties it.
 //!
-//! A reader that does not find something in the cache notes the cache's [`version`](ProductCache::version), reads the
-//! database, and gives the result to the cache together with the version. If a product was changed in the meantime, the
-//! cache does not add the result, because it may be outdated.
+//! If a reader does not find what it needs in the cache, it reads the cache's [`version`](ProductCache::version),
+//! queries the database, and passes the result to the cache together with the version. If a product was changed in the
+//! meantime, the cache does not add the result, because it may be outdated.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,8 +16,8 @@ const CONTENT: usize = 64 << 20;
 /// The maximum number of names that platforms have for products in the cache.
 const NAMES: usize = 10_000;
 
-/// Products by number and by the names that platforms have for them. Also the list of products, but only if no other
-/// server changes the products.
+/// Products by number and by the names that platforms have for them. Also contains the list of products, but only if no
+/// other server changes the products.
 #[derive(Debug, Default)]
 pub(in crate::store) struct ProductCache(Mutex<Held>);
 
@@ -82,8 +82,8 @@ impl ProductCache {
         self.held().names.get(&(source.clone(), name.clone())).copied()
     }
 
-    /// Adds the product with a name, which was read at `version`, unless a product was changed since. `None` as the
-    /// product means that no product has the name.
+    /// Adds the result of looking a name up at `version`, unless a product was changed since. If `product` is `None`,
+    /// no product has the name.
     pub(in crate::store) fn keep_name(
         &self,
         source: &Source,

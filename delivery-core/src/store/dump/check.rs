@@ -49,7 +49,7 @@ pub(in crate::store) fn check(
     let start = done;
     let mut signed_by = Vec::new();
     let read = Sha256::new_with_prefix(&line);
-    // A line is hashed only after the next line was read, because the last line is not part of the hash.
+    // Each line is hashed only after the next line was read, because the hash does not cover the last line.
     let mut before = std::mem::take(&mut line);
     while lines.read_until(b'\n', &mut line).map_err(unreadable)? > 0 {
         hash.update(&before);
@@ -108,8 +108,8 @@ fn first_line(path: &Path, line: &[u8]) -> Result<Frame, DumpError> {
 }
 
 impl Checked {
-    /// Checks, by their hash, that the rows that were loaded are the same as the rows that [`check`] read before.
-    /// Returns the SHA-256 of the dump.
+    /// Compares the hash of the rows that were loaded with the hash of the rows that [`check`] read before. They differ
+    /// if the file was changed in between. Returns the SHA-256 of the dump.
     pub(super) fn finish(self) -> Result<[u8; 32], DumpError> {
         if <[u8; 32]>::from(self.hash.finalize()) == self.sha256 {
             Ok(self.sha256)

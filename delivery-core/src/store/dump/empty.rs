@@ -3,8 +3,8 @@
 use super::{DumpError, TABLES};
 use crate::store::sql::session::{Session, row};
 
-/// Returns whether no table has a row. Two tables do not count: registered secrets and sessions at the desk mean
-/// nothing without keys.
+/// Returns whether all tables are empty. Ignores the tables of registered secrets and of sessions at the desk, because
+/// their rows are of no use without keys.
 pub(in crate::store) async fn is_empty(session: &mut (dyn Session + '_)) -> Result<bool, DumpError> {
     for table in TABLES.iter().filter(|table| !matches!(table.row, "keyring" | "sign_in")) {
         let first = format!("SELECT CAST(1 AS bigint) AS one FROM {} LIMIT 1", table.name);

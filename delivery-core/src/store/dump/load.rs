@@ -12,8 +12,8 @@ use super::{DumpError, Dumped, Kind, Progress, TABLES, Table};
 use crate::key::KeyId;
 use crate::store::sql::session::Value;
 
-/// The greatest row number that a dump may contain. It leaves enough greater numbers for the rows that the store adds
-/// after the load.
+/// The greatest number that a [`Kind::Id`] column of a dump may contain. It leaves enough greater numbers for the rows
+/// that the store adds after the load.
 const MAX_ID: i64 = 1 << 62;
 
 /// An empty store that is filled in one transaction.

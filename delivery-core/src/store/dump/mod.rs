@@ -1,9 +1,9 @@
 //! Dumps. A store can be written to one text file, and a store can be created from such a file. This moves a store
 //! between databases, machines and versions.
 //!
-//! A dump is JSON Lines. The first line names the format and says how many rows of each table follow. The rows follow,
-//! one per line, table by table, each table in the order of its primary key; fields without a value are omitted. The
-//! last line repeats the counts and adds the SHA-256 of everything before it:
+//! A dump is JSON Lines. The first line contains the name of the format and the number of rows of each table. The rows
+//! follow, one per line, table by table, each table in the order of its primary key; fields without a value are
+//! omitted. The last line repeats the counts and adds the SHA-256 of everything before it:
 //!
 //! ```text
 //! {"format":"delivery-dump","version":1,"counts":{"keyring":1,"product":2,…}}
@@ -17,7 +17,8 @@
 //! the loaded file, unless servers had already registered other signing secrets in the store.
 //!
 //! A dump does not contain the secrets that sign keys. It only contains the fingerprints of these secrets. The caller
-//! that loads a dump passes the fingerprints of its own secrets. If none of these is in the dump, the dump is refused.
+//! that loads a dump passes the fingerprints of its own secrets. If the dump contains fingerprints, but none of the
+//! caller's, the dump is refused.
 
 mod check;
 mod empty;
@@ -38,7 +39,7 @@ const FORMAT: &str = "delivery-dump";
 /// The version of the format. It is incremented when older programs cannot load new dumps.
 const VERSION: u32 = 1;
 
-/// The progress of a dump or a load.
+/// The progress of writing or loading a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "it is only read")]
 pub struct Progress {

@@ -25,7 +25,7 @@ pub(in crate::store) struct Table {
 pub(in crate::store) enum Kind {
     /// An integer.
     Number,
-    /// The number of a row: an integer of 1 or more.
+    /// The number of a row: an integer of 1 or more. A load accepts at most 2^62.
     Id,
     /// An integer of 0 or more.
     Count,
@@ -372,8 +372,8 @@ mod tests {
         "delivery_watermark.reserved",
     ];
 
-    /// A column of the schema that is neither in [`TABLES`] nor in [`LEFT_OUT`] was forgotten: its values would be
-    /// lost.
+    /// Every column of the schema must be in [`TABLES`] or in [`LEFT_OUT`]. The values of any other column would be
+    /// missing from dumps without notice.
     #[tokio::test]
     async fn every_column_of_the_schema_is_dumped_or_left_out_on_purpose() {
         const COLUMNS: &str = "SELECT t.name || '.' || c.name FROM sqlite_schema t, pragma_table_xinfo(t.name) c \

@@ -12,7 +12,7 @@ use crate::store::sql::rows::{Columns, milliseconds, seconds};
 use crate::store::sql::session::{Session, Value, row};
 
 /// Writes a dump of the rows that `session` sees. The session must see a snapshot of the database. Keys are read from
-/// `keys`, a table or view that has the keys with their use counts.
+/// `keys`, the name of a table or view of the keys with their use counts.
 pub(in crate::store) async fn write(
     session: &mut (dyn Session + '_),
     keys: &str,

@@ -1,4 +1,4 @@
-//! Reads the address of a database: its hosts, and the parameters of libpq.
+//! Parses the address of a database: its hosts, and the parameters of libpq.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use super::PostgresError;
 use super::hosts::Hosts;
 use crate::text::is_cut_short;
 
-/// The parameters of an address that are passed on to the driver. The driver also knows other spellings of them, which
-/// are refused.
+/// The parameters of an address that are passed on to the driver. Other spellings of these names, which the driver also
+/// accepts, are refused.
 const PARAMETERS: [&str; 9] =
     ["sslmode", "sslrootcert", "sslcert", "sslkey", "dbname", "user", "password", "application_name", "options"];
 

@@ -108,8 +108,8 @@ impl Database for PostgresStore {
     async fn write<T: Send + 'static>(&self, patience: Patience, work: impl Task<T>) -> Result<T, StoreError> {
         let queue = self.maintenance()?;
         let written = queue.run(move |session| Box::pin(write(session, patience, work))).await;
-        // Clears the cache of products even after an error, because products may have changed nevertheless. If this
-        // caller is gone by then, the task in `watch` notices the change.
+        // Clears the product cache even after an error, because the transaction may have been committed nevertheless.
+        // If this future is dropped before, the task in `watch` clears the cache.
         match written {
             Ok((done, stale)) => {
                 if stale.iter().any(|stale| matches!(stale, Stale::Products)) {

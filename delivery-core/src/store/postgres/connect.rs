@@ -17,7 +17,8 @@ use crate::store::StoreError;
 
 /// The number of pooled connections for searches and lists. Finding keys and writing use other connections.
 const READERS: u32 = 4;
-/// How long connecting, or waiting for a free connection, may take before the answer is "unavailable".
+/// Time limit for connecting, and for waiting for a free connection. After it, the call fails with
+/// [`StoreError::Unavailable`].
 pub(super) const ACQUIRE: Duration = Duration::from_secs(2);
 /// How long a batch may take in total. The store measures this itself, because a frozen server does not even report a
 /// timeout.
@@ -35,8 +36,7 @@ const SESSION: [(&str, &str); 10] = [
     // If a process that uses the store stops in the middle of a transaction, its row locks are released after this
     // time.
     ("idle_in_transaction_session_timeout", "2500"),
-    // If the machine or the network of a process that uses the store vanishes, its row locks are released within a
-    // minute.
+    // If the machine or the network of a process that uses the store fails, its row locks are released within a minute.
     ("tcp_keepalives_idle", "30"),
     ("tcp_keepalives_interval", "10"),
     ("tcp_keepalives_count", "3"),
@@ -44,8 +44,8 @@ const SESSION: [(&str, &str); 10] = [
     ("application_name", "delivery"),
 ];
 
-/// Lets a transaction wait longer for locks, because no customer waits for its statements. The queue defers an
-/// operation that met a lock for just as long before it refuses the operation.
+/// Lets a transaction wait longer for locks, because no customer waits for its statements. The time is the same as that
+/// for which the queue defers an operation that met a lock.
 pub(super) const PATIENT: &str = "SET LOCAL lock_timeout = '3s'";
 
 /// Settings of a transaction that computes figures from all keys. It reads a single snapshot, so that a key that is
@@ -67,7 +67,7 @@ const SERVING: [Setting; 5] = [
     ("enable_mergejoin", "off"),
 ];
 
-/// Settings of each transaction on a connection of the host application. They end with the transaction.
+/// Settings of each transaction on a connection of the host application. They apply only to the transaction.
 const LENT: [(&str, &str); 4] = [
     ("statement_timeout", "4000"),
     ("lock_timeout", "100"),
@@ -83,7 +83,7 @@ struct Shared {
     source: Source,
     schema: String,
     may_lose: bool,
-    /// Whether the store is closed. The host application's pool stays open then.
+    /// Whether the store is closed. Closing the store does not close the host application's pool.
     is_closed: AtomicBool,
 }
 
@@ -130,19 +130,19 @@ impl Sessions {
         Self(Arc::new(Shared { source, schema, may_lose, is_closed: AtomicBool::new(false) }))
     }
 
-    /// Fails if the server is set so that it would lose acknowledged writes in a crash, unless that is accepted.
+    /// Fails if a setting of the server would let a crash lose acknowledged writes, unless `may_lose` is set.
     pub(super) async fn ensure_durable(&self, session: &mut Session<'_>) -> Result<(), StoreError> {
         const LOSES: &str = "the database has fsync or full_page_writes off, and would lose what it acknowledges";
         if self.0.may_lose || is_durable(session).await? { Ok(()) } else { Err(StoreError::unavailable(LOSES)) }
     }
 
-    /// Brings the schema up to date.
+    /// Creates the schema if it is missing, and migrates it.
     pub(super) async fn migrate(hosts: Hosts, place: &SchemaConfig) -> Result<(), PostgresError> {
         let (session, _) = prepare_schema(&hosts.map(|options| in_schema(options, &place.schema)), place).await?;
         session.close().await.map_err(|source| PostgresError::while_opening(&place.schema, source))
     }
 
-    /// Returns whether everything happens in transactions on the host application's connections.
+    /// Returns whether all sessions are transactions on the host application's connections.
     pub(super) fn are_lent(&self) -> bool {
         matches!(self.0.source, Source::Lent { .. })
     }
@@ -165,8 +165,8 @@ impl Sessions {
                 let tried = hosts.read().unwrap_or_else(PoisonError::into_inner).clone();
                 let connected = timeout(ACQUIRE, tried.connect(&SERVING)).await.map_err(silent)?;
                 let (session, options) = connected.map_err(store_error)?;
-                // From now on, readers connect to the host and address that has just answered. If other options were
-                // set in the meantime, readers use those.
+                // From now on, readers connect to the host and address that has just answered, unless other options
+                // were set in the meantime.
                 let current = hosts.read().unwrap_or_else(PoisonError::into_inner);
                 if Arc::ptr_eq(&tried, &current) {
                     readers.set_connect_options(options);
@@ -205,8 +205,7 @@ impl Sessions {
     pub(super) async fn close(&self) {
         self.0.is_closed.store(true, atomic::Ordering::Relaxed);
         if let Source::Own { readers, .. } = &self.0.source {
-            // Closing waits for every session. If the network has vanished, that would take minutes, so there is a time
-            // limit.
+            // Closing waits for every session. Without a time limit, this would take minutes if the network has failed.
             let _ = timeout(BATCH, readers.close()).await;
         }
     }

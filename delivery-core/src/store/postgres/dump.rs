@@ -23,12 +23,12 @@ use crate::store::dump::{self, Checked, DumpError, Dumped, Kind, Progress, TABLE
 use crate::store::sql::session::Value;
 
 impl PostgresOptions {
-    /// Writes a [dump](DumpError) of the store in this schema of the database at `url` to `to`, also while servers use
-    /// the store. Calls `progress` now and then. Returns what was written.
+    /// Writes a dump of the store in this schema of the database at `url` to `to`. Servers may use the store meanwhile.
+    /// Calls `progress` repeatedly. Returns the number of rows of each table and the SHA-256 of the dump.
     ///
     /// # Errors
     ///
-    /// [`DumpError`]. What was written to `to` before the error is not a complete dump.
+    /// [`DumpError`]. `to` may then contain an incomplete dump.
     pub async fn dump(
         self,
         url: &str,
@@ -55,12 +55,12 @@ impl PostgresOptions {
     }
 
     /// Loads the dump in the file `from` into the schema of the database at `url`. Creates and migrates the schema as
-    /// needed. The schema must be empty. Servers may be connected to it, if they have not sold anything yet. All rows
-    /// are loaded in one transaction: if a load fails or is killed, the schema is still empty, and the load can be
-    /// repeated.
+    /// needed. The schema must be empty, except for registered secrets and sign-ins. Servers may be connected to it,
+    /// but must not have written anything else yet. All rows are loaded in one transaction: if a load fails or is
+    /// killed, no row is loaded, and the load can be repeated.
     ///
-    /// `keyring` contains the fingerprints of the secrets with which the store will be used. Calls `progress` now and
-    /// then.
+    /// `keyring` contains the fingerprints of the secrets with which the store will be used. Calls `progress`
+    /// repeatedly.
     ///
     /// # Errors
     ///
@@ -80,8 +80,8 @@ impl PostgresOptions {
         let mut transaction = connection.begin().await.map_err(store_error)?;
         let loaded = fill(checked, &mut transaction, keyring, progress).await?;
         transaction.commit().await.map_err(|error| StoreError::unknown(store_error(error)))?;
-        // The store is loaded by now, so an error from here on is only logged. If the tables are not analyzed here, the
-        // database does so later.
+        // The store is loaded by now, so an error from here on is only logged. If `ANALYZE` fails, the database
+        // analyzes the tables itself later.
         let analyze = format!("ANALYZE {}", names());
         if let Err(error) = connection.execute(AssertSqlSafe(analyze)).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "the store is loaded, and was not analyzed");
@@ -98,8 +98,8 @@ async fn fill(
     progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
     // Locks the sequence of row numbers, so that other servers wait for numbers until the load is committed. A server
-    // that has taken numbers before might use numbers that rows of the dump have. `UNUSED` finds out whether any were
-    // taken.
+    // that took numbers before the lock might use numbers that rows of the dump have. `UNUSED` checks that no numbers
+    // were taken.
     const NUMBERS: &str = "ALTER SEQUENCE delivery_number CACHE 1";
     const UNUSED: &str = "SELECT NOT is_called FROM delivery_number";
     const REGISTERED: &str = "DELETE FROM delivery_keyring";
@@ -137,12 +137,12 @@ fn names() -> String {
     TABLES.iter().map(|table| table.name).collect::<Vec<_>>().join(", ")
 }
 
-/// The sequences, each with a query for its next number. The queries also take the numbers that keys refer to. A key
-/// may refer to a use that was pruned or to a product that was deleted, and nothing else may get such a number.
+/// The sequences, each with a query for its next number. The queries also consider the numbers to which keys refer. A
+/// key may refer to a pruned use or to a deleted product, and no new row may get the number of such a use or product.
 ///
 /// Tables that are listed by time have row numbers with the time in their upper bits. Their lower 30 bits are the
-/// number from the sequence. The latest row need not have the greatest number there, because clocks are set back, so
-/// the query takes the maximum of the lower bits.
+/// number from the sequence. The row with the greatest row number need not have the greatest lower bits, because a
+/// clock may have been set back. So the query takes the maximum of the lower bits.
 const SEQUENCES: [(&str, &str); 4] = [
     (
         "ALTER SEQUENCE delivery_number",

@@ -44,20 +44,20 @@ pub enum PostgresError {
         "the name of the schema must be 1 to 63 lower-case letters, digits and underscores, and begin with a letter"
     )]
     SchemaName,
-    /// The server does not answer, or refuses the user.
+    /// The server cannot be reached, refuses the user, or reports another error.
     #[error("the PostgreSQL server cannot be connected to")]
     Unreachable {
         /// The cause.
         #[source]
         source: sqlx::Error,
     },
-    /// The server accepts the connection but does not answer: it is frozen, or it is not PostgreSQL.
+    /// The server does not answer in time. For example, it is frozen, or it is not PostgreSQL.
     #[error("the PostgreSQL server does not answer within 15 seconds")]
     Silent,
-    /// The server is set so that it would lose acknowledged writes in a crash.
+    /// A setting of the server would let a crash lose acknowledged writes.
     #[error("PostgreSQL has {setting} = off, and would lose keys and uses that were acknowledged: set it on")]
     NotDurable {
-        /// The setting.
+        /// The setting that is off: `fsync`, `full_page_writes` or `synchronous_commit`.
         setting: String,
     },
     /// The server is too old.
@@ -66,7 +66,7 @@ pub enum PostgresError {
         /// The version of the server.
         found: String,
     },
-    /// The user may not create or use the schema.
+    /// The schema does not exist, or the user may not create or use it.
     #[error(
         "the schema {schema} is not there or not this user's: as the owner of the database, \
          CREATE SCHEMA \"{schema}\" AUTHORIZATION the_user"
@@ -86,16 +86,16 @@ pub enum PostgresError {
     /// A later version of this software migrated the schema.
     #[error("the schema was used with a newer version of this software: it has step {step}, unknown here")]
     NewerSchema {
-        /// A migration of the schema that this version does not know.
+        /// The number of a migration that this version does not contain.
         step: i64,
     },
-    /// The schema is not up to date, and the store was told not to migrate it.
+    /// The schema is missing or not up to date, and this call does not migrate it.
     #[error("the schema {schema} is not up to date: call PostgresStore::options().schema(..).migrate(..) first")]
     NotMigrated {
         /// The schema.
         schema: String,
     },
-    /// The schema has a store that cannot be read.
+    /// The schema contains a store that cannot be read.
     #[error("the store in the schema {schema} cannot be read")]
     Unreadable {
         /// The schema.
@@ -137,8 +137,10 @@ impl PostgresError {
 
 /// Converts an error that occurred while the store was in use. Appendix A of PostgreSQL's manual lists the error codes.
 ///
-/// An invalid statement or row is refused, and will be refused again. If another transaction holds a lock, the error is
-/// a conflict. Data that cannot be read is corrupt. Every other error may pass by itself.
+/// The result is [`StoreError::Refused`] for an invalid statement or row, [`StoreError::Conflict`] if another
+/// transaction has locked or changed what the statement needs, [`StoreError::Corrupt`] for data that cannot be read,
+/// and [`StoreError::Full`] if the disk is full. For every other error it is [`StoreError::Unavailable`], because the
+/// same call may succeed later.
 pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     let Some(code) = code(&error) else {
         return match error {

@@ -12,12 +12,13 @@ use crate::store::sql::rows::Columns;
 use crate::store::sql::statements::{self, BEFORE, CHAIN, limit};
 use crate::store::{Page, StoreError, Use, UseId, page_size};
 
-/// The maximum number of use records that a prune looks at in one commit. More would delay other work that no customer
-/// waits for, such as e-mails.
+/// The maximum number of use records that a prune examines in one transaction. A longer transaction would delay the
+/// other work in the same queue, such as e-mails.
 const PRUNE: usize = 10_000;
 
-/// Returns a page of a key's uses, newest first. Each use names the use before it, so the page is read by following
-/// this chain. It begins with the newest use, or, if `before` is given, with the one before `before`.
+/// Returns a page of a key's uses, newest first. The page is read as a linked list, because each use's row contains the
+/// number of the previous use. The page begins with the newest use. If `before` is given, it begins with the use before
+/// `before`.
 pub(super) async fn history(
     sessions: Sessions,
     id: KeyId,

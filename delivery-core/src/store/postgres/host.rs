@@ -21,8 +21,8 @@ use crate::store::host::elsewhere;
 use crate::store::sql::catalog;
 use crate::store::{HostTransaction, HostTransactions, Persisted, StoreError};
 
-/// The number of times that an operation is tried. The first time fails if another transaction commits the same order in
-/// the meantime.
+/// The maximum number of attempts for an operation. The first attempt fails if another transaction commits the same
+/// order in the meantime.
 const LOOKS: usize = 2;
 
 #[async_trait]
@@ -37,7 +37,7 @@ impl HostTransactions for PostgresStore {
         transaction: HostTransaction<'_>,
         change: ChangeKey,
     ) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        // The end of the savepoint releases the lock of a key that was not changed.
+        // If the key was not changed, the savepoint is rolled back, which releases the key's lock.
         let is_changed = |answer: &Answer| matches!(answer, Answer::Changed(Some(Ok(_))));
         let operation = Operation::Change(change);
         self.inside(transaction, is_changed, |session| Box::pin(operate(session, operation))).await?.changed()
@@ -63,9 +63,9 @@ impl HostTransactions for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Does `work` within a savepoint, in the schema of this store. Afterwards the transaction has its own
-    /// `search_path` again. Only the caller's `lock_timeout` limits how long `work` waits for other transactions. If
-    /// `is_kept` says that nothing was written, the savepoint is rolled back.
+    /// Does `work` within a savepoint, in the schema of this store. Afterwards restores the transaction's
+    /// `search_path`. Only the caller's `lock_timeout` limits how long `work` waits for other transactions. Rolls the
+    /// savepoint back if `work` fails, or if `is_kept` returns false for its result.
     async fn inside<T, W>(
         &self,
         transaction: HostTransaction<'_>,

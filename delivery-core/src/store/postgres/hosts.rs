@@ -43,8 +43,9 @@ impl Hosts {
         Self { first: change(first), others: others.into_iter().map(&change).collect(), patience }
     }
 
-    /// Connects to whichever host answers first, and applies `settings` to the session. Returns the session, and the
-    /// options that lead to its host, without `settings`. If there are several hosts, skips read-only standbys.
+    /// Connects to whichever host answers first, and applies `settings` to the session. Returns the session, and
+    /// options for further connections to the same host. These options do not contain `settings`. If there are several
+    /// hosts, skips standby servers.
     pub(super) async fn connect(
         &self,
         settings: &'static [Setting],
@@ -104,8 +105,8 @@ async fn first_of(
         match connected {
             Ok(session) => Ok(Ok((session, options))),
             // If the server itself reports an error, it would report the same at another address, so this error is
-            // final. It is not final if the client connected by address. A server that stands for many may then refuse
-            // the client, although it would accept a client that sends the host's name.
+            // final. It is not final if the client connected by address. A proxy for many servers may then refuse the
+            // client, although it would accept a client that sends the host's name.
             Err(refused @ sqlx::Error::Database(_)) if has_name => Ok(Err(refused)),
             Err(error) => Err(error),
         }

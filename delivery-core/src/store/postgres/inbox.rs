@@ -1,11 +1,11 @@
-//! The inbox: platform events, and what they write besides keys. A *deal* is everything that a platform has reported
-//! about one sale. A *reference* is a platform's name for something that belongs to the sale, and leads to the deal.
-//! All of this is written in the transaction of the keys that the events change.
+//! The inbox: platform events, and the rows other than keys that they write. A *deal* is everything that a platform has
+//! reported about one sale. A *reference* is a platform's name for something that belongs to the sale, and identifies
+//! the deal. These rows are written in the same transaction as the keys that the events change.
 //!
 //! Several servers may receive events of the same sale at once. If the sale already has a deal, each server locks the
-//! deal's row, so one waits for the other. If there is no deal yet, each inserts a reference, and the index of
-//! references accepts only one of them. The transaction that comes second writes nothing, and its next attempt finds
-//! the deal that the first one has inserted.
+//! deal's row, so one waits for the other. If there is no deal yet, each server inserts the same reference, and the
+//! primary key of the references accepts only one of these rows. The transaction that comes second writes nothing, and
+//! its next attempt finds the deal that the first one has inserted.
 
 use std::collections::HashSet;
 
@@ -18,8 +18,8 @@ use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId};
 use crate::store::StoreError;
 use crate::store::sql::inbox::{deal, entry, entry_columns, payments, reference, text};
 
-/// Loads the rows that `needs` names, and the rows that these lead to. Does not load new keys and purchases. Locks
-/// events first, then deals, then keys.
+/// Loads the events, references and keys in `needs`, and the deals and keys to which these rows refer. Does not load
+/// new keys and purchases. Locks events first, then deals, then keys with their successors. Does not lock references.
 pub(super) async fn lock(
     session: &mut Session<'_>,
     needs: &Needs,
@@ -52,7 +52,7 @@ pub(super) async fn lock(
         keys.extend(missing.keys);
         let numbers: Vec<i64> = missing.deals.into_iter().collect();
         if !numbers.is_empty() {
-            // All deals are locked before the keys that they lead to.
+            // All deals are locked before the keys to which they refer.
             let found = session.query(DEALS).bind(numbers).fetch_all(&mut **session).await;
             for row in &found.map_err(store_error)? {
                 loaded.insert_deal(deal(row)?);
@@ -70,7 +70,7 @@ pub(super) async fn lock(
     }
 }
 
-/// Loads the references that `needs` names.
+/// Loads the references in `needs`, without locking them.
 async fn load_references(session: &mut Session<'_>, needs: &Needs, loaded: &mut Loaded) -> Result<(), StoreError> {
     const REFERENCES: &str = "SELECT r.source, r.kind, r.name, r.deal \
         FROM unnest($1::text[], $2::text[], $3::text[]) AS w (source, kind, name) \
@@ -91,7 +91,7 @@ async fn load_references(session: &mut Session<'_>, needs: &Needs, loaded: &mut 
     Ok(())
 }
 
-/// Loads the deals that `references` lead to, without locking them.
+/// Loads the deals that `references` identify, without locking them.
 pub(super) async fn deals(session: &mut Session<'_>, references: HashSet<ReferenceId>) -> Result<Loaded, StoreError> {
     const DEALS: &str = "SELECT number, version, facts FROM delivery_deal WHERE number = ANY($1)";
     let needs = Needs { references, ..Needs::default() };
@@ -111,8 +111,8 @@ pub(super) async fn deals(session: &mut Session<'_>, references: HashSet<Referen
     }
 }
 
-/// Inserts or updates the deals `$1` to `$3`, inserts the references `$4` to `$7`, and makes the payments `$8` to `$12`
-/// those of the deals. Returns how many deals and references were written.
+/// Inserts or updates the deals `$1` to `$3`, inserts the references `$4` to `$7`, and replaces the deals' payments by
+/// `$8` to `$12`. Returns how many deals and references were written.
 const DEALS: &str = "WITH new AS ( \
         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS n (number, version, facts)), \
     changed AS ( \

@@ -92,7 +92,8 @@ pub(super) async fn ask<'a>(
     session.query(statement).bind(ids).fetch_all(&mut **session).await.map_err(store_error)
 }
 
-/// Finds keys for callers. While a query runs, further requests wait, and the next query finds all their keys together.
+/// Finds keys for callers. Requests that arrive while a query runs wait, and the next query finds all their keys
+/// together.
 pub(super) struct Finder {
     sessions: Sessions,
     /// The store's own session, while no query uses it.
@@ -126,7 +127,7 @@ impl Finder {
         if session.is_ours() {
             self.session = Some(session);
         } else {
-            // Nothing was written, so it does not matter how the transaction ends.
+            // Nothing was written, so an error of the commit does no harm.
             let _ = timeout(BATCH, session.finish()).await;
         }
         Ok(found)

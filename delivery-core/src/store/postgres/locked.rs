@@ -5,8 +5,8 @@
 //! Operations on these keys are deferred until the locks are released. All other operations go on without waiting.
 //!
 //! An order that another transaction is inserting has no row yet, so the database cannot be asked about it. Instead the
-//! batch is tried again in parts, until an operation meets the lock alone. Its order then counts as locked for a
-//! second, and operations that need this order are deferred too.
+//! batch is tried again in parts, until an operation that is tried alone meets the lock. The order of this operation
+//! then counts as locked for a second, and other operations that need the order are deferred too.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -62,27 +62,27 @@ impl LockedRows {
             && Other::of(operation).and_then(|other| self.others.get(&other)).is_some_and(|until| now < *until)
     }
 
-    /// Notes that an operation met a lock although no other operation was tried with it. Its order, message or event
-    /// counts as locked for a while.
+    /// Records that an operation that was tried alone met a lock. Its order, message or event counts as locked for
+    /// [`LOCKED`].
     pub(super) fn add(&mut self, operation: &Operation, now: Duration) {
         self.others.retain(|_, until| now < *until);
         self.others.extend(Other::of(operation).map(|other| (other, now + LOCKED)));
     }
 
-    /// Notes that a batch with these keys met a lock, so each of them may be locked.
+    /// Records that a batch with these keys met a lock, so each of them may be locked.
     pub(super) fn suspect(&mut self, keys: impl Iterator<Item = KeyId>) {
         self.keys.extend(keys);
         self.looked = None;
     }
 
-    /// Returns the keys to ask the database about. Returns `None` if there are none, or if the database was asked a
-    /// moment ago.
+    /// Returns the keys to ask the database about. Returns `None` if there are none, or if the database was asked less
+    /// than [`QUERY_INTERVAL`] ago.
     pub(super) fn due(&self, now: Duration) -> Option<HashSet<KeyId>> {
         let due = self.looked.is_none_or(|looked| now.saturating_sub(looked) >= QUERY_INTERVAL);
         (due && !self.keys.is_empty()).then(|| self.keys.clone())
     }
 
-    /// Replaces the keys by those that the database says are locked.
+    /// Replaces the suspected keys by those that the database has reported as locked.
     pub(super) fn keep(&mut self, locked: HashSet<KeyId>, now: Duration) {
         (self.keys, self.looked) = (locked, Some(now));
     }

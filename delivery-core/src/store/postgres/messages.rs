@@ -12,7 +12,8 @@ use crate::store::sql::rows::{self, Columns};
 use crate::store::sql::statements::{self, Completion, FAILED, completion, limit};
 use crate::store::{LONGEST_LEASE, MAX_RETRY_DELAY, StoreError};
 
-/// Leases messages that are due and that no other server is leasing at the moment.
+/// Leases at most `most` messages that are due. Skips messages that another server is leasing at the same moment. Also
+/// leases messages whose due time or lease is so far ahead that only a wrong clock can have set it.
 pub(super) async fn claim(
     session: &mut Session<'_>,
     now: DateTime<Utc>,
@@ -71,8 +72,7 @@ fn message(row: &PgRow) -> Result<LeasedMessage, StoreError> {
     rows::message(row, rows::key(row)?.key)
 }
 
-/// Ends leases, and writes the outcomes of their messages. If a message was leased again since, leaves the message
-/// alone.
+/// Ends leases, and writes the outcomes of their messages. Skips messages that were leased again in the meantime.
 pub(super) async fn complete(session: &mut Session<'_>, completed: &[(Lease, Outcome)]) -> Result<(), StoreError> {
     // `completed` is sorted, because every server locks rows in the order of their numbers. `+ 0` makes the planner
     // look up each message by its number. Without it, the planner might scan the index of all queued messages, which
@@ -126,7 +126,7 @@ pub(super) async fn renew(session: &mut Session<'_>, leases: &[Lease], until: Da
     renew.execute(&mut **session).await.map(drop).map_err(store_error)
 }
 
-/// Returns messages that failed for good.
+/// Returns at most `most` messages that failed for good. Leaves out messages that cannot be read.
 pub(super) async fn failed(sessions: Sessions, most: usize) -> Result<Vec<FailedMessage>, StoreError> {
     const SQL: &str = FAILED!("delivery_key");
     super::detached(async move {

@@ -14,7 +14,7 @@
 //!   planned.
 //! - A unique index ensures that an order has only one key for each product.
 //! - Messages are leased with `SKIP LOCKED`, so that servers share the sending.
-//! - If the answer to a batch is lost, the writer [finds out](resolve) what the batch has written.
+//! - If the database's reply to a batch is lost, the writer [finds out](resolve) what the batch has written.
 
 mod address;
 mod cold;
@@ -186,7 +186,7 @@ impl Drop for PostgresStore {
     }
 }
 
-/// Runs `work` in its own task, so that it runs to its end even if its caller stops waiting. Aborts it after
+/// Runs `work` in its own task, so that `work` completes even if the caller stops waiting. Aborts `work` after
 /// [`connect::BATCH`].
 async fn detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -194,7 +194,7 @@ async fn detached<T: Send + 'static>(
     detached_for(connect::BATCH, work).await
 }
 
-/// Runs `work` in its own task, so that it runs to its end even if its caller stops waiting. Aborts it after `limit`.
+/// Runs `work` in its own task, so that `work` completes even if the caller stops waiting. Aborts `work` after `limit`.
 async fn detached_for<T: Send + 'static>(
     limit: Duration,
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -305,7 +305,7 @@ impl Backend for PostgresStore {
             let _ = end.await;
         }
         self.sessions.close().await;
-        // A closed store answers nothing, not even from its caches.
+        // A closed store must not return products from its cache.
         self.products.clear();
     }
 }

@@ -5,9 +5,9 @@ use super::session::Session;
 use crate::ledger::plan::Numbers;
 use crate::store::StoreError;
 
-/// The number of row numbers in a block. It is the increment of the sequence in the schema. One block is enough for a
-/// batch of orders and uses, in which each operation takes one number for itself, one for its e-mail, and one for each
-/// webhook.
+/// The number of row numbers in a block. It must equal the increment of the sequence in the schema. One block is enough
+/// for a batch of orders and uses: each operation takes at most one number for its key or use, one for its audit entry,
+/// one for its e-mail, and one for each webhook.
 pub(super) const BLOCK: i64 = 16_384;
 
 /// Takes the next block of numbers.

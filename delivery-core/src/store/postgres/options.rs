@@ -14,18 +14,18 @@ use crate::store::Inspection;
 /// Options for connecting a [`PostgresStore`]. By default the store uses the schema `delivery`, and creates and
 /// migrates it as needed.
 ///
-/// # Whose connections
+/// # Connections
 ///
-/// | | sessions | an order costs | behind PgBouncer |
+/// | | sessions | round trips per order | behind PgBouncer |
 /// |---|---|---|---|
-/// | [`connect`](Self::connect), [`connect_with`](Self::connect_with) | at most nine of its own | one trip to the server | no: its settings are startup parameters |
-/// | [`with_pool`](Self::with_pool) | one of the pool's for each transaction | some sixteen trips | transaction mode |
+/// | [`connect`](Self::connect), [`connect_with`](Self::connect_with) | at most nine of its own | one | no: its settings are startup parameters |
+/// | [`with_pool`](Self::with_pool) | a pool connection per transaction | about sixteen | yes, in transaction mode |
 ///
 /// The settings and prepared statements of the store's own sessions outlive a transaction, so a write needs only one
 /// statement. On a connection from the host application's pool, everything happens inside a transaction, and neither
-/// settings nor prepared statements stay behind on the connection.
+/// settings nor prepared statements remain on the connection.
 ///
-/// # Example: the host's pool
+/// # Example: the host application's pool
 ///
 /// ```no_run
 /// # async fn example(pool: sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
@@ -44,13 +44,13 @@ use crate::store::Inspection;
 /// The driver sends a startup parameter that PgBouncer refuses by default. Configure PgBouncer with
 /// `ignore_startup_parameters = extra_float_digits`.
 ///
-/// The store's own statements are prepared without a name and leave nothing behind. Your own statements may: the driver
-/// gives each of them a name, whatever the size of its statement cache. If PgBouncer runs two clients in the same
-/// session of the server, their names collide there. There are three remedies:
+/// The store prepares its statements without a name, so they leave nothing on the server. Your own statements may leave
+/// something there: the driver gives each of them a name, whatever the size of its statement cache. If PgBouncer runs
+/// two clients in the same session of the server, their names collide. There are three remedies:
 ///
 /// - Run your statements with `persistent(false)` inside a transaction.
 /// - Let PgBouncer manage the names (`max_prepared_statements`, from version 1.21 on).
-/// - Let PgBouncer forget the names after each transaction (`server_reset_query_always = 1`).
+/// - Let PgBouncer discard the names after each transaction (`server_reset_query_always = 1`).
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -78,8 +78,8 @@ impl PostgresOptions {
         Self { schema: SCHEMA.to_owned(), migrates: true, may_lose: false }
     }
 
-    /// Uses the schema with this name. The name has 1 to 63 lower-case letters, digits and underscores, and begins with
-    /// a letter. If several services share a database, each needs a schema of its own.
+    /// Uses the schema with this name. The name must be 1 to 63 lower-case letters, digits and underscores, and begin
+    /// with a letter. If several services share a database, each needs its own schema.
     #[must_use]
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
         self.schema = schema.into();
@@ -94,9 +94,9 @@ impl PostgresOptions {
         self
     }
 
-    /// Accepts a database that loses what it has acknowledged when it crashes: one with `fsync`, `full_page_writes` or
-    /// `synchronous_commit` off, as test servers often have. Without this, such a database is refused. Keys that were sold
-    /// would be lost, so this is for tests alone.
+    /// Accepts a database that may lose acknowledged writes in a crash, because `fsync`, `full_page_writes` or
+    /// `synchronous_commit` is off. By default such a database is refused. Use this only for tests, because sold keys
+    /// may be lost.
     #[must_use]
     pub fn losing_data_in_a_crash(mut self) -> Self {
         self.may_lose = true;
@@ -105,9 +105,9 @@ impl PostgresOptions {
 
     /// Connects to the database at `url`, `postgres://user:password@host:5432/database`.
     ///
-    /// `url` may list several hosts, `host1:5432,host2:5432`. They are tried in order: each one half a second after the
-    /// one before it, or at once if the one before it has failed. The addresses of a host name are tried in the same
-    /// way. If several hosts are listed, standby servers are skipped.
+    /// `url` may list several hosts, `host1:5432,host2:5432`. They are tried in order. The next host is tried half a
+    /// second after the one before it, or as soon as an attempt fails. The first host that answers is used. The
+    /// addresses of a host name are tried in the same way. If several hosts are listed, standby servers are skipped.
     ///
     /// With `sslmode=verify-full`, the addresses of a host name are tried strictly one after another, so an address
     /// that does not answer delays the addresses after it.
@@ -146,7 +146,8 @@ impl PostgresOptions {
     /// pool open.
     ///
     /// Writing and finding keys take up to five of the pool's connections. Each search or list takes one more. A call
-    /// that gets no free connection within two seconds is refused.
+    /// that gets no free connection within two seconds fails with
+    /// [`StoreError::Unavailable`](crate::store::StoreError::Unavailable).
     ///
     /// If the host application holds a connection of the pool while it calls the service, it needs two connections at
     /// once. To avoid this, call [`prepare`](crate::Delivery::prepare) before the transaction begins.

@@ -3,9 +3,9 @@
 //! A statement for keys writes all rows that belong to its keys, and returns the numbers of the keys that it has
 //! written. It leaves out a key, with all its rows, in two cases: if the key's row no longer has the version that was
 //! loaded, or if another key was issued for the same purchase in the meantime. Outside a transaction each statement
-//! commits by itself. So a batch of uses, or a batch of orders, is persisted in one trip to the server.
+//! commits by itself. So a batch of uses, or a batch of orders, is persisted in one round trip.
 //!
-//! All servers take locks in the same order, so that no two wait for each other. A statement locks messages by number,
+//! All servers take locks in the same order, so that no two servers deadlock. A statement locks messages by number,
 //! purchases by name, and keys by number. A transaction that locks keys first also locks them by number, and waits for
 //! no other key after that. A batch that receives events, rotates keys, or has requests that may be repeated takes all
 //! its locks before it writes: first events, then [deals](super::inbox), then keys with their successors, each by
@@ -25,7 +25,7 @@ use crate::ledger::plan::{KeyWrite, PurchaseId, Writes};
 use crate::store::sql::messages::{machine, skew_sql as skew};
 use crate::store::{Persisted, StoreError};
 
-/// SQL that inserts the uses in the parameters `$1` to `$5`, as far as the statement has `written` their keys.
+/// SQL that inserts the uses in the parameters `$1` to `$5`, leaving out uses whose keys are not in `written`.
 macro_rules! uses {
     () => {
         "used AS ( \
@@ -36,8 +36,8 @@ macro_rules! uses {
     };
 }
 
-/// SQL that updates keys. The parameters `$6` to `$14` have their versions and states, `$28` their e-mail addresses,
-/// and `$29` their successors.
+/// SQL that updates keys. The parameters `$6` to `$14` contain the keys' numbers, versions and states, `$28` their
+/// e-mail addresses, and `$29` their successors.
 macro_rules! change {
     () => {
         "WITH written AS ( \
@@ -54,7 +54,8 @@ macro_rules! change {
     };
 }
 
-/// SQL that inserts the messages in the parameters `$21` to `$26`. The parameter `$27` is this machine's time.
+/// SQL that inserts the messages in the parameters `$21` to `$26`, leaving out messages about keys that are not in
+/// `written`. The parameter `$27` is this machine's time, in milliseconds.
 macro_rules! messages {
     () => {
         concat!(
@@ -69,7 +70,8 @@ macro_rules! messages {
     };
 }
 
-/// SQL that inserts the audit entries in the parameters `$15` to `$20`.
+/// SQL that inserts the audit entries in the parameters `$15` to `$20`, leaving out entries about keys that are not in
+/// `written`.
 macro_rules! events {
     () => {
         ", logged AS ( \
@@ -87,7 +89,7 @@ macro_rules! written {
 }
 
 /// Updates keys of which only the count of uses has changed. This is the most frequent case. The parameters `$6` to
-/// `$9` have the keys' rows.
+/// `$9` contain the keys' numbers, versions, counts of uses and newest uses.
 const COUNT: &str = concat!(
     "WITH written AS ( \
         UPDATE delivery_key k SET used = c.used, last_use = c.last_use, version = k.version + 1, \
@@ -135,9 +137,9 @@ const ISSUE: &str = concat!(
 ///
 /// # Errors
 ///
-/// The error of a statement that was refused. If an earlier statement has already committed a part of the batch, there
-/// is no error: the keys of the refused statement count as conflicts, and are tried again without the others.
-/// [`StoreError::Unknown`] if a statement has failed, but may have been executed nevertheless.
+/// The error of a statement that was refused. If an earlier statement has already committed a part of the batch, this
+/// error is not returned. Instead, the keys of the refused statement and of the statements after it count as conflicts,
+/// and are tried again. [`StoreError::Unknown`] if a statement has failed but may have been executed nevertheless.
 pub(super) async fn persist(
     session: &mut Session<'_>,
     writes: &Writes,
@@ -205,12 +207,11 @@ async fn run(
         let successors = units.iter().map(|(_, write)| write.row.key.successor().map(|id| id.to_string()));
         query = query.bind(emails.collect::<Vec<_>>()).bind(successors.collect::<Vec<_>>());
     }
-    // Reads the whole reply, although it has only one row. What follows the row says whether the statement was
-    // committed.
+    // Reads the reply to its end, although it has only one row. If the commit fails, the error follows the row.
     let told = query.fetch_all(&mut **session).await.map_err(store_error)?;
     let told = told.first().and_then(|row| row.try_get::<Option<Vec<i64>>, _>("numbers").ok());
-    // The statement was executed. Any other error would make the caller try it again, so `Unknown` is returned if the
-    // reply cannot be read.
+    // If the reply cannot be read, returns `Unknown`. The statement was executed, and any other error would make the
+    // caller execute it again.
     Ok(told.ok_or(StoreError::Unknown { source: None })?.unwrap_or_default())
 }
 

@@ -1,9 +1,10 @@
-//! Finding out what a batch whose answer was lost has written.
+//! Determining what a batch has written, if the database's reply to the batch was lost.
 //!
-//! The batch's plan chose the numbers of the rows that the batch writes. So if a row with such a number exists, the
-//! batch has written it. If it does not exist, it may still be written later, because the statement of the lost session
-//! may be waiting in the server. Therefore the versions of the keys are incremented first. If the lost statement runs
-//! after that, it finds other versions and writes nothing. So a row that is missing after that will never exist.
+//! The batch's plan chose the numbers of the rows that the batch writes. If a row with such a number exists, the batch
+//! has written it. If the row does not exist, the batch may still write it later, because the statement of the lost
+//! session may still be waiting in the server. Therefore the versions of the keys are incremented first. If the lost
+//! statement runs after the increment, it finds other versions and writes nothing. So a row that is missing after the
+//! increment will never exist.
 //!
 //! A new key needs no such step. Issuing it again is safe, because its purchase and its id can have only one row each.
 //! Completing a message again is safe too, because the lease of the message has a fencing token, which is valid only
@@ -17,8 +18,8 @@ use super::session::Session;
 use crate::ledger::plan::{KeyWrite, Writes};
 use crate::store::{Persisted, StoreError};
 
-/// Returns for each of [`Writes::keys`] whether it was written. After this call, the lost statement can no longer write
-/// the other keys. It can still write new keys, but these may safely be issued again.
+/// Returns for each of [`Writes::keys`] whether it was written. After this call, the lost statement can no longer
+/// change an existing key. It can still write new keys, but these may safely be issued again.
 pub(super) async fn resolve(session: &mut Session<'_>, writes: &Writes) -> Result<Vec<Persisted>, StoreError> {
     const INCREMENT: &str = "UPDATE delivery_key SET version = version + 1 FROM \
         (SELECT number FROM delivery_key WHERE number = ANY($1) ORDER BY number FOR UPDATE) k \

@@ -14,7 +14,7 @@ use super::session::Session;
 use crate::store::StoreError;
 use crate::store::sql::{Script, migrator};
 
-/// How long a start waits for a server that does not answer.
+/// How long opening or inspecting a store waits for a server that does not answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
 const MIGRATIONS: &[Script] = &[
@@ -33,13 +33,13 @@ const MIGRATIONS: &[Script] = &[
 pub(super) struct SchemaConfig {
     pub(super) schema: String,
     pub(super) migrates: bool,
-    /// Whether the database may lose in a crash what it has acknowledged.
+    /// Whether to accept a database that may lose acknowledged writes in a crash.
     pub(super) may_lose: bool,
 }
 
-/// Connects, checks that the server can be used, and makes sure that the schema is up to date. Creates and migrates the
-/// schema if `place` says so; otherwise fails if it is not up to date. Any number of servers may do so at once. The
-/// returned session has no statement timeout and no lock timeout.
+/// Connects, and checks that the server can be used. If `place.migrates` is set, creates and migrates the schema. If it
+/// is not set, fails unless the schema is up to date. Any number of servers may call this at once. The returned session
+/// has no statement timeout and no lock timeout.
 pub(super) async fn prepare_schema(
     hosts: &Hosts,
     place: &SchemaConfig,
@@ -48,7 +48,7 @@ pub(super) async fn prepare_schema(
     let silent = |_| PostgresError::Silent;
     let (mut session, options) = timeout(PATIENCE, hosts.connect(&[])).await.map_err(silent)?.map_err(failed)?;
     timeout(PATIENCE, check(&mut Session::Host(&mut session), place.may_lose)).await.map_err(silent)??;
-    // Waits for another server's migration as long as it takes.
+    // Another server may be migrating the schema, so this session waits without a time limit.
     sqlx::raw_sql("SET statement_timeout = 0; SET lock_timeout = 0").execute(&mut session).await.map_err(failed)?;
     if place.migrates {
         make_schema(&mut session, &place.schema).await.map_err(failed)?;
@@ -92,8 +92,9 @@ pub(super) async fn check_migrated(session: &mut Session<'_>, schema: &str) -> R
 }
 
 /// Returns whether the server is set to keep acknowledged writes after a crash. Also switches `synchronous_commit` on
-/// for the session if it is off. It may have been switched off for the role or the server since the start, and a crash
-/// would then lose the last orders. On a connection of the host application it is switched on for the transaction only.
+/// for the session if it is off. This setting may have been switched off for the role or the server since the start,
+/// and a crash would then lose the last orders. On a connection of the host application, the setting is switched on for
+/// the transaction only.
 pub(super) async fn is_durable(session: &mut Session<'_>) -> Result<bool, StoreError> {
     const SQL: &str = "SELECT current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' AND \
         set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' \

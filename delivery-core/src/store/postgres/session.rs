@@ -1,5 +1,5 @@
-//! A connection to run statements on: a session of the store's own, which lasts, or a transaction on a connection of
-//! the host application.
+//! A connection to run statements on: either a long-lived session of the store's own, or a transaction on a connection
+//! of the host application.
 //!
 //! A session of the store's own gets its settings when it starts, and keeps prepared statements. On a connection of the
 //! host application, nothing may stay behind after the transaction, because a pooler may run the next transaction in
@@ -40,7 +40,7 @@ pub(super) enum Begun<'s> {
 
 impl Lent {
     /// Takes a connection from the pool, and executes the statements in `begin` on it. If the returned future is
-    /// dropped before it completes, no transaction stays open, and no place in the pool's waiting line stays taken.
+    /// dropped before it completes, no transaction stays open, and the call no longer waits in the pool's queue.
     pub(super) async fn begin(pool: &PgPool, begin: String) -> Result<Self, sqlx::Error> {
         let mut lent = Self { connection: pool.acquire().await?, is_open: true };
         sqlx::raw_sql(AssertSqlSafe(begin)).execute(&mut *lent.connection).await?;
@@ -117,9 +117,8 @@ impl Session<'_> {
         if self.is_ours() { (**self).begin().await.map(Begun::Own) } else { Ok(Begun::Open(self)) }
     }
 
-    /// Commits the open transaction. For a [`Host`](Self::Host) session, does nothing: the host application commits
-    /// that transaction itself. Returns a session of the store's own, so that it can be used again; `None` for other
-    /// sessions.
+    /// Commits the open transaction. For a [`Host`](Self::Host) session, does nothing, because the caller ends that
+    /// transaction. Returns a session of the store's own, so that it can be used again; `None` for other sessions.
     pub(super) async fn commit(mut self) -> Result<Option<Self>, sqlx::Error> {
         if self.is_ours() {
             self.execute("COMMIT").await?;
@@ -128,12 +127,11 @@ impl Session<'_> {
         self.finish().await.map(|()| None)
     }
 
-    /// Rolls the open transaction back, but leaves it open if the caller ends it. Returns the session if it is one of
-    /// the store's own, to be used again.
+    /// Rolls the open transaction back. For a [`Host`](Self::Host) session, does nothing, because the caller ends that
+    /// transaction. Returns a session of the store's own, so that it can be used again; `None` for other sessions.
     pub(super) async fn roll_back(mut self) -> Result<Option<Self>, sqlx::Error> {
         match self {
             Self::Lent(lent) => lent.end("ROLLBACK").await.map(|()| None),
-            // The host application ends its own transaction.
             Self::Host(_) => Ok(None),
             Self::Own(_) | Self::Reader(_) => {
                 self.execute("ROLLBACK").await?;

@@ -41,8 +41,8 @@ const LOCK_FIRST: u32 = 64;
 /// The lock timeout for operations that have met a lock before. Their batch is tried again in parts, and each part that
 /// needs the locked row waits for this time.
 const HURRY: &str = "SET LOCAL lock_timeout = '5ms'";
-/// How long the writer tries to find out what a batch has written if its answer was lost. This is shorter than five
-/// seconds, after which the callers are refused.
+/// How long the writer tries to find out what a batch has written, if the database's reply was lost. This is shorter
+/// than the five seconds after which the queue returns an error to the callers.
 const RESOLVE: Duration = Duration::from_secs(4);
 
 impl Writer {
@@ -178,8 +178,9 @@ impl Writer {
         plan(operations.iter().copied(), loaded, &mut self.numbers)
     }
 
-    /// Called after persisting: caches the written rows with their new versions, and returns the answers. The answer is
-    /// `None` for an operation that must be tried again because its key was not written.
+    /// Called after persisting: caches the written rows with their new versions, records the conflicts with other
+    /// servers, and returns the answers. The answer is `None` for an operation that must be tried again because its key
+    /// was not written.
     fn publish(&mut self, planned: Plan, persisted: &[Persisted], read: &HashSet<KeyId>) -> Vec<Option<Answer>> {
         let is_written = |unit: usize| persisted.get(unit) == Some(&Persisted::Written);
         let (mut written, mut conflicted) = (Vec::new(), Vec::new());
@@ -243,7 +244,7 @@ impl Writer {
         Ok((session, rows))
     }
 
-    /// Finds out what a batch whose answer was lost has written, and returns the answers.
+    /// Finds out what a batch has written, if the database's reply was lost. Returns the answers.
     async fn resolved(&mut self, planned: Plan) -> Result<Vec<Option<Answer>>, StoreError> {
         let until = SystemClock.monotonic() + RESOLVE;
         loop {
@@ -256,7 +257,7 @@ impl Writer {
             };
             match timeout(RESOLVE, asked).await {
                 Ok(Ok((session, persisted))) => {
-                    // Finding out has incremented the versions of the keys, so the planned rows are not cached.
+                    // `resolve` has incremented the versions of the keys, so the planned rows are not cached.
                     self.session = session;
                     return Ok(planned.answers(|unit| persisted.get(unit) == Some(&Persisted::Written)));
                 }
@@ -281,8 +282,8 @@ async fn reserve(numbers: &mut Numbers, session: &mut Session<'_>, wanted: i64) 
         return Ok(());
     }
     if session.is_ours() {
-        // Makes the server plan its prepared statements again now and then. A plan may have been made when a table had
-        // three rows, and the table may have grown since.
+        // Makes the server plan its prepared statements again whenever new numbers are taken. A plan may have been made
+        // when a table was almost empty, and the table may have grown since.
         session.execute("DISCARD PLANS").await.map_err(store_error)?;
     }
     while numbers.left() < wanted {

@@ -1,4 +1,4 @@
-//! The version cache: rows as this server's last batches left them, so that most batches need not read their rows.
+//! The version cache: rows as this writer's last batches wrote them, so that most batches need not read their rows.
 //!
 //! A cached row may be stale, because another server may have changed the key. So a batch that uses cached rows writes
 //! a key only if its row in the database still has the cached version. An operation is never refused because of a row
@@ -17,8 +17,9 @@ const KEYS: usize = 1 << 16;
 /// The number of batches that read a key from the database, not from the cache, after another server has changed the
 /// key. That server probably goes on using the key.
 const READ_AGAIN: u32 = 64;
-/// How long after its last use a session counts as alive. A session that was idle for longer may have been cut off.
-/// Then rows are read first, not taken from the cache: if the session is dead, the read notices that and does no harm.
+/// How long after its last use a session counts as alive. A session that was idle for longer may have been cut off. Its
+/// next batch therefore reads rows from the database instead of the cache: if the session is dead, the read fails
+/// before anything is written.
 const AWAKE: Duration = Duration::from_millis(500);
 
 pub(super) struct VersionCache {
@@ -40,7 +41,8 @@ impl Default for VersionCache {
 }
 
 impl VersionCache {
-    /// Returns the cached rows of `keys`, and removes their keys from `keys`. The keys that are left must be read.
+    /// Returns the cached rows of `keys`, and removes their keys from `keys`. The remaining keys must be read. If the
+    /// session may have been cut off, these are all keys.
     pub(super) fn take(&mut self, keys: &mut HashSet<KeyId>, now: Duration) -> Vec<Row> {
         let mut cached = Vec::new();
         if !self.is_awake(now) {
@@ -60,12 +62,12 @@ impl VersionCache {
         cached
     }
 
-    /// Returns whether the session was known to be alive a moment ago.
+    /// Returns whether the session was known to be alive less than [`AWAKE`] ago.
     pub(super) fn is_awake(&self, now: Duration) -> bool {
         self.seen.is_some_and(|seen| now.saturating_sub(seen) < AWAKE)
     }
 
-    /// Caches rows as a batch has written them.
+    /// Caches rows as a batch has written them. Also records that the session is alive.
     pub(super) fn keep(&mut self, written: impl IntoIterator<Item = Row>, now: Duration) {
         for row in written {
             let id = row.key.id();

@@ -18,7 +18,7 @@ use crate::store::sql::{Done, Statement, Work};
 use crate::store::{Attempt, StoreError};
 use crate::throttle::Throttle;
 
-/// How long a writer pauses before it tries to use a database again that was unavailable.
+/// How long a writer pauses after the database was unavailable, before it tries again.
 pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 /// How often to check that the database is set to keep acknowledged writes after a crash. If such a setting is switched
 /// off, a writer notices it within this time, or with its next batch.
@@ -54,7 +54,7 @@ impl Writer {
         }
     }
 
-    /// Opens a new session. Forgets the row numbers and the cached rows of the session before: if the server has
+    /// Opens a new session. Forgets the row numbers and the cached rows of the previous session. If the server has
     /// crashed, it may hand out the same block of numbers again.
     pub(super) async fn connect(&mut self) -> Result<Session<'static>, StoreError> {
         self.numbers = Numbers::default();

@@ -69,8 +69,8 @@ impl<D: Database> Catalog for D {
         let found = self.read(Patience::Usual, |session| session.rows(PRODUCTS, Vec::new())).await?;
         let listing = Arc::new(found.iter().map(rows::listing).collect::<Result<Vec<_>, _>>()?);
         if !self.is_shared() {
-            // The list is cached only if no other server changes the database. Otherwise it is read each time, so that
-            // it shows at once what another server has added.
+            // The list is cached only if no other server changes the database. If other servers change it, the list is
+            // read each time, so that it immediately contains what another server has added.
             cache.keep_listing(&listing, version);
         }
         Ok(listing)
@@ -144,7 +144,7 @@ impl<D: Database + HostTransactions> CatalogEditor for D {
                 let action = if archived { Action::ProductArchived } else { Action::ProductRestored };
                 match change(session, set, action, &edit).await? {
                     Some(changed) => Ok(Some(changed)),
-                    // No row was changed: the product was so before, or there is no such product.
+                    // No row was changed: either the product was already in this state, or there is no such product.
                     None => Ok(product(session, PRODUCT, id.get().into()).await?.map(Arc::new)),
                 }
             })
@@ -223,7 +223,7 @@ fn draft(facts: &NewProduct) -> Result<Product, StoreError> {
     Ok(Product::new(rows::product_id(1)?, facts.clone()))
 }
 
-/// Returns the parameters of [`ADD_PRODUCT`].
+/// Returns the parameters of [`ADD_PRODUCT`], which are also the first ten of [`UPDATE_PRODUCT`].
 fn columns(facts: &NewProduct) -> Result<Vec<Value>, StoreError> {
     let product = draft(facts)?;
     Ok(values![

@@ -8,8 +8,8 @@ use crate::ledger::inbox::names_buyer;
 use crate::ledger::{Action, Edit};
 use crate::store::StoreError;
 
-/// A subquery for the numbers of the keys that had address `$1`. Some had it until this erasure, which has replaced it
-/// by `$2`. The others had it until their address was corrected, which the audit log shows.
+/// A subquery for the numbers of the keys that had address `$1`. In some of these keys, this erasure has replaced the
+/// address by `$2`. In the others, the address was corrected earlier, as the audit log shows.
 macro_rules! whose {
     () => {
         "(SELECT number FROM delivery_key WHERE lower(email) = CAST($2 AS text) \
@@ -33,9 +33,9 @@ macro_rules! contains {
 }
 
 /// Selects events that may name address `$1`, in lower case, and that can be applied. The column `customers` is 1 if an
-/// event names a platform's customer with that address. The erasure locks these events before it reads the keys. So it
-/// sees every key that such an event issued, because a server that applies an event keeps the event's row locked until it
-/// has written the event's keys.
+/// event names a platform's customer with that address. The erasure locks these events before it reads the keys. So the
+/// erasure sees every key that such an event issued, because a server that applies an event locks the event's row until
+/// the event's keys are committed.
 const WAITING: &str = concat!(
     "SELECT number, body, CAST(CASE WHEN ",
     customers!(),
@@ -59,7 +59,8 @@ fn is_about(row: &impl Columns, email: &Email) -> Result<bool, StoreError> {
 }
 
 /// Removes the address from the revocation reasons of keys that had the address until it was corrected. Returns the ids
-/// of these keys. Must run before [`ERASE`], because that deletes from the audit log which keys had the address.
+/// of these keys. Must run before [`ERASE`], which removes the address from the audit log: after that, nothing shows
+/// which keys had the address.
 const ERASE_REASONS: &str = concat!(
     "UPDATE delivery_key SET revoked_reason = CASE WHEN CAST($2 AS text) IS NULL THEN revoked_reason ELSE 'erased' END \
         WHERE number IN ",
@@ -78,8 +79,8 @@ const ERASE: [&str; 6] = [
         contains!("revoked_reason"),
         " THEN 'erased' ELSE revoked_reason END WHERE lower(email) = CAST($1 AS text) RETURNING id"
     ),
-    // Only keys that had the address until this erasure. A key whose address was corrected has another buyer, who still
-    // gets the messages about it.
+    // Deletes only messages about keys that had the address until this erasure. A key whose address was corrected has
+    // another buyer, who still gets the messages about the key.
     "DELETE FROM delivery_message WHERE state = 0 AND lower(recipient) = CAST($1 AS text) \
         AND key IN (SELECT number FROM delivery_key WHERE lower(email) = CAST($2 AS text))",
     // The host application's own mailer may quote the address in the reason why a message failed.
@@ -95,8 +96,8 @@ const ERASE: [&str; 6] = [
         "UPDATE delivery_event SET detail = CASE \
             WHEN lower(detail) = 'was ' || CAST($1 AS text) THEN 'was ' || CAST($2 AS text) ELSE 'erased' END WHERE key IN ",
         whose!(),
-        // An entry of a correction is changed only if the address in it is exactly this one. A longer address that
-        // contains this one belongs to another person.
+        // The entry of an address correction is changed only if it contains exactly this address. A longer address that
+        // contains this address belongs to another person.
         " AND (lower(detail) = 'was ' || CAST($1 AS text) OR action <> 'email_changed' AND ",
         contains!("detail"),
         ")"
@@ -105,7 +106,7 @@ const ERASE: [&str; 6] = [
     "DELETE FROM delivery_lost WHERE lower(email) = CAST($1 AS text) AND CAST($2 AS text) IS NOT NULL",
 ];
 
-/// Erases a customer. Returns the ids of the keys that had the address.
+/// Erases a customer. Returns the ids of the keys that had the address until this erasure.
 pub(super) async fn erase(
     session: &mut (dyn Session + '_),
     (email, pseudonym): (Email, Email),
@@ -118,8 +119,8 @@ pub(super) async fn erase(
             session.execute(FORGET_EVENT, values![event.integer("number")?]).await?;
         }
     }
-    // A server that queues an e-mail about a key locks the key. So after this lock, every such e-mail can be seen here,
-    // and is erased too.
+    // A server that queues an e-mail about a key locks the key. So after this lock, the statements below see every such
+    // e-mail and erase it too.
     session.rows(&dialect.locking(LOCK), values![address.as_str()]).await?;
     let both = || values![address.as_str(), pseudonym.as_str()];
     let reasons = session.rows(ERASE_REASONS, both()).await?;

@@ -21,8 +21,9 @@ use crate::store::{Inbox, InboxQuery, MAX_RETRY_DELAY, Page, StoreError};
 use crate::throttle::Throttle;
 
 /// Returns a statement that selects at most `$2` events that match `query`, newest first, with numbers below `$1` and
-/// at least `$3`. If `query` names a platform, it is `$4`. If the query is for events that need attention, the statement
-/// selects only one event for each unknown product: the newest event that needs attention because of that product.
+/// at least `$3`. If `query` names a platform, `$4` is the platform. If the query is for events that need attention,
+/// the statement selects only one event for each unknown product: the newest event that needs attention because of that
+/// product.
 pub(super) fn entries(query: &InboxQuery, dialect: Dialect) -> String {
     const NUMBERS: &str = "i.number < $1 AND i.number >= $3";
     // The outcome is a part of the SQL text, not a parameter, so that the planner of the database can use the partial
@@ -42,8 +43,8 @@ pub(super) fn entries(query: &InboxQuery, dialect: Dialect) -> String {
     };
     let (range, order) = match (&query.source, query.outcome) {
         (None, _) => (NUMBERS.to_owned(), "i.number DESC"),
-        // PostgreSQL reuses a plan for all platforms. Pairs keep that plan from searching the events of all platforms.
-        // SQLite would use only the first part of a pair.
+        // PostgreSQL reuses one plan for all platforms. If the source and the number are compared as a pair, that plan
+        // searches only the events of the platform. SQLite would use only the first part of a pair.
         (Some(_), None | Some(EventOutcome::Issued)) if !dialect.is_sqlite() => (
             "(i.source, i.number) < ($4, $1) AND (i.source, i.number) >= ($4, $3)".to_owned(),
             "i.source DESC, i.number DESC",
@@ -61,7 +62,7 @@ pub(super) fn entries(query: &InboxQuery, dialect: Dialect) -> String {
 /// Selects the e-mail address of customer `$2` of platform `$1`.
 const CUSTOMER: &str = "SELECT email FROM delivery_customer WHERE source = $1 AND reference = $2";
 
-/// Selects the customers of platforms that have the e-mail address `$1`, in lower case.
+/// Selects the platforms' customers with the e-mail address `$1`, which must be in lower case.
 const CUSTOMERS: &str = "SELECT source, reference, email, told_at FROM delivery_customer WHERE lower(email) = $1";
 
 /// Dismisses everything that platform `$1` sells under the name `$2`.
@@ -73,9 +74,10 @@ const LIFT_DISMISSAL: &str = "DELETE FROM delivery_dismissed WHERE source = $1 A
 /// Finds a row if the name `$2` of platform `$1` is dismissed.
 const IS_DISMISSED: &str = "SELECT name FROM delivery_dismissed WHERE source = $1 AND name = $2";
 
-/// Retries events that need attention: makes them due at `$1`. Concerns only events of platform `$2`, or of all
-/// platforms if `$2` is NULL. If `$3` is not NULL, concerns only events with the reason `$6` that name the customer `$3`.
-/// One statement changes at most `$5` events, in the order of their numbers, from number `$4` on.
+/// Retries events that need attention: makes them due at `$1`, and resets their attempts. Selects only events of
+/// platform `$2`, or of all platforms if `$2` is NULL. If `$3` is not NULL, selects only events with the reason `$6`
+/// whose content names the customer `$3`. One execution changes at most `$5` events, in the order of their numbers,
+/// from number `$4` on.
 const RETRY_ENTRIES: &str = "UPDATE delivery_inbox SET due_at = $1, attempts = 0, version = version + 1 \
     WHERE number IN ( \
         SELECT number FROM delivery_inbox \
@@ -95,7 +97,7 @@ fn retried(rows: &[impl Columns]) -> Result<(u64, Option<i64>), StoreError> {
 }
 
 /// Determines one part of the events to prune: the first `$2` events with numbers from `$1` on and below `$3`. Returns
-/// how many events the part has, and the greatest number among them.
+/// how many events the part contains, and the greatest number among them; `$1` if the part is empty.
 const PART: &str = "SELECT CAST(count(*) AS bigint) AS events, coalesce(max(number), $1) AS last \
     FROM (SELECT number FROM delivery_inbox WHERE number >= $1 AND number < $3 ORDER BY number LIMIT $2) p";
 
@@ -114,8 +116,7 @@ impl<D: Database> Inbox for D {
         lease_until: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<InboxEvent>, StoreError> {
-        // A worker calls this every second. Usually nothing is due. This read finds that out without the cost of a
-        // commit.
+        // A worker calls this often, and usually nothing is due. This read finds that out without the cost of a commit.
         let due = values![now.timestamp_millis(), farthest(now), 1];
         if self.read(Patience::Usual, |session| Box::pin(row(session, DUE, due))).await?.is_none() {
             return Ok(Vec::new());

@@ -11,17 +11,17 @@ use crate::ledger::plan::{Loaded, ReferenceId, number_at};
 use crate::order::OrderRef;
 use crate::store::{ExpiryScan, StoreError};
 
-/// Selects keys that expire after second `$1` and no later than second `$2`, and whose buyers were not told of this
-/// expiry time yet: the first `$3` keys by expiry time. The column `silent` is 1 for erased customers, who get no
-/// e-mail. The notice period is the time from `$1` to `$2`. A key is skipped if both the validity with which it was
-/// sold and its present validity are shorter than the notice period.
+/// Selects valid keys that expire after second `$1` and no later than second `$2`, and whose buyers were not notified
+/// of this expiry time yet. Selects at most `$3` keys, those that expire first. The column `silent` is 1 for erased
+/// customers, who get no e-mail. The notice period is the time from `$1` to `$2`. A key is skipped if both the validity
+/// with which it was sold and its present validity are shorter than the notice period.
 const EXPIRING: &str = "SELECT number, id, product, source, order_id, expires_at, email, \
         CAST(CASE WHEN email LIKE 'erased-%@erased.invalid' THEN 1 ELSE 0 END AS bigint) AS silent FROM delivery_key \
     WHERE state = 0 AND told = 0 AND expires_at > $1 AND expires_at <= $2 \
         AND CASE WHEN granted_until > expires_at THEN granted_until ELSE expires_at END - issued_at >= $2 - $1 \
     ORDER BY expires_at LIMIT $3";
 
-/// Returns the references that lead to the [deals](crate::ledger::Deal) of keys found by [`EXPIRING`].
+/// Returns the references that identify the [deals](crate::ledger::Deal) of keys found by [`EXPIRING`].
 fn deals_of(rows: &[impl Columns]) -> Result<HashSet<ReferenceId>, StoreError> {
     rows.iter().filter_map(|row| deal_of(row).transpose()).collect()
 }
@@ -55,8 +55,9 @@ pub(super) async fn are_any(database: &impl Database, scan: &ExpiryScan) -> Resu
 /// e-mails, and databases limit the number of parameters.
 const MOST: usize = 500;
 
-/// Queues the e-mails about keys that expire soon, and stores with each key the expiry time of which its buyer was
-/// told. Returns the number of these keys. Uses few statements, because the keys are locked meanwhile.
+/// Queues the e-mails about keys that expire soon, and records the announced expiry time in each key's row. Also
+/// records it for keys without an e-mail. Returns the number of all these keys. Executes few statements, because the
+/// keys are locked until the commit.
 pub(super) async fn notify(session: &mut (dyn Session + '_), scan: ExpiryScan) -> Result<usize, StoreError> {
     let dialect = session.dialect();
     let most = limit(scan.limit.min(MOST));

@@ -40,8 +40,8 @@ macro_rules! unmarked_keys {
     };
 }
 /// Counts the keys issued on each day from second `$1` on. Reads only keys from id `$2` on, which is the result of
-/// [`first_id`]. A key that was replaced is not counted. Its successor counts instead, on the day on which the first
-/// key was issued.
+/// [`first_id`]. A key that was replaced is not counted. Its successor is counted instead, on the day on which the
+/// first key was issued.
 const ISSUED: &str = "SELECT issued_at / 86400 AS day, CAST(count(*) AS bigint) AS keys FROM delivery_key \
     WHERE issued_at >= $1 AND id >= $2 AND successor IS NULL GROUP BY 1";
 
@@ -119,7 +119,6 @@ struct Counts {
     revenue: Vec<Row>,
 }
 
-/// Computes the figures.
 fn figures(found: &Counts) -> Result<Figures, StoreError> {
     const REVOKED: i64 = 3;
     let mut counts: BTreeMap<(ProductId, i64), i64> = BTreeMap::new();

@@ -60,7 +60,8 @@ pub(in crate::store) fn text(value: &impl serde::Serialize) -> Result<String, St
     serde_json::to_string(value).map_err(|error| StoreError::corrupt_because("facts that are no JSON", error))
 }
 
-/// Returns the rows of the payments of these deals: the deal, the name, the time in milliseconds, and the amount.
+/// Returns the rows of the payments of these deals. Each row consists of the number of the deal, the name of the
+/// payment, its time in milliseconds, its amount and its currency.
 pub(in crate::store) fn payments(deals: &[DealRow]) -> Vec<(i64, String, i64, i64, String)> {
     let of_deal = |row: &DealRow| {
         let received = row.deal.received().into_iter();

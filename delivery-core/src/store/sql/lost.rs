@@ -54,8 +54,8 @@ async fn answer(session: &mut (dyn Session + '_), scan: LostScan) -> Result<usiz
     let (now, since) = (scan.now.timestamp_millis() + skew, (scan.now - LOST_PAUSE).timestamp_millis() + skew);
     for request in &waiting {
         let (number, address) = (request.integer("number")?, request.text("email")?.to_ascii_lowercase());
-        // If the customer is being erased at the same time, the lock makes this statement wait until that is done. The
-        // address then has no keys.
+        // If the customer is being erased at the same time, the lock makes this statement wait until the erasure is
+        // committed. The address then has no keys.
         let newest = row(session, &dialect.locking(NEWEST), values![address.as_str()]).await?;
         let recent = row(session, RECENT, values![address, since]).await?;
         if let (Some(key), None) = (newest, recent) {

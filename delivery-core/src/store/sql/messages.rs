@@ -60,8 +60,8 @@ pub(in crate::store) fn machine() -> i64 {
     SystemClock.now().timestamp_millis()
 }
 
-/// Returns how far the database's clock is ahead of this machine's, in milliseconds. Returns 0 for SQLite, which has no
-/// clock of its own.
+/// Returns how far the database's clock is ahead of this machine's clock, in milliseconds; 0 if they differ by at most
+/// two seconds. Returns 0 for SQLite, which has no clock of its own.
 pub(super) async fn skew(session: &mut (dyn Session + '_)) -> Result<i64, StoreError> {
     const SKEW: &str = concat!("SELECT ", skew!("$1"), " AS skew");
     if session.dialect().is_sqlite() {
@@ -71,7 +71,7 @@ pub(super) async fn skew(session: &mut (dyn Session + '_)) -> Result<i64, StoreE
     row(session, SKEW, values![now]).await?.ok_or(StoreError::corrupt("a clock without a time"))?.integer("skew")
 }
 
-/// Queues a failed message again, if it failed for good. Returns `false` if there is no such message.
+/// Queues a message again that failed for good. Returns `false` if no message with this number has failed for good.
 pub(in crate::store) async fn retry(
     database: &impl Database,
     message: MessageNumber,
@@ -92,8 +92,8 @@ pub(in crate::store) async fn retry(
 }
 
 /// Makes failed messages due: those that failed for good, and those that wait for another attempt after a failure.
-/// Leaves out messages that a worker or another server is working on. If `route` is given, also leaves out messages
-/// that failed by this route. Returns how many messages were made due.
+/// Leaves out leased messages, and messages that another transaction has locked. If `route` is given, also leaves out
+/// messages that failed by this route. Returns how many messages were made due.
 pub(in crate::store) async fn retry_all(
     database: &impl Database,
     route: Option<Route>,

@@ -1,5 +1,5 @@
 //! Schema migrations. The table `_delivery_migrations` lists the scripts that were run, each with the hash of its text.
-//! So a script never changes after its release.
+//! So a script must not be changed after its release.
 
 use sqlx::SqlSafeStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};

@@ -14,7 +14,7 @@ use crate::store::cache::PostVersion;
 use crate::store::catalog::{are_alike, fitting, unchanged};
 use crate::store::{PostQuery, Posts, StoreError};
 
-/// The columns of a post.
+/// The columns that [`rows::post`] reads.
 macro_rules! post_columns {
     () => {
         "id, title, category, content, published_at"
@@ -47,7 +47,7 @@ const POSTS: &str = "SELECT id, version, CAST(octet_length(content) AS bigint) A
 const POSTS_OF_CATEGORY: &str = "SELECT id, version, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
     WHERE published_at <= $1 AND category = $3 ORDER BY published_at DESC, id DESC LIMIT $2";
 
-/// Returns the posts of a list: the first posts whose contents together [fit](fitting) into one list.
+/// Returns the ids and versions of the first posts whose contents together [fit](fitting) into one list.
 fn listed(rows: &[impl Columns]) -> Result<Vec<PostVersion>, StoreError> {
     let lengths = rows.iter().map(|row| Columns::integer(row, "length"));
     let lengths = lengths.map(|length| length.map(|length| usize::try_from(length).unwrap_or(usize::MAX)));
@@ -161,7 +161,7 @@ async fn change(
     Ok(Some(post))
 }
 
-/// Returns the parameters of [`ADD_POST`].
+/// Returns the parameters of [`ADD_POST`], which are also the first four of [`UPDATE_POST`].
 fn columns(facts: &NewPost) -> Result<Vec<Value>, StoreError> {
     // The number is arbitrary, because the post is made only to read its facts.
     let post = Post::new(parsed(PostId::new(1), "post number")?, facts.clone());

@@ -19,7 +19,7 @@ use crate::store::{
     StoredMessage,
 };
 
-/// The time limit of reads with [`Patience::Long`]. Such reads may read every key, as those for figures do.
+/// The time limit of reads with [`Patience::Long`]. Such a read may read every key, for example to compute figures.
 pub(in crate::store) const FIGURES: Duration = Duration::from_mins(5);
 
 #[async_trait]
@@ -96,16 +96,16 @@ impl<D: Database> Records for D {
 /// below `$2`. If `query` names a key, `$4` is the id of that key.
 fn messages(query: &MessageQuery) -> String {
     let key = if query.key.is_some() { " AND key = (SELECT number FROM delivery_key WHERE id = $4)" } else { "" };
-    // Few messages are queued or failed, and the indexes of these messages are not ordered by number. `+ 0` keeps the
-    // planner of the database from searching all messages by number instead of using these indexes.
+    // Few messages are queued or failed, and the indexes of these messages are not ordered by number. With `+ 0`, the
+    // planner of the database uses these indexes instead of searching all messages by number.
     let (state, number) = match query.state {
         None => ("", "number"),
         Some(MessageState::Queued) => (" AND state = 0", "number + 0"),
         Some(MessageState::Sent) => (" AND state = 1", "number"),
         Some(MessageState::Failed) => (" AND state = 2", "number + 0"),
     };
-    // The messages themselves are read for one page only. Of messages that are queued or failed, the inner query reads
-    // only their index.
+    // Only the messages of one page are read. For messages that are queued or failed, the inner query reads only an
+    // index.
     format!(
         "SELECT m.number, m.kind, m.recipient, m.state, m.attempts, m.queued_at, m.due_at, m.reason, k.id \
             FROM (SELECT number FROM delivery_message WHERE {number} >= $1 AND {number} < $2{key}{state} \
@@ -115,8 +115,8 @@ fn messages(query: &MessageQuery) -> String {
     )
 }
 
-/// Returns a statement that selects a page of entries of the audit log that match `query`, newest first, and one entry more,
-/// which shows whether another page follows. The parameters of the statement are returned with it.
+/// Returns a statement, with its parameters, that selects the entries of the audit log that match `query`, newest
+/// first. It selects one entry more than a page has, which shows whether another page follows.
 fn audit(query: &AuditQuery) -> (String, Vec<Value>) {
     let Range { start, end } = query.numbers();
     let mut values = values![start, end, limit(query.page_size() + 1)];
@@ -183,9 +183,9 @@ fn entry(row: &impl Columns) -> Result<AuditEntry, StoreError> {
     })
 }
 
-/// Counts the queued messages, the failed messages, those of them that nothing has [answered](Backlog::unanswered), and
-/// the events that need attention. Finds the time at which the oldest queued message was queued. The kinds of webhooks
-/// begin with `key.`.
+/// Counts the queued messages, the failed messages, the [unanswered](Backlog::unanswered) failed messages, and the
+/// events that need attention. Also finds the time at which the oldest queued message was queued. The kinds of webhooks
+/// begin with `key.`; a failed webhook is always unanswered.
 const BACKLOG: &str = "SELECT \
     (SELECT CAST(count(*) AS bigint) FROM delivery_message WHERE state = 0) AS queued, \
     (SELECT min(queued_at) FROM delivery_message WHERE state = 0) AS oldest, \

@@ -18,7 +18,7 @@ use crate::store::{KeyQuery, Page, StoreError};
 /// more than a page has.
 const CHUNK: usize = 1000;
 
-/// A number of keys that SQLite sorts, or reads one by one, in some 15 ms.
+/// A number of keys that SQLite sorts, or reads one by one, in about 15 ms.
 #[cfg(feature = "sqlite")]
 const MANY: usize = 20_000;
 
@@ -66,16 +66,16 @@ enum By {
     Part(String),
 }
 
-/// Returns a statement that finds at most `most` keys below id `before`, newest first. The statement checks the status.
-/// Of the other conditions of `query`, it checks only the one with the best index. The caller checks the others with
-/// [`KeyQuery::matches`].
+/// Returns a statement that finds at most `most` keys below id `before`, newest first. The statement selects by the
+/// status, and by the one other condition of `query` that has the best index. It may also find keys that do not match,
+/// so the caller checks every key with [`KeyQuery::matches`].
 pub(in crate::store) fn candidates(
     query: &KeyQuery,
     dialect: Dialect,
     before: Option<KeyId>,
     most: usize,
 ) -> Candidates {
-    // The table or view that has the keys with their counts.
+    // The table or view that contains the keys with their counts of uses.
     let table = match dialect {
         #[cfg(feature = "sqlite")]
         Dialect::Sqlite => "delivery_counted_key",
@@ -86,7 +86,7 @@ pub(in crate::store) fn candidates(
     let below = before.map_or_else(|| vec![u8::MAX; 17], |id| id.as_bytes().to_vec());
     let mut parameters = vec![Parameter::Bytes(below)];
     if let Some((_, at)) = query.status {
-        // Cutting the time to whole seconds changes nothing, because a key expires at a whole second.
+        // The time may be truncated to whole seconds, because a key expires at a whole second.
         parameters.push(Parameter::Integer(at.timestamp()));
     }
     // Both databases reject unused parameters. So the time is bound only if there is a status, as `$2`. `own` is the
@@ -109,7 +109,8 @@ pub(in crate::store) fn candidates(
             By::Few(condition("lower(k.email) = $own", Parameter::Text(email.as_str().to_ascii_lowercase())))
         }
         KeyQuery { email_prefix: Some(prefix), .. } => {
-            // No address has the greatest of all characters.
+            // The upper bound is the prefix followed by U+10FFFF. This is the greatest character, and no address
+            // contains it.
             let begins = "lower(k.email) >= $own AND lower(k.email) < $own || '\u{10ffff}'";
             By::Beginning(condition(begins, Parameter::Text(prefix.to_ascii_lowercase())))
         }
@@ -117,8 +118,8 @@ pub(in crate::store) fn candidates(
             By::Part(condition("k.product = $own", Parameter::Integer(product.get())))
         }
         KeyQuery { source: Some(source), .. } => {
-            // The partial index has the keys of all sources but `webhook`. The database uses it only if its condition
-            // is repeated here.
+            // The partial index contains the keys of all sources except `webhook`. The database uses this index only if
+            // the statement repeats the condition of the index.
             let part = if *source == Source::webhook() {
                 "k.source = $own"
             } else {
@@ -132,7 +133,7 @@ pub(in crate::store) fn candidates(
     let walks = match (by, dialect) {
         #[cfg(feature = "sqlite")]
         (By::Beginning(begins), Dialect::Sqlite) => by_beginning(&begins, status, most).into(),
-        // PostgreSQL has statistics by which it chooses between an index of addresses and the index of ids.
+        // PostgreSQL chooses between the index of addresses and the index of ids by its statistics.
         #[cfg(feature = "postgres")]
         (By::Beginning(begins), Dialect::Postgres) => vec![walk(&[&begins, among_few(status)], most)],
         (By::Few(condition), _) => vec![walk(&[&condition, among_few(status)], most)],
@@ -147,14 +148,15 @@ pub(in crate::store) fn candidates(
     Candidates { sql, parameters }
 }
 
-/// Returns two statements for SQLite, one of which finds the newest keys whose address `begins` with a text. The first one
-/// sorts all of these keys. The second one reads the keys of the store from the newest on, and has its turn if at least
-/// [`MANY`] keys have that beginning, and the newest [`MANY`] keys of the store fill the page. The statement whose turn it
-/// is not has the limit 0. SQLite evaluates a limit once, before the statement runs.
+/// Returns two statements for SQLite that find the newest keys whose address meets the condition `begins`. The first
+/// statement sorts all of these keys. The second statement reads the keys of the store from the newest on, until the
+/// page is full. The second statement is used if at least [`MANY`] keys meet the condition, and enough of the newest
+/// [`MANY`] keys of the store match to fill the page. The first statement is used in all other cases. The statement
+/// that is not used has a limit of 0. SQLite evaluates a limit once, before the statement runs.
 #[cfg(feature = "sqlite")]
 fn by_beginning(begins: &str, status: Option<Status>, most: usize) -> [String; 2] {
     let among_few = among_few(status);
-    // The same condition, written so that no index matches it.
+    // The condition `begins`, written so that no index matches it.
     let unindexed = begins.replace("lower(k.email)", "lower(k.email) || ''");
     let are_many = format!(
         "(SELECT count(*) FROM (SELECT 1 FROM delivery_key k WHERE k.id < $1 AND {begins} LIMIT {MANY}) c) = {MANY}"
@@ -185,20 +187,20 @@ fn among_few(status: Option<Status>) -> &'static str {
     }
 }
 
-/// Returns statements that together find the newest keys with a status, or with any status if it is `None`. `part` is a
-/// condition on the product or the source; if it is empty, all keys are searched. Each state that such keys
-/// can have gets a statement that reads the end of an index. If the status depends on the time, a further statement finds
-/// keys whose state is out of date.
+/// Returns statements that together find the newest keys with a status. If `status` is `None`, they find keys with any
+/// status. `part` is a condition on the product or the source; if `part` is empty, all keys are searched. There is one
+/// statement for each state that such keys can have, which reads the newest entries of an index. If the status depends
+/// on the time, a further statement finds keys whose state is out of date.
 fn by_state(status: Option<Status>, part: &str, most: usize) -> Vec<String> {
     let of = |state, time| walk(&[state, part, time], most);
-    // The same condition, written so that the planner cannot choose the index of the product or source.
+    // The condition `part`, written so that the planner cannot choose the index of the product or source.
     let own = part.replace("k.product", "k.product + 0").replace("k.source", "k.source || ''");
     // Finds keys that a server with a fast clock marked as expired too early.
     let marked_early = || sorted(&["k.state = 2", FINITE, "k.expires_at > $2", &own], most);
     let not_marked = || sorted(&["k.state IN (0, 1)", FINITE, "k.expires_at <= $2", &own], most);
     match status {
-        // The index of ids has all keys, in the order of the result. The indexes of products and sources are sorted by
-        // state first, so they need a statement for each state.
+        // The index of ids contains all keys, in the order of the result. The indexes of products and sources are
+        // sorted by state first, so they need a statement for each state.
         None if part.is_empty() => vec![of("", "")],
         None => ["k.state = 0", "k.state = 1", "k.state = 2", "k.state = 3"].map(|state| of(state, "")).into(),
         Some(Status::Revoked) => vec![of("k.state = 3", "")],
@@ -216,8 +218,8 @@ fn walk(conditions: &[&str], most: usize) -> String {
     format!("SELECT k.number FROM delivery_key k WHERE k.id < $1{} ORDER BY k.id DESC LIMIT {most}", and(conditions))
 }
 
-/// Selects keys like [`walk`], but for conditions that only a few keys meet. Finds these keys by another index first,
-/// and then sorts them.
+/// Selects keys like [`walk`], but for conditions that only a few keys meet. First finds these keys by an index that is
+/// not sorted by id, and then sorts them.
 fn sorted(conditions: &[&str], most: usize) -> String {
     let conditions = and(conditions);
     format!(
@@ -233,8 +235,8 @@ fn and(conditions: &[&str]) -> String {
 }
 
 /// Finds a page of keys: reads chunks of candidates until the page is full. Most candidates match, so one chunk is
-/// usually enough. `candidates` takes an id and a limit. It returns at most that many keys below that id, newest first,
-/// and whether there may be more.
+/// usually enough. `candidates` takes an id and a limit. It returns keys below the id, newest first, at most as many as
+/// the limit, and whether there may be more.
 pub(in crate::store) async fn search<F>(
     query: &KeyQuery,
     candidates: impl Fn(Option<KeyId>, usize) -> F,

@@ -38,7 +38,7 @@ macro_rules! values {
 }
 pub(in crate::store) use values;
 
-/// A row that was read: its columns by name.
+/// The values of a row that was read, and the names of its columns.
 #[derive(Debug, Clone)]
 pub(in crate::store) struct Row {
     names: Arc<[String]>,
@@ -76,10 +76,10 @@ pub(in crate::store) trait Session: Send {
     /// Returns a row number that is unused and is never handed out again. May be called only in a session that writes.
     async fn number(&mut self) -> Result<i64, StoreError>;
 
-    /// Loads the [deals](crate::ledger::Deal) to which `references` lead.
+    /// Loads the [deals](crate::ledger::Deal) that `references` identify, without locking them.
     async fn deals(&mut self, references: HashSet<ReferenceId>) -> Result<Loaded, StoreError>;
 
-    /// Notes that this cached data will be outdated once the transaction has committed.
+    /// Records that this cached data is outdated once the transaction is committed.
     fn changed(&mut self, stale: Stale);
 
     fn dialect(&self) -> Dialect;
@@ -107,15 +107,15 @@ pub(in crate::store) enum Patience {
 
 /// What the code in this folder needs from a SQL store.
 pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
-    /// Runs a task that only reads. With [`Patience::Long`], it sees a snapshot of the database.
+    /// Runs a task that only reads. With [`Patience::Long`], the task sees a snapshot of the database.
     fn read<T: Send + 'static>(
         &self,
         patience: Patience,
         work: impl Task<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// Runs a task in a transaction. If the task fails, the transaction is rolled back. A task that has begun runs to
-    /// its end even if the caller stops waiting.
+    /// Runs a task in a transaction. If the task fails, the transaction is rolled back. A task that has begun completes
+    /// even if the caller stops waiting.
     fn write<T: Send + 'static>(
         &self,
         patience: Patience,
@@ -130,7 +130,7 @@ pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
     /// cannot be recovered from them. Does nothing on PostgreSQL, whose vacuum does this.
     fn ensure_overwritten(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Returns whether other servers change the database too.
+    /// Returns whether other servers may change the database.
     fn is_shared(&self) -> bool;
 
     fn products(&self) -> &ProductCache;
@@ -139,7 +139,7 @@ pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
 }
 
 /// Changes many rows in several transactions, so that other work can run between them. Each call of `part` does one
-/// part, which begins at the row number that `part` is given. `part` returns how many rows it changed and the row
+/// part, which begins at the row number that is passed to `part`. `part` returns how many rows it changed and the row
 /// number at which the next part begins; `None` if this was the last part. The result is the number of rows that all
 /// parts changed.
 pub(in crate::store) async fn part_by_part<P>(database: &impl Database, part: P) -> Result<u64, StoreError>
@@ -171,7 +171,8 @@ pub(in crate::store) async fn row(
     Ok(session.rows(sql, values).await?.into_iter().next())
 }
 
-/// Adds an entry to the audit log. The entry is about the key with a row number, about a product, or about neither.
+/// Adds an entry to the audit log. The entry concerns the key with row number `key`, the product with number `product`,
+/// or neither.
 pub(in crate::store) async fn log(
     session: &mut (dyn Session + '_),
     (key, product): (Option<i64>, Option<i64>),

@@ -1,4 +1,4 @@
-//! Statements that both databases understand.
+//! Statements that run unchanged on both databases, and the conversion of their parameters and results.
 
 use chrono::DateTime;
 
@@ -14,8 +14,8 @@ pub(in crate::store) const CHAIN: &str = "WITH RECURSIVE chain (number, at, prev
         SELECT u.number, u.at, u.previous FROM chain c JOIN delivery_use u ON u.number = c.previous) \
     SELECT number, at FROM chain LIMIT $2";
 
-/// Selects the number of the use that came before use `$1`. Finds nothing if use `$1` is not a use of the key with id
-/// `$2`.
+/// Selects the number of the previous use of the same key, before use `$1`. Finds nothing if use `$1` is not a use of
+/// the key with id `$2`.
 pub(in crate::store) const BEFORE: &str =
     "SELECT u.previous FROM delivery_use u JOIN delivery_key k ON k.number = u.key WHERE u.number = $1 AND k.id = $2";
 

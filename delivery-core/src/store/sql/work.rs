@@ -1,5 +1,5 @@
-//! The work queue of a database writer. It holds operations, which are planned together, and statements, each of which
-//! runs by itself.
+//! The work queue of a database writer. It contains operations, which are planned together, and statements, each of
+//! which runs by itself.
 
 use std::any::Any;
 use std::sync::{Mutex, PoisonError};
@@ -83,8 +83,8 @@ impl<W: Send + 'static> WorkQueue<W> {
     }
 
     /// Changes many rows in several statements, so that other work can run between them. Each call of `change` does one
-    /// part, which begins at the row number that `change` is given. `change` returns how many rows it changed and the
-    /// row number at which the next part begins; `None` if this was the last part. The result is the number of rows
+    /// part, which begins at the row number that is passed to `change`. `change` returns how many rows it changed and
+    /// the row number at which the next part begins; `None` if this was the last part. The result is the number of rows
     /// that all parts changed.
     pub(in crate::store) async fn part_by_part(
         &self,

@@ -27,15 +27,15 @@ pub struct Backup {
 }
 
 impl SqliteStore {
-    /// Copies the store in the file `from` to the file `to`, also while a server has `from` open. The copy contains
+    /// Copies the store in the file `from` to the file `to`, even while a server has `from` open. The copy contains
     /// everything that was acknowledged before the call. It is a single file that can be opened in place of `from`. On
     /// Unix only its owner can read it.
     ///
     /// The copy is first made under another name in the same folder, and is read in full. Only then does it replace an
     /// older copy at `to`. A call that is killed leaves a file `to.new.…` behind.
     ///
-    /// The copy does not contain the secrets with which keys are signed, because they are in no database file. Back
-    /// them up too.
+    /// The copy does not contain the secrets with which keys are signed, because no database file contains these
+    /// secrets. Back them up too.
     ///
     /// # Errors
     ///

@@ -1,8 +1,9 @@
-//! What the store knows without a query: keys, products, posts, and counts that are not flushed.
+//! The data that the store has in memory: keys, products, posts, and counts that are not flushed.
 //!
-//! The key cache holds keys exactly as the last commit left them. Only the writer replaces an entry, after its commit.
-//! If a reader does not find a key, it adds a placeholder to the cache, reads the row, and puts the row in the place.
-//! If the writer has committed a change of the key in the meantime, the writer's entry stays.
+//! The key cache contains keys exactly as the last commit left them. Only the writer replaces an entry, after its
+//! commit. If a reader does not find a key, it adds a placeholder to the cache, reads the row, and replaces the
+//! placeholder by the row. If the writer has committed a change of the key in the meantime, the cache keeps the
+//! writer's row.
 
 use std::fmt;
 

@@ -1,12 +1,12 @@
 //! Checkpoints: copying the write-ahead log into the file while the writer goes on.
 //!
-//! By default SQLite makes a checkpoint in whichever commit finds a thousand pages in the log. Every caller then waits
-//! for thousands of writes and their sync. Here a separate connection copies and syncs while commits go on. Because of
-//! these commits, it never catches up entirely. So the writer itself copies the few remaining pages between two
-//! batches, and its next commit begins to overwrite the log from the start.
+//! By default SQLite makes a checkpoint in each commit after which the log has a thousand pages or more. Every caller
+//! then waits for thousands of writes and their sync. Here a separate connection copies and syncs while commits go on.
+//! Because commits go on, this connection never catches up entirely. So the writer itself copies the few remaining
+//! pages between two batches, and its next commit begins to overwrite the log from the start.
 //!
-//! The log does not grow beyond a few times [`THRESHOLD`]. It keeps its size on disk, so that a commit overwrites
-//! existing space and need not sync a new file length.
+//! The log does not grow beyond a few times [`THRESHOLD`]. These checkpoints do not shrink the log file, so that a
+//! commit overwrites existing space and need not sync a new file length.
 
 use std::sync::Arc;
 
@@ -39,8 +39,9 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Called after each batch. Begins a checkpoint on a separate connection if one is due. Once that has ended, copies
-    /// the remaining pages on the writer's connection if they are few, or begins another checkpoint.
+    /// Called after each batch. Begins a checkpoint on a separate connection if one is due. Once that checkpoint has
+    /// ended, copies the remaining pages on the writer's connection if there are few of them or if the log has become
+    /// too long. Otherwise begins another checkpoint.
     pub(super) async fn maintain(
         &mut self,
         writer: &mut SqliteConnection,
@@ -73,7 +74,8 @@ impl Checkpoints {
     }
 }
 
-/// Checkpoints on a connection of its own. Holds the file's lock, so nobody else opens the file before this is done.
+/// Makes a checkpoint on a separate connection. Holds the file's lock, so nobody else opens the file before the
+/// checkpoint is done.
 async fn checkpoint_concurrently(options: SqliteConnectOptions, _lock: Arc<Lock>) -> Result<(), StoreError> {
     let mut connection = options.create_if_missing(false).connect().await.map_err(store_error)?;
     checkpoint(&mut connection).await?;

@@ -1,5 +1,5 @@
-//! SQLite's implementation of [`sql::session`](crate::store::sql::session), which serves everything that customers do
-//! not wait for: lists, figures, erasure and the like.
+//! SQLite's implementation of [`sql::session`](crate::store::sql::session), which is used for everything that customers
+//! do not wait for, such as lists, figures and erasure.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -152,7 +152,7 @@ async fn read<T>(store: &SqliteStore, limit: Duration, work: impl Task<T>) -> Re
 }
 
 async fn write<T>(writer: &mut Writer, work: impl Task<T>) -> Result<T, StoreError> {
-    // The numbers are reserved outside the transaction, so that a rollback does not undo the reservation.
+    // The numbers are reserved before the transaction begins, so that a rollback does not undo the reservation.
     writer.reserve(NUMBERS).await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
     let mut session = Cold::writing(&mut transaction, &mut writer.newest);

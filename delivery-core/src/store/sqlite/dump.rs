@@ -1,4 +1,4 @@
-//! Dumping the store in a database file, also while a server has the file open, and making a database file from a dump.
+//! Dumping a database file, even while a server has it open, and creating a database file from a dump.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -21,8 +21,8 @@ use crate::store::dump::{self, Checked, DumpError, Dumped, Kind, Progress, Table
 use crate::store::sql::session::Value;
 
 impl SqliteStore {
-    /// Writes a [dump](DumpError) of the store in the file `from` to `to`, also while a server has the file open. Calls
-    /// `progress` now and then. Returns what was written.
+    /// Writes a dump of the store in the file `from` to `to`, even while a server has the file open. Calls `progress`
+    /// after each chunk of rows. Returns the number of rows of each table, and the SHA-256 of the dump.
     ///
     /// # Errors
     ///
@@ -51,12 +51,13 @@ impl SqliteStore {
         Ok(dumped)
     }
 
-    /// Makes the database file `to` from the dump in the file `from`. If there is a store at `to`, it must be empty,
-    /// and no server may have it open. The new file is built under another name in the same folder, and is moved to
-    /// `to` once it is complete. So a load that fails or is killed has changed nothing and can be repeated.
+    /// Creates the database file `to` from the dump in the file `from`. If there is a store at `to`, it must be empty,
+    /// except for registered secrets and sign-ins, and no server may have it open. The new file replaces this store.
+    /// The new file is built under another name in the same folder, and is moved to `to` once it is complete. So a load
+    /// that fails or is killed has changed nothing and can be repeated.
     ///
-    /// `keyring` contains the fingerprints of the secrets with which the store will be used. Calls `progress` now and
-    /// then.
+    /// `keyring` contains the fingerprints of the secrets with which the store will be used. Calls `progress`
+    /// repeatedly while the dump is checked and loaded.
     ///
     /// # Errors
     ///
@@ -72,13 +73,13 @@ impl SqliteStore {
         let was_there = to.exists();
         // The lock is held until the new file is in place, so that no server opens the store meanwhile.
         let lock = Lock::take(to).await?;
-        // If `to` is a symbolic link, the file to which it leads is replaced, not the link.
+        // If `to` is a symbolic link, its target is replaced, not the link.
         let to = to.canonicalize().unwrap_or_else(|_| to.to_owned());
         let loaded = put(checked, &to, keyring, progress).await;
         if loaded.is_err() {
             let _ = fs::remove_file(beside(&to));
-            // Taking the lock has created an empty file at `to`. It is removed, unless somebody else has made a store
-            // of it.
+            // If there was no file at `to`, taking the lock has created an empty one. Removes this file, unless
+            // somebody has written to it.
             if !was_there && to.metadata().is_ok_and(|file| file.len() == 0) {
                 let _ = fs::remove_file(&to);
             }
@@ -124,7 +125,7 @@ const COUNTED: &str = "\
         FROM main.delivery_key k LEFT JOIN main.delivery_count c ON c.key = k.number \
             LEFT JOIN temp.delivery_newest n ON n.key = k.number";
 
-/// Refuses a file that holds anything but an empty store.
+/// Fails unless the file has no content or contains an empty store.
 async fn refuse_a_store(path: &Path) -> Result<(), DumpError> {
     let failed = |source| SqliteError::while_opening(path.to_owned(), source);
     if path.metadata().is_ok_and(|file| file.len() == 0) {
@@ -147,8 +148,9 @@ async fn fill(
 ) -> Result<Dumped, DumpError> {
     // Makes sure that new rows do not get numbers that are in use or that keys refer to. A key may refer to a use that
     // was pruned or to a product that was deleted. Tables that are listed by time have row numbers with the time in
-    // their upper bits, and a number like those of other rows in their lower 30 bits. The latest row need not have the
-    // greatest number there, because clocks are set back.
+    // their upper bits, and a number like those of other rows in their lower 30 bits. The row with the greatest row
+    // number need not have the greatest lower bits, because a clock may have been set back. So the statements take the
+    // maximum of the lower bits.
     const NUMBERS: [&str; 4] = [
         "UPDATE delivery_watermark SET number = max((SELECT coalesce(max(number), 0) FROM delivery_use), \
             (SELECT coalesce(max(last_use), 0) FROM delivery_count))",
@@ -195,7 +197,7 @@ impl Target for Filling<'_> {
             WHERE value->>1 > 0 OR value->>2 IS NOT NULL";
         const EXHAUSTED: &str = "UPDATE delivery_key SET exhausted = 1 WHERE number IN \
             (SELECT value->>0 FROM json_each(?) WHERE value->>3 >= 0 AND value->>1 >= value->>3)";
-        // In SQLite the counts are not in `delivery_key`, but in a table of their own.
+        // In SQLite the counts are in `delivery_count`, not in `delivery_key`.
         let is_count = |column: &str| table.name == "delivery_key" && matches!(column, "used" | "last_use");
         let columns = table.columns.iter().enumerate().filter(|(_, (_, column, _))| !is_count(column));
         let (names, values): (Vec<&str>, Vec<String>) = columns
@@ -242,7 +244,8 @@ impl Serialize for Cell<'_> {
     }
 }
 
-/// Returns the path where the file is built. Only one load at a time uses it, since a load holds the lock of the store.
+/// Returns the path where the file is built. Only one load at a time uses this path, because a load holds the lock of
+/// the store.
 fn beside(to: &Path) -> PathBuf {
     with_end(to, ".loading")
 }

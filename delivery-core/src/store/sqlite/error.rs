@@ -12,7 +12,7 @@ use crate::store::sql::rows::columns;
 
 columns!(SqliteRow);
 
-/// Error of opening, inspecting or copying a database file. The message is for the operator and names the remedy.
+/// An error of opening, inspecting or copying a database file. The message is written for the operator.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SqliteError {
@@ -107,7 +107,7 @@ impl SqliteError {
         match primary_code(&source) {
             // SQLITE_BUSY
             Some(5) => Self::InUse { path },
-            // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN. The directory exists: that was checked before.
+            // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN. The directory exists, because this was checked before.
             Some(3 | 8 | 14) => Self::ReadOnly { path, source: Box::new(source) },
             // SQLITE_CORRUPT, SQLITE_NOTADB
             Some(11 | 26) => Self::NotADatabase { path, source },

@@ -2,8 +2,8 @@
 //!
 //! Each counted use appends one row to `delivery_use` when it happens. Once there are many such rows, a *pass* writes
 //! the pending counts in the order of their keys, one chunk between two batches. Writing a chunk again does no harm: of
-//! two counts of a key, the one with the later use stays. When the pass ends, the watermark moves to the row number
-//! that was the newest when the pass began. All uses up to the watermark are flushed.
+//! two counts of a key, `delivery_count` keeps the one with the later use. When the pass ends, the watermark moves to
+//! the row number that was the newest when the pass began. All uses up to the watermark are flushed.
 //!
 //! After a crash in the middle of a pass, recovery reads the newest use of each key above the watermark, and the pass
 //! is repeated.
@@ -24,19 +24,19 @@ use crate::store::sql::rows::Columns;
 /// counts to each database page that it changes. After a crash, the next start reads the uses of at most two passes,
 /// which takes about a tenth of a second.
 pub(super) const PASS_THRESHOLD: usize = 1 << 17;
-/// The minimum number of keys in a chunk that is written between two batches. Commits wait for it, for some
-/// milliseconds.
+/// The minimum number of keys in a chunk that is written between two batches. Commits wait some milliseconds for a
+/// chunk.
 const CHUNK: usize = 1024;
 /// The next chunk is due once this number of uses was counted since the last chunk, or since the pass began.
 const PACE: usize = CHUNK / 2;
 /// The number of keys that a chunk flushes for each use since the last chunk. With two, a pass ends long before the
 /// next one should begin.
 const AHEAD: usize = 2;
-/// The number of keys in a chunk when everything is flushed at the end, and no commit waits.
+/// The number of keys in a chunk when everything is flushed at shutdown. No commit waits for such a chunk.
 const ALL: usize = 16 * 1024;
 
-/// Loads the counts that are not flushed, at the start or after a lost connection. Returns the state in which no pass
-/// has begun.
+/// Loads the counts that are not flushed. Called at the start and after the connection was lost. Returns the state in
+/// which no pass has begun.
 pub(super) async fn recover(connection: &mut SqliteConnection, cache: &Cache) -> Result<Pass, StoreError> {
     // The result is one JSON text, because a result row for each key would take ten times as long. SQLite takes `used`
     // from the row that has the `max(number)`.
@@ -110,7 +110,8 @@ async fn chunk(writer: &mut Writer, most: usize) -> Result<(), StoreError> {
     pass.counts.truncate(left);
     pass.uses = 0;
     if left == 0 {
-        // This need not be in one transaction with the upsert, because a crash between them only repeats the pass.
+        // This need not be in one transaction with the upsert. After a crash between the two, the pass is merely
+        // repeated.
         let to = sqlx::query(MOVE).bind(pass.until);
         to.execute(&mut writer.connection).await.map_err(store_error)?;
         pass.until = None;
@@ -118,7 +119,8 @@ async fn chunk(writer: &mut Writer, most: usize) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Writes counts: the number of the key, its count, and the number of its newest use. A later count stays.
+/// Writes counts: the number of the key, its count, and the number of its newest use. A stored count with a later use
+/// is not overwritten.
 pub(super) async fn write(connection: &mut SqliteConnection, counts: &[(i64, u64, i64)]) -> Result<(), StoreError> {
     const UPSERT: &str = "INSERT INTO delivery_count (key, used, last_use) \
         SELECT value->>0, value->>1, value->>2 FROM json_each(?) WHERE true \

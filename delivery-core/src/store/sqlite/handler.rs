@@ -35,8 +35,7 @@ impl Writer {
         let mut writer =
             Self { connection, cache, newest, reserved, pass, prune_until, is_lost, options, checkpoints, lock };
         match messages::end_leases(&mut writer.connection).await {
-            // If the disk is full, the store can still be read. The leases then end by themselves, when their time is
-            // over.
+            // If the disk is full, the store can still be read. The leases then expire at their normal time.
             Err(StoreError::Full { .. }) => tracing::warn!("no space is left on the disk: nothing can be sold or sent"),
             ended => ended?,
         }
@@ -72,7 +71,7 @@ impl Writer {
         let wanted = operations.iter().map(|operation| operation.numbers()).sum();
         let mut numbers = Numbers::block(self.newest + 1, wanted);
         // If the batch has a single order, assumes that the order is new, without looking it up. If the order already
-        // has a key, the primary key of the table of purchases refuses the batch. Nothing has changed then, and the
+        // has a key, the batch violates the primary key of the table of purchases. Nothing is written then, and the
         // batch is planned again below, with the purchase.
         let mut refused = None;
         if needs.purchases.len() == 1 {
@@ -86,8 +85,8 @@ impl Writer {
         }
         let planned = self.plan(operations, &needs, true, &mut numbers).await?;
         match refused {
-            // Nothing could be written just now. If the new plan writes nothing, because the order already has a key,
-            // it can be answered nevertheless.
+            // The database could not write just now. If the order already has a key, the new plan writes nothing, so
+            // the batch can be answered nevertheless.
             Some(error @ (StoreError::Unavailable { .. } | StoreError::Full { .. })) if !planned.writes.is_empty() => {
                 return Err(error);
             }
@@ -107,8 +106,8 @@ impl Writer {
         numbers: &mut Numbers,
     ) -> Result<Plan, StoreError> {
         let (mut loaded, mut missing) = (Loaded::absent(needs), Vec::new());
-        // A sale that was made by hand has no purchase. So its key is looked up: if the key exists, an earlier attempt
-        // has made the sale.
+        // A sale that was made by hand has no purchase. So its key is looked up by id. If the key exists, an earlier
+        // attempt has already made the sale.
         let by_hand = operations.iter().filter_map(|operation| match operation {
             Operation::Issue(sale) if sale.key.order.is_none() => Some(&sale.key.id),
             _ => None,

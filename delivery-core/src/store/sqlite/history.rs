@@ -11,15 +11,15 @@ use crate::store::sql::rows::Columns;
 use crate::store::sql::statements::{self, BEFORE, CHAIN, limit};
 use crate::store::{Page, StoreError, Use, UseId, page_size};
 
-/// The number of use numbers that a prune looks at in one commit. Customers' operations wait for this commit.
+/// The number of use numbers that a prune covers in one commit. Customers' operations wait for this commit.
 const PRUNE: i64 = 10_000;
 /// The value of `from` with which [`prune`] is called again while it still has to flush counts.
 const FLUSHING: i64 = -1;
 /// The number of keys whose counts are flushed in one commit before a prune may delete.
 const FLUSH: usize = 4096;
 
-/// Returns a page of a key's uses, newest first. Each use names the use before it, so the page is read by following
-/// this chain, from use number `newest` on.
+/// Returns a page of a key's uses, newest first. Each use record contains the number of the key's previous use. The
+/// page is read by following this chain, starting with the use number `newest`.
 pub(super) async fn history(
     readers: &SqlitePool,
     newest: Option<i64>,
@@ -40,8 +40,8 @@ pub(super) async fn previous_use(readers: &SqlitePool, id: KeyId, before: UseId)
 /// Returns how many it deleted, and the `from` of the next call, or `None` after the last part.
 ///
 /// Only flushed uses may be deleted, because the counts of the other uses are stored nowhere else. If some uses that
-/// are not flushed are old enough to be deleted, the first calls only flush, one chunk each. They end when all uses are
-/// flushed that existed at the first call, which has the `from` 0.
+/// are not flushed are old enough to be deleted, the first calls only flush, one chunk each. Deleting begins once all
+/// uses that existed at the first call are flushed. The first call is the one in which `from` is 0.
 pub(super) async fn prune(
     writer: &mut Writer,
     before: DateTime<Utc>,

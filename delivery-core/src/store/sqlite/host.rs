@@ -34,16 +34,16 @@ const LONGEST: Duration = Duration::from_secs(4);
 impl SqliteStore {
     /// Runs `work` in a transaction on the connection that writes. If `work` returns `Ok`, its changes to the host
     /// application's tables in the same file are committed, together with what the service has done in it. Otherwise
-    /// everything is rolled back. The host application also creates its tables in such a transaction. Names that begin with
-    /// `delivery_` or `_delivery_` are the store's.
+    /// everything is rolled back. The host application also creates its tables in such a transaction. Names that begin
+    /// with `delivery_` or `_delivery_` are reserved for the store.
     ///
     /// Nothing else is written while `work` runs, so it should execute its statements and return. After four seconds
     /// its transaction is rolled back.
     ///
-    /// Of the service, `work` may call only the methods that take the transaction, such as
-    /// [`issue_in`](crate::Delivery::issue_in): all others would wait for `work` to end. [Prepare the
-    /// sale](crate::Delivery::prepare) before the transaction. `work` must not end the transaction. If it
-    /// [begins](sqlx::Connection::begin) another transaction inside, that is a savepoint.
+    /// Of the service's methods, `work` may call only those that take the transaction, such as
+    /// [`issue_in`](crate::Delivery::issue_in). Other methods may wait for `work` to end. [Prepare the
+    /// sale](crate::Delivery::prepare) before the transaction. `work` must not end the transaction. A transaction that
+    /// `work` [begins](sqlx::Connection::begin) inside this one is a savepoint.
     ///
     /// ```no_run
     /// # async fn example(
@@ -63,8 +63,9 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// The error that `work` returns, or a [`StoreError`] if the transaction could not begin or be committed. Nothing
-    /// was written after an error, except possibly after [`StoreError::Unknown`].
+    /// The error that `work` returns, or a [`StoreError`] if the transaction could not begin, took longer than four
+    /// seconds, or could not be committed. If an error is returned, nothing was written, except possibly after
+    /// [`StoreError::Unknown`].
     ///
     /// # Panics
     ///
@@ -102,7 +103,7 @@ where
     // and cannot begin a new transaction on this connection. So the next batch opens another connection.
     writer.is_lost |= writer.connection.is_in_transaction();
     if writer.is_lost {
-        // What became of the transaction is unknown, so nothing is answered from a cache.
+        // The outcome of the transaction is unknown, so the caches of keys and products are emptied.
         writer.restart();
     }
     ended
@@ -135,9 +136,10 @@ where
         return Err(if writer.is_lost { StoreError::unknown(error) } else { error });
     }
     writer.newest = numbers;
-    // A start reads the uses since the last pass of the flush, so these uses bring the next pass nearer too.
+    // These uses count towards the next pass of the flush, because a start reads all uses since the last pass.
     writer.pass.pace(uses);
-    // The rows are read again, because the host application may have undone some changes by rolling back to a savepoint.
+    // The rows are read again, because the host application may have undone some changes by rolling back to a
+    // savepoint.
     writer.refresh(stale).await;
     Ok(worked)
 }
@@ -148,7 +150,7 @@ impl SqliteTransaction<'_> {
         let Self { connection, cache, newest, .. } = self;
         let needs = needs([operation]);
         let mut loaded = Loaded::absent(&needs);
-        // Not from the cache, which does not know what this transaction has changed.
+        // Reads the rows from the database, because the cache does not contain the changes of this transaction.
         let ids: Vec<KeyId> = needs.keys.iter().chain(&needs.new).copied().collect();
         for row in load::keys(connection, cache, &ids).await? {
             loaded.insert(row);
@@ -166,8 +168,9 @@ impl SqliteTransaction<'_> {
         answer.ok_or(StoreError::corrupt("an operation without an answer"))
     }
 
-    /// Persists `writes`, all or nothing. The counts of uses do not become [pending](super::pending), because the host
-    /// application may roll back to a savepoint, which a pending count would not notice.
+    /// Persists `writes`, all or nothing. Writes the counts of uses to `delivery_count` at once instead of making them
+    /// [pending](super::pending). The host application may roll back to a savepoint, and pending counts would not be
+    /// rolled back.
     async fn persist(&mut self, writes: &Writes) -> Result<(), StoreError> {
         let counts: Vec<(i64, u64, i64)> = writes.uses.iter().map(|used| (used.key, used.used, used.number)).collect();
         *self.uses += counts.len();
@@ -181,8 +184,9 @@ impl SqliteTransaction<'_> {
         self.end(written).await
     }
 
-    /// Begins a part of the transaction. If the transaction has ended, for example because the disk was full, a savepoint
-    /// would begin another one, which ends with a commit of its own. BEGIN fails as long as a transaction is open.
+    /// Begins a part of the transaction, with a savepoint. First tries BEGIN, which fails as long as a transaction is
+    /// open. If BEGIN succeeds, the transaction has ended, for example because the disk was full. A savepoint would
+    /// then begin a transaction of its own, which would be committed separately.
     async fn begin(&mut self) -> Result<(), StoreError> {
         if self.connection.execute("BEGIN").await.is_ok() {
             self.connection.execute("ROLLBACK").await.map_err(store_error)?;

@@ -55,7 +55,7 @@ pub(super) async fn load(
     Ok(())
 }
 
-/// Loads the deals that `references` lead to, directly or through other deals.
+/// Loads the deals to which `references` refer, directly or through deals that were merged into others.
 pub(super) async fn deals(
     connection: &mut SqliteConnection,
     references: HashSet<ReferenceId>,

@@ -1,4 +1,4 @@
-//! Inspecting a file without changing its store, also while a server has the file open.
+//! Inspecting a file without changing its store, even while a server has the file open.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::store::Inspection;
 use crate::store::inspection::OBJECTS;
 
 impl SqliteStore {
-    /// Inspects the file at `path` without changing the store, also while a server has it open: whether it contains a
-    /// store, and whether that store accepts secrets with the fingerprints in `keyring`.
+    /// Inspects the file at `path` without changing its store, even while a server has the file open. Returns whether
+    /// the file contains a store, and whether that store accepts secrets with the fingerprints in `keyring`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! JSON text, in which many rows are one parameter of a statement.
+//! JSON text, which passes many rows to a statement in one parameter.
 
 use crate::store::StoreError;
 

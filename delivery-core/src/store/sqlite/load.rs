@@ -18,7 +18,7 @@ use crate::store::batch::{BatchHandler, BatchQueue};
 use crate::store::sql::rows;
 use crate::store::{Attempt, StoreError};
 
-/// Two loaders, each for half of the keys. If both have to read from the disk, they do so at the same time.
+/// Two loaders, each for half of the keys. If both have to read from the disk, they read at the same time.
 #[derive(Clone)]
 pub(super) struct Loaders([BatchQueue<KeyId, Option<Row>>; 2]);
 
@@ -42,7 +42,8 @@ impl Loaders {
         let Some(row) = loader.submit(id).await? else { return Ok(None) };
         match place.insert(row.clone()) {
             Ok(()) => Ok(Some(row)),
-            // The writer has changed the key in the meantime, so the row in the cache is newer.
+            // The placeholder was replaced or removed in the meantime. If the cache has a row of the key now, that row
+            // is at least as new.
             Err(_) => Ok(Some(cache.keys.get(&id).unwrap_or(row))),
         }
     }

@@ -13,17 +13,17 @@ use std::time::Duration;
 
 use super::SqliteError;
 
-/// How often a lock that somebody holds is tried again, with a [`PAUSE`] between two tries. A lock may be held for a
-/// moment although its store is closed. When this process starts another program, that program has copies of all
-/// descriptors between `fork` and `exec`, and holds the lock with them.
+/// How often taking the lock is tried again if somebody holds it, with a [`PAUSE`] between two tries. A lock may be
+/// held for a moment although its store is closed. When this process starts another program, that program has copies of
+/// all descriptors between `fork` and `exec`, and holds the lock with them.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(25);
 
 /// The lock on a database file, held until everybody in this process is done with the file.
 #[derive(Debug)]
 pub(super) struct Lock {
-    /// Declared, and so dropped, before the file is closed. Closing a deleted file frees its inode, and a new file with
-    /// the same inode must not find an old claim.
+    /// Declared before `file`, and so dropped before the file is closed. Closing a deleted file frees its inode, and a
+    /// new file with the same inode must not find an old claim.
     #[cfg(unix)]
     _claim: claim::Claim,
     #[cfg_attr(not(unix), expect(dead_code, reason = "the lock ends with it"))]
@@ -64,7 +64,7 @@ impl Lock {
             let source = "it is a directory".into();
             return Err(SqliteError::Other { path: path.to_owned(), source });
         }
-        // The file is closed after the claim is dropped, here too.
+        // Declared before `claim`. So if an error is returned, the claim is dropped before the file is closed.
         let file;
         #[cfg(unix)]
         let claim = claim::Claim::of_existing(path)?;
@@ -156,7 +156,7 @@ mod claim {
 mod tests {
     use super::Lock;
 
-    /// A file system gives the inode of a deleted file to the next new file.
+    /// A file system may reuse the inode of a deleted file for the next new file.
     #[test]
     fn a_new_file_is_not_taken_for_a_deleted_one() {
         let rounds = || {

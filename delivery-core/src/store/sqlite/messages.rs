@@ -17,8 +17,8 @@ use crate::store::sql::statements::{self, FAILED, limit};
 use crate::store::{LONGEST_LEASE, MAX_RETRY_DELAY, StoreError};
 
 /// Leases messages that are due. No transaction is necessary, because nobody else writes between the two statements.
-/// The limit in the SQL is a sum, `?4 + 0`. SQLite looks at a bare parameter when it plans a statement, and would plan
-/// the statement again for each value.
+/// The limit in the SQL is `?4 + 0` instead of `?4`. SQLite uses the value of a bare parameter when it plans a
+/// statement, and would plan the statement again for each value.
 pub(super) async fn claim(
     writer: &mut Writer,
     (now, lease_until): (DateTime<Utc>, DateTime<Utc>),
@@ -84,8 +84,8 @@ fn bounds(now: DateTime<Utc>) -> [i64; 3] {
         .map(|ahead| now.checked_add_signed(ahead).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis())
 }
 
-/// Ends all leases when the store starts. Only one process owns the file, so those who held the leases are gone. The
-/// messages are due at once.
+/// Ends all leases when the store starts. Only one process owns the file, so the workers that held the leases no longer
+/// run. The messages become due at once.
 pub(super) async fn end_leases(connection: &mut SqliteConnection) -> Result<(), StoreError> {
     const END: &str = "UPDATE delivery_message SET leased = 0, due_at = queued_at, token = token + 1 WHERE leased = 1";
     sqlx::query(END).execute(connection).await.map(drop).map_err(store_error)

@@ -21,9 +21,11 @@ use crate::store::sql::{Script, WorkQueue, migrator};
 /// The oldest version of SQLite that is accepted. Version 3.51.3 fixed the WAL-reset bug, which could corrupt a
 /// database: <https://sqlite.org/wal.html#walresetbug>.
 const OLDEST: [u32; 3] = [3, 51, 3];
-/// The number of pooled connections for searches and lists. A query holds a connection for a fraction of a millisecond.
+/// The maximum number of pooled connections for searches and lists. A query uses a connection for a fraction of a
+/// millisecond.
 const READERS: u32 = 4;
-/// How long a reader waits for a connection before it is answered "unavailable".
+/// How long a reader waits for a pooled connection. After that, it gets
+/// [`StoreError::Unavailable`](crate::store::StoreError::Unavailable).
 const ACQUIRE: Duration = Duration::from_secs(3);
 
 /// How long a connection waits while another program writes the file.
@@ -78,7 +80,7 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
 
 /// Locks the file at `path`, checks it, and brings its schema up to date.
 pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
-    // If `path` is a symbolic link, the file to which it leads is locked and opened.
+    // If `path` is a symbolic link, its target is locked and opened.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let lock = Lock::take(&path).await?;
     let failed = |source| SqliteError::while_opening(path.clone(), source);
@@ -87,8 +89,8 @@ pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
-        // Switches off SQLite's own checkpoints, which would delay whichever commit fills the log. `checkpoint` does
-        // them instead.
+        // Switches off SQLite's own checkpoints, which would delay whichever commit fills the log. The module
+        // `checkpoint` makes checkpoints instead.
         .pragma("wal_autocheckpoint", "0")
         .busy_timeout(BUSY)
         // Overwrites deleted data, so that nothing about an erased person stays in the file.
@@ -124,7 +126,7 @@ async fn check(writer: &mut SqliteConnection, path: &Path) -> Result<(), SqliteE
     if row.try_get::<String, _>("journal").ok().as_deref() != Some("wal") {
         return unfit("its journal cannot be a write-ahead log here (a network file system?)");
     }
-    // 2 is FULL: a commit is on disk before it is answered.
+    // 2 is FULL: a commit is synced to disk before it returns.
     if row.try_get::<i64, _>("synchronous").ok() != Some(2) {
         return unfit("it does not sync each commit");
     }

@@ -1,11 +1,11 @@
 //! Counts that are committed but not yet flushed to `delivery_count`, by the numbers of their keys.
 //!
-//! Every count is absolute: it says how often the key was used in total, and which use was the newest. A count only
-//! grows, so of two counts of a key, the one with the later use is newer.
+//! Every count is absolute: it consists of the total number of uses of the key, and the number of the newest use. A
+//! count only grows, so of two counts of a key, the one with the later use is newer.
 //!
-//! A reader first takes a [`Snapshot`], and then reads rows. For each key it uses the newer of two counts: that in the
-//! snapshot, and that in the row. A flush cannot remove a count between these two steps, because a snapshot shares the
-//! maps themselves.
+//! A reader first takes a [`Snapshot`], and then reads rows. For each key the reader takes the newer of two counts:
+//! that in the snapshot, and that in the row. A flush cannot remove a count between these two steps, because a snapshot
+//! shares the maps themselves.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ pub(super) struct Count {
 
 type Counts = Arc<Mutex<HashMap<i64, Count>>>;
 
-/// The counts since the last flush began, and the counts that this flush writes.
+/// The counts since the last flush began, and the counts that the last flush writes.
 #[derive(Debug, Default)]
 pub(super) struct Pending(Mutex<Snapshot>);
 
@@ -43,7 +43,7 @@ impl Pending {
         lock(&self.0).clone()
     }
 
-    /// Begins a flush. Forgets the counts of the flush before, and returns the counts to write, by ascending key
+    /// Begins a flush. Forgets the counts of the previous flush, and returns the counts to write, by ascending key
     /// number.
     pub(super) fn begin_flush(&self) -> Vec<(i64, Count)> {
         let mut both = lock(&self.0);

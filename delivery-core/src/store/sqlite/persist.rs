@@ -11,8 +11,9 @@ use crate::ledger::plan::{KeyWrite, NewAuditEntry, NewMessage, NewUse, Writes};
 use crate::store::StoreError;
 use crate::store::sql::statements::{Completion, completion};
 
-/// Returns whether the use records contain all changes of the key, so that its row need not be written. If the key is
-/// used up, its row must change too, so that searches find it as used up.
+/// Returns whether the use records contain all changes of the key, so that the key's row need not be written. If the
+/// last use has used the key up, the row must be written too, because searches read from the row that the key is used
+/// up.
 fn is_use_record_enough(write: &KeyWrite) -> bool {
     let state = write.row.key.state();
     write.is_only_counted() && state.limit.allows(state.used)

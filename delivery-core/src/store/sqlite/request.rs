@@ -1,4 +1,4 @@
-//! Requests that buyers may repeat, because the requests came with an `Idempotency-Key`.
+//! Requests with an `Idempotency-Key`, which buyers may repeat.
 
 use serde::Serialize;
 use sqlx::sqlite::SqliteConnection;

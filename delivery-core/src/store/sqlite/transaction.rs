@@ -1,4 +1,4 @@
-//! A transaction of the host application: a connection, and what the store must know at its end.
+//! A transaction of the host application: a connection, and the state that the store needs when the transaction ends.
 
 use std::ops::{Deref, DerefMut};
 
@@ -7,8 +7,8 @@ use sqlx::sqlite::SqliteConnection;
 use super::cache::Cache;
 use crate::store::sql::session::Stale;
 
-/// A transaction of the host application: a connection, in which the service also
-/// [issues](crate::Delivery::issue_in), [uses](crate::Delivery::use_in) and [changes](crate::Delivery::change_in) keys.
+/// A transaction of the host application: a connection on which the service also [issues](crate::Delivery::issue_in),
+/// [uses](crate::Delivery::use_in) and [changes](crate::Delivery::change_in) keys.
 #[derive(Debug)]
 pub struct SqliteTransaction<'t> {
     pub(super) connection: &'t mut SqliteConnection,
@@ -22,7 +22,7 @@ pub struct SqliteTransaction<'t> {
 }
 
 impl SqliteTransaction<'_> {
-    /// Lends the transaction for a call.
+    /// Returns a handle to the same transaction, with a shorter lifetime.
     pub(in crate::store) fn reborrow(&mut self) -> SqliteTransaction<'_> {
         let Self { connection, cache, newest, stale, uses } = self;
         SqliteTransaction { connection, cache, newest, stale, uses }

@@ -1,4 +1,4 @@
-//! The writer: the connection that writes, and the state that goes with it.
+//! The writer: the connection that writes, and the state that belongs to this connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,12 +38,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Makes sure that `wanted` row numbers are reserved in the database. If they are not, reserves a large block
-    /// beyond them too, so that this seldom needs a write.
+    /// Makes sure that `wanted` row numbers are reserved in the database. If they are not, reserves them and [`AHEAD`]
+    /// more, so that most calls write nothing.
     ///
-    /// After a restart, numbering continues behind the reserved numbers. The rows alone do not tell the highest number
-    /// used. In tables that are listed by time, row numbers have the time in their upper bits. After the clock was set
-    /// back, the highest of these row numbers is not the newest.
+    /// After a restart, numbering continues after the reserved numbers. The highest number used cannot be found from
+    /// the rows alone. In tables that are listed by time, row numbers have the time in their upper bits. After the
+    /// clock was set back, the highest of these row numbers is not the newest.
     pub(super) async fn reserve(&mut self, wanted: i64) -> Result<(), StoreError> {
         const RESERVE: &str = "UPDATE delivery_watermark SET reserved = ?";
         if self.newest + wanted > self.reserved {
@@ -63,8 +63,8 @@ impl Writer {
                     for id in &keys {
                         self.cache.keys.remove(id);
                     }
-                    // What was written is already committed, so an error here must not fail it. In that case the keys
-                    // are read when they are next needed.
+                    // The writes are already committed, so an error here must not make their operation fail. After an
+                    // error, the keys are read when they are next needed.
                     for row in load::keys(&mut self.connection, &self.cache, &keys).await.unwrap_or_default() {
                         self.cache.keys.insert(row.key.id(), row);
                     }

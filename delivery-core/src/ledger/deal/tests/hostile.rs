@@ -103,7 +103,7 @@ impl Play {
             let has_failed = self.told.iter().any(|report| matches!(report, Report::Kept { .. }));
             let is_owed = !left.is_empty() && disputed.is_empty() && !has_failed;
             assert!(!is_owed || !keys.is_empty(), "it is paid for and has no key: {}", told());
-            // If nobody knew at first that orders belong to one subscription, each of them may have a key.
+            // If orders are linked to one subscription only later, each of them may already have a key.
             let most = if way == Way::Linked { group.len() } else { left.len() };
             assert!(keys.len() <= most, "more keys than payments: {}", told());
             let paid = left.iter().map(|it| model.paid_until(*it, product, &payers, &left)).max();

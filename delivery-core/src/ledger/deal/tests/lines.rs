@@ -1,4 +1,4 @@
-//! A line keeps the product as which it was sold. Lines that are mapped later are served too.
+//! Tests that a line keeps the product that it was sold as, and that lines which are mapped later get keys too.
 
 use super::world::*;
 use super::*;

@@ -1,4 +1,4 @@
-//! Deals have the same result in whatever order their reports come, and however often.
+//! Tests that a deal has the same result in whatever order, and however often, its reports are made.
 
 mod hostile;
 mod lines;

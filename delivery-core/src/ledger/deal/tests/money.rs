@@ -1,4 +1,4 @@
-//! Money that goes back revokes its key, and money that the seller keeps after all restores it.
+//! Tests that a key is revoked when its money goes back, and restored when the seller keeps the money after all.
 
 use super::world::*;
 use super::*;
@@ -32,7 +32,7 @@ fn what_became_of_the_money_counts_in_every_order_and_once() {
         let line = Bought { amount: Some(1900), ..line("m", 1, 1, Term::Unsaid) };
         charged("o", 0, Links::default(), vec![line])
     };
-    // Three pieces were ordered. One of them was refunded, or removed without a word, before the order was paid.
+    // Three pieces were ordered. One of them was refunded, or removed without a report, before the order was paid.
     let of_pieces = |early: &[&str]| {
         let early = early.iter().map(|refund| (*refund).to_owned()).collect();
         let line = Bought { amount: Some(3), early, ..line("m", 1, 2, Term::Unsaid) };
@@ -97,7 +97,7 @@ fn what_became_of_the_money_counts_in_every_order_and_once() {
             assert_eq!(world.products(), expected, "{case}: {order:#?}");
         }
     }
-    // If the money went back before the sale is known, nothing is issued. So the sale always comes first here.
+    // If the money went back before the sale is known, nothing is issued. The sale is therefore always reported first.
     for (case, rest, expected) in [
         ("a refund that failed", vec![at(5, Cause::Refund), failed(6)], &[1, 2][..]),
         ("refunded again", vec![at(5, Cause::Refund), failed(6), at(7, Cause::Refund)], &[]),
@@ -128,7 +128,7 @@ fn a_payment_that_was_authorised_sells_when_it_is_taken() {
     assert_eq!(world.products(), [1, 2]);
     world.report(&open);
     assert_eq!(world.products(), [1, 2]);
-    // If the capture is reported first, the keys come with the report of the order.
+    // If the capture is reported first, the report of the order issues the keys.
     assert_eq!(World::of(&[captured(Vec::new()), open.clone()]).products(), [1, 2]);
     assert!(World::of(&[open, refunded(by_payment(), Extent::Full), captured(vec![offer(1, 2)])]).keys.is_empty());
 }
@@ -149,7 +149,7 @@ fn a_partial_refund_is_noted_once_whenever_the_sale_comes() {
     for order in orders(&[sale(), part("p1"), part("p2")]) {
         assert_eq!(World::of(&order).notes, 2 * 2, "two refunds, two keys: {order:#?}");
     }
-    // If a refund of lines is reported again under the same number, it is already known.
+    // A refund of lines that is reported again under the same number is not noted again.
     let line = || refunded(ChargeRef::Order(id("o")), returned("r1", &[("a", 1)]));
     assert_eq!(World::of(&[sale(), line(), line()]).notes, 2);
 }
@@ -199,7 +199,7 @@ fn facts_are_read_back_as_they_were_written() {
     assert_eq!(serde_json::from_str::<Deal>(&text).unwrap(), world.deal, "{text}");
 }
 
-/// A name, reports, and the payments that they come to: the day and the amount of each.
+/// A case: its name, its reports, and the day and amount of each payment that is expected from the reports.
 type Received = (&'static str, Vec<Report>, &'static [(i64, u64)]);
 
 #[test]

@@ -62,8 +62,8 @@ fn a_product_without_a_key_of_the_subscription_gets_one() {
         || charged("o", 0, of_subscription(), vec![line("plan", 1, 1, period(0, 31)), line("book", 2, 1, Term::Once)]);
     let other = || charged("c2", 10, of_subscription(), vec![line("big", 3, 1, period(10, 41))]);
     for order in orders(&[both(), other(), paid("c3", 31, period(31, 59))]) {
-        // A book that was sold together with the plan keeps its own validity. The old plan ends with the time that was
-        // paid for it.
+        // A book that was sold together with the plan keeps its own validity. The key for `big` expires after its only
+        // paid period, plus the grace period.
         assert_eq!(World::of(&order).standing(), [(1, 62), (2, 365), (3, 44)], "{order:#?}");
     }
 }

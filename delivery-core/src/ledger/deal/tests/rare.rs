@@ -13,13 +13,13 @@ fn word(at: i64, term: Term) -> Word {
     word
 }
 
-/// The charge in `report`, with ready keys of these products, as if the products were sold before.
+/// The charge in `report`, with one offer of a key for each of these products, as if they had been sold before.
 fn offered(report: Report, numbers: &[i64]) -> Report {
     let Report::Charged(charged) = report else { unreachable!("a charge") };
     Report::Charged(Charged { offers: numbers.iter().map(|number| offer(*number, 1)).collect(), ..charged })
 }
 
-/// A statement about the subscription that began with `order`: it is for `line` now.
+/// A statement that the subscription that began with `order` is now for `line`.
 fn sells(order: &str, (at, date): (i64, i64), line: Bought, offer: Offer) -> Report {
     let (links, term) = (Links { order: Some(id(order)), ..of_subscription() }, Term::Until(day(date)));
     Report::Told(Word { at: day(at), links, lines: vec![line], standing: Standing::Active, term, offers: vec![offer] })
@@ -68,7 +68,7 @@ fn a_charge_that_names_no_product_pays_once_for_what_is_charged_again() {
         world.retry();
         assert_eq!(world.standing(), [(1, 62)], "{order:#?}");
     }
-    // A later charge does not pay for the book either if the plan is mapped to no product.
+    // Even if the plan is mapped to no product, a later charge does not pay for the book.
     let plan = || unmapped("plan", 1, Term::Unsaid);
     let reports = [
         charged("o", 0, Links::default(), vec![plan(), line("book", 2, 1, Term::Unsaid)]),

@@ -1,4 +1,4 @@
-//! Tests that the deal keeps what the seller sets.
+//! Tests that later reports do not undo what the seller has changed.
 
 use super::world::*;
 use super::*;

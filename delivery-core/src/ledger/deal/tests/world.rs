@@ -54,7 +54,7 @@ impl World {
         came
     }
 
-    /// Whether an order lacks no product.
+    /// Whether an order has every product that it needs.
     pub(super) fn serves(&self, order: &str) -> bool {
         self.deal.serves(&View::of(&self.deal, GRACE), order)
     }

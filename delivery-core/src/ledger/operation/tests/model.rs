@@ -23,7 +23,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..30)
 }
 
-/// Changes in the first minutes of a key, mostly for the right product. Some leave the key valid, others end it.
+/// Changes in the first minutes of a key. Most of them are uses, mostly for the right product. The others may make the
+/// key invalid, or valid again.
 fn changes() -> impl Strategy<Value = Change> {
     let limit = (1..4_i64, any::<bool>()).prop_map(|(uses, added)| match UseLimit::from_count(uses).unwrap() {
         UseLimit::Uses(uses) if added => LimitChange::Add(uses),

@@ -1,4 +1,4 @@
-//! Counts stay right while they are flushed and when a flush is interrupted.
+//! Tests that counts are right while they are flushed and after a flush was interrupted.
 
 use chrono::DateTime;
 use proptest::prelude::*;
@@ -64,7 +64,7 @@ async fn issue_all(writer: &mut Writer) {
     }
 }
 
-/// Uses keys in one batch, and returns the keys as they were answered.
+/// Uses keys in one batch, and returns the keys from the writer's answers.
 async fn spend(writer: &mut Writer, keys: &[u8]) -> Vec<Key> {
     let (product, at) = (ProductId::new(1).unwrap(), DateTime::UNIX_EPOCH);
     let change = Change::use_of(product, at);
@@ -193,7 +193,8 @@ async fn readers_see_counts_rise_and_never_fall_while_they_are_flushed() {
         }
     });
     let (mut passes, mut round) = (0, 0);
-    // Runs until the writer has ended enough passes, and the reader has read often enough at the same time.
+    // Runs until the writer has completed more than 100 passes, and the reader has read more than 100 times at the same
+    // time.
     while (passes <= 100 || *counted.borrow() <= 100) && !reading.is_finished() {
         round += 1;
         let answers = spend(&mut writer, &(0..KEYS).collect::<Vec<_>>()).await;

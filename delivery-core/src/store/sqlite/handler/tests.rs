@@ -1,4 +1,4 @@
-//! What a batch does, and what remains if it cannot be written.
+//! Tests of committing a batch: its effects, and the state after a batch that could not be written.
 
 use std::path::Path;
 

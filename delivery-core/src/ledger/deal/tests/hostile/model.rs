@@ -105,7 +105,7 @@ impl<'r> Model<'r> {
         before.find(|again| !again.is_empty()).unwrap_or_default()
     }
 
-    /// Whether the seller refunded the money for a product.
+    /// Whether the money for a product was refunded, or the order was cancelled.
     pub(super) fn is_gone(&self, sale: usize, product: i64) -> bool {
         let (money, ours) = (self.money(sale), self.lines_of(sale, product));
         let kept = money.iter().filter_map(|it| if let Report::Kept { at, .. } = it { Some(*at) } else { None }).max();
@@ -126,7 +126,7 @@ impl<'r> Model<'r> {
         returned.values().sum::<u64>() >= 2
     }
 
-    /// Whether the buyer's bank holds the money for a product.
+    /// Whether a dispute that was not won concerns the money for a product.
     pub(super) fn is_disputed(&self, sale: usize, product: i64) -> bool {
         let (mut lost, mut won, mut ends) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
         for report in self.money(sale) {
@@ -145,9 +145,10 @@ impl<'r> Model<'r> {
         lost.len() > ends.len() && lost.values().any(|lines| lines.is_empty() || lines.iter().any(is_ours))
     }
 
-    /// The latest expiry that anything could justify. This may be the product's own validity. It may also be the grace
-    /// after the latest of these: an end that the sale names, the end of a trial, a date with no other sale before it,
-    /// the end of a calendar period, and the beginning of the next sale that was not refunded.
+    /// The latest expiry that the reports could justify. This may be the end of the product's own validity. It may also
+    /// be the latest of these, plus the grace period: an end that the sale names, the end of a trial, a date with no
+    /// other sale before it, the end of a calendar period, and the beginning of the next sale that was not refunded.
+    /// After the end of the subscription, only the product's own validity counts.
     pub(super) fn paid_until(&self, sale: usize, product: i64, payers: &[usize], left: &[usize]) -> DateTime<Utc> {
         let at = self.at(sale).unwrap();
         let own = at + TimeDelta::days(OWN[usize::try_from(product).unwrap()]);

@@ -180,7 +180,7 @@ impl Shop {
                 };
                 let lines = products.into_iter().map(|product| bought(product.unwrap_or(9), product, Term::Unsaid));
                 let order = matches!(self.way, Way::Bare | Way::Linked).then(|| id("s0"));
-                // Each statement has a time of its own.
+                // Each statement has a different time.
                 let at = day(at) + TimeDelta::minutes(i64::try_from(number).unwrap());
                 let (links, lines) = (Links { order, ..own }, lines.collect());
                 Report::Told(Word { at, links, lines, standing, term, offers: Vec::new() })
@@ -189,7 +189,7 @@ impl Shop {
     }
 }
 
-/// Some of the reports of a shop's platform, in two orders.
+/// Some of the reports of a shop's platform, in two random sequences.
 pub(super) fn reports() -> impl Strategy<Value = (Way, Vec<Report>, Vec<Report>)> {
     let way = select(vec![Way::Orders, Way::Invoices, Way::Bare, Way::Linked]);
     let terms = prop::array::uniform3((0..6_u8, -3..3_i64, -5..60_i64));
