@@ -17,9 +17,9 @@ use crate::product::ProductId;
 /// Proof that a request came with a valid key. Each binding wraps this type in a guard of its framework, and the guard
 /// refuses requests without a valid key.
 ///
-/// The key could be used when the request came: it was known, not revoked, not expired, not used up, and allowed by the
-/// [rules](crate::key::Rule) of the host application. A revoked key is answered like an unknown one. A grant from [`of`](Self::of) has not counted a use: the route decides
-/// whether to [count one](Self::count_use).
+/// When the request arrived, the key could be used: it was known, not revoked, not expired, not used up, and allowed by
+/// the [rules](crate::key::Rule) of the host application. A revoked key gets the same reply as an unknown key. A grant
+/// from [`of`](Self::of) has not counted a use. The route decides whether to [count one](Self::count_use).
 #[derive(Debug, Clone)]
 pub struct Grant {
     delivery: Delivery,
@@ -42,8 +42,8 @@ impl Grant {
         Requirement::default().check(delivery, call).await
     }
 
-    /// Checks the key of `call` like [`of`](Self::of), but returns `None` if the call has no key. A call with a wrong
-    /// key is refused.
+    /// Checks the key of `call` like [`of`](Self::of), but returns `None` if the call has no key. A call with a key
+    /// that cannot be used is refused.
     ///
     /// # Errors
     ///
@@ -68,10 +68,10 @@ impl Grant {
     ///
     /// # Errors
     ///
-    /// [`Error`] if the key is for another product, if it has expired, been used up or been revoked meanwhile, or if
-    /// the store failed. In all these cases no use was counted. The one exception is
-    /// [`StoreError::Unknown`](crate::store::StoreError::Unknown), after which a use may have been counted. In a
-    /// handler, `?` converts the error into the API's own reply.
+    /// [`Error`] if the key is for another product, if it has expired, been used up or been revoked meanwhile, if a
+    /// rule of the host application refuses the use, or if the store failed. After
+    /// [`StoreError::Unknown`](crate::store::StoreError::Unknown), a use may have been counted. After all other errors,
+    /// no use was counted. In a handler, `?` converts the error into the API's own reply.
     pub async fn count_use(&self, product: ProductId) -> Result<Key, Error> {
         if self.is_head {
             self.delivery.check_for(self.key.id(), product).await
@@ -82,12 +82,13 @@ impl Grant {
 }
 
 impl Grant {
-    /// Counts one use of the key for `product`, durably, and returns a [ticket](Delivery::ticket_lasting) for something of the host
-    /// application's that it calls `name`. The holder of the ticket can fetch that as often, and in as many parts, as
-    /// they like, for as long as `lasts` or until the key expires. The route that serves it checks the ticket with
-    /// [`Delivery::check_ticket`].
+    /// Counts one use of the key for `product`, durably, and returns a [ticket](Delivery::ticket_lasting) for the host
+    /// application's resource `name`. The ticket is valid for the time `lasts`, but not longer than the key. Until the
+    /// ticket expires, its holder can fetch the resource as often, and in as many parts, as they like. The route that
+    /// serves the resource checks the ticket with [`Delivery::check_ticket`].
     ///
-    /// Behind a guard that [counts](Requirement::counting), this counts a second use. A HEAD request counts no use, and gets a ticket that has ended already.
+    /// Behind a guard that [counts](Requirement::counting), this counts a second use. A HEAD request counts no use, and
+    /// gets a ticket that has already expired.
     ///
     /// # Errors
     ///
@@ -97,11 +98,11 @@ impl Grant {
         Ok(self.delivery.ticket_lasting(&key, name, if self.is_head { Duration::ZERO } else { lasts }))
     }
 
-    /// Counts the request against a limit of the host application's own, per key. Call it before
-    /// [`count_use`](Self::count_use) or [`open`](Self::open), so that a refused request counts no use. Replies to requests
-    /// that are admitted get no `RateLimit` headers. HEAD requests count too. Each quota of
-    /// `limit` has a count of its own. The limiter of the service keeps the counts: several servers share them if they
-    /// share the other limits, and a `MemoryLimiter` begins anew when the server starts.
+    /// Counts the request against the host application's own rate limit `limit`, separately for each key. Call it
+    /// before [`count_use`](Self::count_use) or [`open`](Self::open), so that a refused request counts no use. Replies
+    /// to requests that are admitted get no `RateLimit` headers. HEAD requests count too. Different quotas of the same
+    /// `limit` are counted separately. The limiter of the service keeps the counts. If several servers share the
+    /// limiter, they share the counts. A `MemoryLimiter` loses the counts when the server stops.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -118,11 +119,11 @@ impl Grant {
     ///
     /// # Errors
     ///
-    /// The API's own reply: 429 with `Retry-After` and the `RateLimit` headers, which name the limit, if the key has used it
-    /// up; 503 if the limiter fails.
+    /// The API's own reply: 429 if the key has exceeded the limit, or 503 if the limiter fails. The 429 has
+    /// `Retry-After` and the `RateLimit` headers, which name the limit.
     pub async fn limit(&self, limit: HostPolicy, quota: Quota) -> Result<(), Box<Reply>> {
         let admitted = admit(&self.delivery, Policy::Host(limit, quota), Identity::Key(self.key.id().as_u128())).await;
-        admitted.map(drop).map_err(|error| Box::new(Reply::from(error).confidential()))
+        admitted.map(drop).map_err(|error| Box::new(Reply::from(error).report(None).confidential()))
     }
 }
 
