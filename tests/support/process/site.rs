@@ -18,6 +18,9 @@ pub fn example(name: &str) -> PathBuf {
     BUILT.call_once(|| {
         // Unset where the test was not started by Cargo.
         let Some(cargo) = std::env::var_os("CARGO") else { return };
+        if std::env::var_os("EXAMPLES_BUILT").is_some() {
+            return;
+        }
         let profile = match folder.file_name().unwrap().to_str().unwrap() {
             "debug" => "dev",
             profile => profile,
