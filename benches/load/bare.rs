@@ -12,7 +12,7 @@ use bytes::Bytes;
 use rocket::config::{Config, Ident, LogLevel};
 use rocket::http::{ContentType, Status};
 use rocket::response::Responder;
-use rocket::shield::{NoSniff, Shield};
+use rocket::shield::Shield;
 use rocket::{Shutdown, fairing::AdHoc};
 use serde::Serialize;
 
@@ -146,8 +146,7 @@ impl<'r> Responder<'r, 'static> for Whole {
     fn respond_to(self, _: &'r rocket::Request<'_>) -> rocket::response::Result<'static> {
         let mut response = rocket::Response::new();
         response.set_header(ContentType::JSON);
-        // Rocket's shield sets the last one.
-        for (name, value) in &FIELDS[..FIELDS.len() - 1] {
+        for (name, value) in &FIELDS {
             response.set_header(rocket::http::Header::new(*name, *value));
         }
         response.set_sized_body(self.0.len(), std::io::Cursor::new(self.0));
@@ -176,7 +175,7 @@ pub fn rocket(answers: Answers) {
     };
     let whole = answers == Answers::Whole;
     let ident = if whole { Ident::none() } else { Ident::default() };
-    let shield = if whole { Shield::new().enable(NoSniff::default()) } else { Shield::default() };
+    let shield = if whole { Shield::new() } else { Shield::default() };
     let config = Config { ident, ..config };
     let app = rocket::custom(config).attach(shield).mount("/", routes).attach(AdHoc::on_liftoff(
         "Announcement",
