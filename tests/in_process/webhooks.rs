@@ -10,19 +10,21 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use delivery_core::delivery::{Stores, Uncommitted};
+use delivery_core::http::Page;
 use delivery_core::key::{Actor, Change, LimitChange};
 use delivery_core::ledger::MessageKind;
 use delivery_core::store::{SqliteStore, StoreError};
 use delivery_core::terms::UseLimit;
 use delivery_core::webhook::{Webhook, Webhooks};
 use delivery_testing::MemoryStore;
-use delivery_testing::{SeededEntropy, Shop};
+use delivery_testing::{Behaviour, SeededEntropy, Shop};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::calls::{paid, work};
+use super::desk_forms::{desk, get};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OLD_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -192,6 +194,22 @@ async fn what_did_not_arrive_is_sent_again_with_the_same_id() {
     assert_eq!(told.len(), 7, "redirects are not followed");
     assert!(told.iter().all(|(id, body)| *id == told[0].0 && body["timestamp"] == "2026-11-21T10:00:00Z"));
     assert!(times.is_sorted() && times.first() != times.last(), "each attempt is signed for its own time");
+}
+
+/// A webhook that waits is no e-mail that failed.
+#[tokio::test]
+async fn the_setup_page_says_why_an_email_was_not_sent_and_nothing_of_webhooks() {
+    const LINE: &str = "The newest e-mail that was not sent";
+    let (crm, url) = Receiver::start().await;
+    let webhooks = Webhooks::new([webhook("crm", &url)]).unwrap();
+    let shop = Shop::with(|builder| desk(builder).webhooks(webhooks)).await;
+    for (order, behaviour, is_said) in [("A-1", Behaviour::Accept, false), ("A-2", Behaviour::FailTransient, true)] {
+        crm.answer(&[500, 500]);
+        shop.mailer.otherwise(behaviour);
+        shop.paid(order).await;
+        assert!(work(&shop.delivery).await.1 > 0, "a webhook is deferred");
+        assert_eq!(get(&shop, Page::Setup).await.contains(LINE), is_said, "{order}");
+    }
 }
 
 #[tokio::test]

@@ -10,11 +10,11 @@ use crate::delivery::{Delivery, SecretError};
 use crate::email::Email;
 use crate::http::export::person;
 use crate::http::{PlatformPath, Reply};
-use crate::ledger::{EventOutcome, InboxEvent};
+use crate::ledger::{EventOutcome, InboxEvent, Recipient};
 use crate::order::Source;
 use crate::store::{InboxQuery, MessageQuery, MessageState, StoreError};
 
-/// The maximum number of queued and of failed messages that are searched for an e-mail that could not be sent.
+/// How many of the newest queued messages, and how many of the newest failed ones, are searched for an error.
 const RECENT: usize = 50;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
@@ -104,7 +104,8 @@ async fn last_trouble(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Opti
             Err(StoreError::Unsupported) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let found = page.items.into_iter().find_map(|message| Some((message.queued_at, message.reason?)));
+        let mut emails = page.items.into_iter().filter(|it| matches!(it.recipient, Recipient::Email(_)));
+        let found = emails.find_map(|message| Some((message.queued_at, message.reason?)));
         newest = newest.max(found);
     }
     Ok(newest.map(|(at, reason)| context! { at => time(at), reason }))
