@@ -122,7 +122,7 @@ pub(crate) fn call(request: &Request<'_>, method: Method) -> Call {
         }
     }
     let call = Call { method, query, path, headers, body: Bytes::new(), peer, extensions: Extensions::new() };
-    call.to_host(request.host().map(ToString::to_string).as_deref())
+    call.to_host(request.host())
 }
 
 pub(crate) fn response(reply: Reply) -> Response<'static> {

@@ -1,7 +1,9 @@
 //! A request, independent of any web framework.
 
+use std::fmt;
 use std::net::IpAddr;
 
+use ::http::header::Entry;
 use ::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, header};
 use bytes::Bytes;
 
@@ -37,7 +39,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Creates a call without query, headers, body, peer address or extensions.
+    /// Creates a call without query, path, headers, body, peer address or extensions.
     #[must_use]
     pub fn new(method: Method) -> Self {
         Self {
@@ -54,9 +56,11 @@ impl Call {
     /// Adds the header field `Host` with the value `host`, if the call has no such field. This is for HTTP/2 requests,
     /// which have the host in the URI.
     #[must_use]
-    pub fn to_host(mut self, host: Option<&str>) -> Self {
-        if let Some(Ok(host)) = host.map(HeaderValue::from_str) {
-            self.headers.entry(header::HOST).or_insert(host);
+    pub fn to_host(mut self, host: Option<impl fmt::Display>) -> Self {
+        if let (Some(host), Entry::Vacant(field)) = (host, self.headers.entry(header::HOST))
+            && let Ok(host) = HeaderValue::try_from(host.to_string())
+        {
+            field.insert(host);
         }
         self
     }
@@ -108,8 +112,8 @@ pub fn is_request_id(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.:".contains(&byte))
 }
 
-impl std::fmt::Debug for Call {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call").field("method", &self.method).field("peer", &self.peer).finish_non_exhaustive()
     }
 }

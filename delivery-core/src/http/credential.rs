@@ -123,7 +123,7 @@ impl Grant {
     /// `Retry-After` and the `RateLimit` headers, which name the limit.
     pub async fn limit(&self, limit: HostPolicy, quota: Quota) -> Result<(), Box<Reply>> {
         let admitted = admit(&self.delivery, Policy::Host(limit, quota), Identity::Key(self.key.id().as_u128())).await;
-        admitted.map(drop).map_err(|error| Box::new(Reply::from(error).report(None).confidential()))
+        admitted.map(drop).map_err(|error| Box::new(Reply::of_host(error, None)))
     }
 }
 
@@ -155,7 +155,7 @@ impl Requirement {
     /// The API's own reply: 400, 401, 403, 429, 500 or 503. After a 503, a use may have been counted. After the others,
     /// no use was counted.
     pub async fn check(&self, delivery: &Delivery, call: &Call) -> Result<Grant, Box<Reply>> {
-        let refused = |error: ApiError| Box::new(Reply::from(error).report(call.request_id()).confidential());
+        let refused = |error: ApiError| Box::new(Reply::of_host(error, call.request_id()));
         let text = query::key(call).map_err(|fault| refused(fault.into()))?;
         let Some(verified) = VerifiedKey::of(delivery, &text) else {
             let admitted = forged(delivery, call).await.map_err(refused)?;

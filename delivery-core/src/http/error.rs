@@ -83,7 +83,13 @@ impl Reply {
     /// The cause of a 500 or a 503 is logged, but not shown.
     #[must_use]
     pub fn failure(error: &Error) -> Self {
-        Self::from(ApiError::Failed(error.clone())).report(None).confidential()
+        Self::of_host(ApiError::Failed(error.clone()), None)
+    }
+
+    /// Converts an error into the reply of a route of the host application. The cause of a 500 or a 503 is logged, with
+    /// the id of the request if it has one.
+    pub(super) fn of_host(error: ApiError, request: Option<&str>) -> Self {
+        Self::from(error).report(request).confidential()
     }
 }
 
