@@ -96,7 +96,8 @@ impl Action {
     }
 
     /// Returns the detail of an [`EmailChanged`](Self::EmailChanged) entry, which contains the old address.
-    pub(crate) fn replacing_email(old: &Email) -> String {
+    #[must_use]
+    pub fn replacing_email(old: &Email) -> String {
         format!("{WAS}{old}")
     }
 

@@ -92,7 +92,9 @@ pub trait Records: Send + Sync {
     /// Erases the customer with the address `email`, durably, and adds an entry about this to the audit log. The
     /// address is compared without regard to case. Returns the keys that had the address.
     ///
-    /// `pseudonym` replaces the address in keys, in messages and in the audit log. Counts, keys and purchases stay. The
+    /// `pseudonym` replaces the address in keys, in messages and in the audit log. An entry of the audit log about a
+    /// changed address has a detail of its own form:
+    /// [`Action::replacing_email`](crate::ledger::Action::replacing_email). Counts, keys and purchases stay. The
     /// following is deleted:
     ///
     /// * messages to the address that wait to be sent
@@ -240,11 +242,10 @@ pub struct Figures {
     /// The number of keys of each product with each status. Each pair of product and status occurs at most once, and
     /// the order is arbitrary. Keys that were replaced by other keys are not counted.
     pub keys: Vec<(ProductId, Status, u64)>,
-    /// The number of keys of each product that were replaced by other keys, for products that have such keys. All
-    /// replaced keys are revoked.
+    /// For each product with keys that were replaced by other keys, the number of these keys. All of them are revoked.
     pub replaced: Vec<(ProductId, u64)>,
     /// The amount that platforms reported as [paid](crate::ledger::Deal::received) on each day in each currency,
-    /// ascending. Each pair of day and currency occurs at most once.
+    /// ordered by day, then by currency. Each pair of day and currency occurs at most once.
     pub revenue: Vec<(NaiveDate, Amount)>,
 }
 
@@ -258,9 +259,10 @@ pub struct Backlog {
     pub oldest: Option<DateTime<Utc>>,
     /// Messages that failed for good and are not retried automatically.
     pub failed: u64,
-    /// Failed messages, not counting e-mails about a key that was replaced or that a later e-mail [delivered].
+    /// Failed messages, except for two groups of e-mails: those about a key that was replaced, and those after which
+    /// another e-mail that [delivers] the key was queued.
     ///
-    /// [delivered]: crate::ledger::MessageKind::brings_key
+    /// [delivers]: crate::ledger::MessageKind::brings_key
     pub unanswered: u64,
     /// Platform events that need the seller's attention.
     pub needs_attention: u64,

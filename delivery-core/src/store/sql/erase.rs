@@ -9,7 +9,8 @@ use crate::ledger::{Action, Edit};
 use crate::store::StoreError;
 
 /// A subquery for the numbers of the keys that had address `$1`. In some of these keys, this erasure has replaced the
-/// address by `$2`. In the others, the address was corrected earlier, as the audit log shows.
+/// address by `$2`. In the others, the address was corrected earlier, as the audit log shows. The detail `was …` is
+/// that of [`Action::replacing_email`](crate::ledger::Action::replacing_email).
 macro_rules! whose {
     () => {
         "(SELECT number FROM delivery_key WHERE lower(email) = CAST($2 AS text) \
@@ -32,10 +33,10 @@ macro_rules! contains {
     };
 }
 
-/// Selects events that may name address `$1`, in lower case, and that can be applied. The column `customers` is 1 if an
-/// event names a platform's customer with that address. The erasure locks these events before it reads the keys. So the
-/// erasure sees every key that such an event issued, because a server that applies an event locks the event's row until
-/// the event's keys are committed.
+/// Selects events that can still be applied and that may name the address `$1`, which must be in lower case. The column
+/// `customers` is 1 if an event names a platform's customer with that address. The erasure locks these events before it
+/// reads the keys. So the erasure sees every key that such an event issued, because a server that applies an event
+/// locks the event's row until the event's keys are committed.
 const WAITING: &str = concat!(
     "SELECT number, body, CAST(CASE WHEN ",
     customers!(),
@@ -58,9 +59,9 @@ fn is_about(row: &impl Columns, email: &Email) -> Result<bool, StoreError> {
     Ok(row.integer("customers")? == 1 || row.text_or_null("body")?.is_some_and(|body| names_buyer(body, email)))
 }
 
-/// Removes the address from the revocation reasons of keys that had the address until it was corrected. Returns the ids
-/// of these keys. Must run before [`ERASE`], which removes the address from the audit log: after that, nothing shows
-/// which keys had the address.
+/// Replaces each revocation reason that contains the address, for keys whose address was corrected earlier. Returns the
+/// ids of these keys. Must run before [`ERASE`], which removes the address from the audit log: after that, nothing
+/// shows which keys had the address.
 const ERASE_REASONS: &str = concat!(
     "UPDATE delivery_key SET revoked_reason = CASE WHEN CAST($2 AS text) IS NULL THEN revoked_reason ELSE 'erased' END \
         WHERE number IN ",

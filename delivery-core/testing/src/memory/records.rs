@@ -169,11 +169,7 @@ impl Records for MemoryStore {
         let mut state = self.state();
         state.inbox.erase(email);
         state.visits.erase(email);
-        let was = format!("was {email}");
-        let had_it = |entry: &AuditEntry| {
-            entry.action == Action::EmailChanged
-                && entry.detail.as_ref().is_some_and(|detail| detail.eq_ignore_ascii_case(&was))
-        };
+        let had_it = |entry: &AuditEntry| entry.old_email().is_some_and(|old| old.eq_ignore_ascii_case(email.as_str()));
         let had_by: BTreeSet<KeyId> =
             state.log.values().filter(|entry| had_it(entry)).filter_map(|entry| entry.key).collect();
         let State { log, keys, queue, .. } = &mut *state;
@@ -181,7 +177,7 @@ impl Records for MemoryStore {
         let had = |id: &KeyId| had_by.contains(id);
         for entry in log.values_mut().filter(|entry| entry.key.as_ref().is_some_and(|id| has(id) || had(id))) {
             if had_it(entry) {
-                entry.detail = Some(format!("was {pseudonym}"));
+                entry.detail = Some(Action::replacing_email(pseudonym));
             } else if entry.action != Action::EmailChanged
                 && entry.detail.as_ref().is_some_and(|detail| names(detail, email))
             {
