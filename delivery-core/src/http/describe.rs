@@ -16,7 +16,7 @@ pub(super) struct Field {
     /// The value, as JSON, that is used if the client leaves the field out.
     pub(super) default: Option<&'static str>,
     pub(super) is_required: bool,
-    /// Whether a required field may be null. Others may always be null.
+    /// Whether a required field may be null. An optional field may always be null.
     pub(super) takes_null: bool,
 }
 
@@ -142,30 +142,38 @@ impl Field {
     }
 }
 
-pub(super) const UNLOCKED: &str = "What a key unlocks, usually Markdown: up to 1 MiB in UTF-8.";
-pub(super) const DAYS_KEPT: &str = "Days from issue, or -1: never. Left out: as it is.";
-pub(super) const DAYS_CLEARED: &str =
-    "Days from issue, or -1: never. Left out: as it is. Null: as the seller has set it for all.";
-pub(super) const USES_CLEARED: &str =
-    "How often, or -1: unlimited. Left out: as it is. Null: as the seller has set it for all.";
-pub(super) const LANGUAGE_KEPT: &str =
-    "Of e-mails about it and of its page, such as en or pt-BR. Left out: as it is. Null: none of its own.";
-pub(super) const DAYS_OF_PRODUCT: &str = "Days from issue, or -1: never. Left out: as the product says.";
-pub(super) const DAYS_FOR_ALL: &str = "Days from issue, or -1: never. Left out: as the seller has set it for all.";
-pub(super) const USES_KEPT: &str = "How often, or -1: unlimited. Left out: as it is.";
-pub(super) const USES_OF_PRODUCT: &str = "How often, or -1: unlimited. Left out: as the product says.";
-pub(super) const USES_FOR_ALL: &str = "How often, or -1: unlimited. Left out: as the seller has set it for all.";
+pub(super) const UNLOCKED: &str = "The content that a key unlocks, usually Markdown. Up to 1 MiB in UTF-8.";
+pub(super) const DAYS_KEPT: &str = "How many days after its issue the key expires, 1 to 36,500. -1 means never. \
+    Without this field and `expires_at`, the expiry stays as it is.";
+pub(super) const DAYS_CLEARED: &str = "How many days after its issue a new key of the product expires, 1 to 36,500. -1 \
+    means never. If left out, the value stays as it is. `null` removes it, so that the default of the shop applies.";
+pub(super) const USES_CLEARED: &str = "How often a new key of the product may be used, 1 to 2,147,483,647. -1 means \
+    unlimited. If left out, the value stays as it is. `null` removes it, so that the default of the shop applies.";
+pub(super) const LANGUAGE_KEPT: &str = "The language of the product's page and of e-mails about it, such as `en` or \
+    `pt-BR`. If left out, it stays as it is. `null` removes it.";
+pub(super) const DAYS_OF_PRODUCT: &str = "How many days after its issue the key expires, 1 to 36,500. -1 means never. \
+    If left out, the value of the product applies or, if it has none, the default of the shop.";
+pub(super) const DAYS_FOR_ALL: &str = "How many days after its issue a key of the product expires, 1 to 36,500. -1 \
+    means never. If left out, the default of the shop applies.";
+pub(super) const USES_KEPT: &str = "How often the key may be used in total, 1 to 2,147,483,647. -1 means unlimited. \
+    Without this field and `add_uses`, the limit stays as it is.";
+pub(super) const USES_OF_PRODUCT: &str = "How often the key may be used, 1 to 2,147,483,647. -1 means unlimited. If \
+    left out, the value of the product applies or, if it has none, the default of the shop.";
+pub(super) const USES_FOR_ALL: &str = "How often a key of the product may be used, 1 to 2,147,483,647. -1 means \
+    unlimited. If left out, the default of the shop applies.";
 
 pub(super) const ADD_USES: Field =
     Field::new("add_uses", Kind::MoreUses, "The number of uses to add. Only for a key that has a limit.");
-pub(super) const CATEGORY: Field = Field::new("category", Kind::Line(64), "What it is listed under.");
-pub(super) const CONTENT: Field = Field::new("content", Kind::Prose(None), "Up to 1 MiB in UTF-8.");
-pub(super) const CUSTOMER_EMAIL: Field = Field::new("customer_email", Kind::Email, "Where the key is sent.");
+pub(super) const CATEGORY: Field =
+    Field::new("category", Kind::Line(64), "The category of the post. The list of posts can be filtered by it.");
+pub(super) const CONTENT: Field =
+    Field::new("content", Kind::Prose(None), "The text of the post, up to 1 MiB in UTF-8.");
+pub(super) const CUSTOMER_EMAIL: Field = Field::new("customer_email", Kind::Email, "The buyer's e-mail address.");
 pub(super) const DESCRIPTION: Field = Field::new("description", Kind::Prose(Some(2000)), "").or("\"\"");
 pub(super) const EXPIRES_AT: Field = Field::new(
     "expires_at",
     Kind::Time,
-    "From when on it is expired; a time of the past expires it. From 1970 to 9999.",
+    "The time from which the key is expired, from 1970 to 9999. A time in the past expires the key at once.",
 );
 pub(super) const EXPIRES_DAYS: Field = Field::new("expires_days", Kind::Days, "");
 #[cfg(feature = "files")]
@@ -174,30 +182,38 @@ pub(super) const KEY_ID: Field = Field::new("id", Kind::KeyId, "").required();
 pub(super) const LANGUAGE: Field = Field::new(
     "language",
     Kind::Language,
-    "Of e-mails about it and of its page, such as en or pt-BR. Left out: none of its own.",
+    "The language of the product's page and of e-mails about it, such as `en` or `pt-BR`. If left out, the product has \
+     no language of its own.",
 );
 pub(super) const MAX_USES: Field = Field::new("max_uses", Kind::Uses, "");
-pub(super) const NAME: Field = Field::new("name", Kind::Line(200), "What the buyer reads.");
+pub(super) const NAME: Field = Field::new("name", Kind::Line(200), "The name of the product, as the buyer sees it.");
 pub(super) const NUMBER: Field = Field::new("id", Kind::Number, "").required();
-pub(super) const ORDER_ID: Field = Field::new("order_id", Kind::Line(255), "The platform's number of the order.");
+pub(super) const ORDER_ID: Field = Field::new("order_id", Kind::Line(255), "The platform's id of the order.");
 pub(super) const PLATFORM: Field = Field::new("platform", Kind::Platform, "");
-pub(super) const PRICE: Field =
-    Field::new("price", Kind::Price, "At most four digits after the point; kept digit for digit.");
+pub(super) const PRICE: Field = Field::new(
+    "price",
+    Kind::Price,
+    "The price, without a currency. At most four digits after the decimal point. The decimal value is kept exactly.",
+);
 pub(super) const PRODUCT_ID: Field = Field::new("product_id", Kind::Number, "");
 pub(super) const PRODUCT_REF: Field =
-    Field::new("product_ref", Kind::Line(255), "What the platform calls the product.");
-pub(super) const PUBLISHED_AT: Field =
-    Field::new("published_at", Kind::Time, "Listed from then on; now, where it is left out. From 1970 to 9999.");
-pub(super) const REASON: Field = Field::new("reason", Kind::Line(200), "Why.");
+    Field::new("product_ref", Kind::Line(255), "The platform's name for the product.");
+pub(super) const PUBLISHED_AT: Field = Field::new(
+    "published_at",
+    Kind::Time,
+    "The time from which the post is listed, from 1970 to 9999. If left out, it is the current time.",
+);
+pub(super) const REASON: Field = Field::new("reason", Kind::Line(200), "Why the key is revoked.");
 pub(super) const REFS: Field = Field::new(
     "refs",
     Kind::Refs,
-    "What commerce platforms call it. No other product has the same name on a platform.",
+    "The names that commerce platforms use for the product, at most 100 in total. Two products cannot have the same \
+     name on the same platform.",
 );
-pub(super) const ROW_ID: Field = Field::new("id", Kind::RowId, "The id from the list.");
+pub(super) const ROW_ID: Field = Field::new("id", Kind::RowId, "The id of the event or message, from its list.");
 pub(super) const SECRET: Field =
-    Field::new("secret", Kind::Secret, "What the platform and the seller agreed on.").required();
+    Field::new("secret", Kind::Secret, "The secret that the platform and the seller share.").required();
 pub(super) const SEND_EMAIL: Field =
     Field::new("send_email", Kind::Boolean, "Whether the buyer gets an e-mail.").or("true");
-pub(super) const TITLE: Field = Field::new("title", Kind::Line(200), "One line.");
+pub(super) const TITLE: Field = Field::new("title", Kind::Line(200), "The title of the post, in one line.");
 pub(super) const TYPE: Field = Field::new("type", Kind::Line(64), "").or("\"digital\"");

@@ -102,15 +102,18 @@ impl PlatformRow {
 }
 
 const STANDARD_WEBHOOKS: &[(&str, &str)] = &[
-    ("webhook-id", "The same for each copy of an event."),
+    ("webhook-id", "The id of the event. It is the same each time the event is sent."),
     ("webhook-timestamp", "The time, in seconds since 1970."),
-    ("webhook-signature", "`v1,` and the HMAC-SHA256 of id, `.`, time, `.` and body in base64."),
+    ("webhook-signature", "`v1,` followed by the HMAC-SHA256 of `id.time.body` in base64."),
 ];
 
 pub(crate) const PLATFORMS: [PlatformRow; 8] = [
     platform(
         "/api/webhook/stripe",
-        &[("Stripe-Signature", "`t=` and the time, `v1=` and the HMAC-SHA256 of time, `.` and body in hex.")],
+        &[(
+            "Stripe-Signature",
+            "`t=time,v1=signature`: the time in seconds since 1970, and the HMAC-SHA256 of `time.body` in hex.",
+        )],
         [
             "STRIPE_SECRET",
             "Signing secret of the Stripe endpoint, whsec_… Without a platform's secret its address answers 404",
@@ -123,9 +126,9 @@ pub(crate) const PLATFORMS: [PlatformRow; 8] = [
         &[
             ("X-Shopify-Hmac-Sha256", "The HMAC-SHA256 of the body in base64."),
             ("X-Shopify-Topic", "What happened, such as `orders/paid`."),
-            ("X-Shopify-Shop-Domain", "The shop."),
+            ("X-Shopify-Shop-Domain", "The domain of the shop."),
             ("X-Shopify-API-Version", "The version of the platform's API."),
-            ("X-Shopify-Webhook-Id", "The same for each copy of an event."),
+            ("X-Shopify-Webhook-Id", "The id of the event. It is the same each time the event is sent."),
         ],
         ["SHOPIFY_SECRET", "Secret that Shopify signs webhooks with"],
         ["SHOPIFY_SECRET_OLD", "Previous Shopify secret, also accepted while you replace it"],
@@ -140,14 +143,17 @@ pub(crate) const PLATFORMS: [PlatformRow; 8] = [
     ),
     platform(
         "/api/webhook/paddle",
-        &[("Paddle-Signature", "`ts=` and the time, `h1=` and the HMAC-SHA256 of time, `:` and body in hex.")],
+        &[(
+            "Paddle-Signature",
+            "`ts=time;h1=signature`: the time in seconds since 1970, and the HMAC-SHA256 of `time:body` in hex.",
+        )],
         ["PADDLE_SECRET", "Secret key of the Paddle Billing notification destination, pdl_ntfset_…"],
         ["PADDLE_SECRET_OLD", "Previous Paddle secret, also accepted while you replace it"],
         |secrets, details| Ok(Arc::new(Paddle::new(secrets).tolerance(details.paddle_tolerance))),
     ),
     platform(
         "/api/webhook/gumroad",
-        &[("?token", "What the seller put into the address.")],
+        &[("?token", "The token that the seller put into the address.")],
         [
             "GUMROAD_TOKEN",
             "Token in the address that Gumroad calls, /api/webhook/gumroad?token=…, at least 16 characters",

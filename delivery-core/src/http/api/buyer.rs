@@ -38,9 +38,9 @@ pub(in crate::http) static VALIDATE: Row = Row {
     openapi: Docs {
         tag: "buyer",
         id: "validate",
-        summary: "Is a key still good?",
-        description: "Never counts as a use. The key comes as `Authorization: Bearer`, as `X-API-Key`, or in the query: prefer a \
-            header, for addresses end in logs.",
+        summary: "Check whether a key is valid",
+        description: "Checks a key and counts no use. Send the key as `Authorization: Bearer`, as `X-API-Key`, or in \
+            the query. Prefer a header, because addresses end up in logs.",
         parameters: &[Parameter::Key],
         body: None,
         success: shape!(wire::Valid),
@@ -51,7 +51,7 @@ pub(in crate::http) static PRODUCT: Row = Row {
     path: "/api/product",
     verb: Verb::Get,
     body: BodyRule::None,
-    // There is no limit per client address, because the pipeline counts the call against the limit of its key.
+    // No rate limit per client address: the pipeline counts the call against the rate limit of the key.
     limit: None,
     cross_origin: true,
     handler: Handler::Product(|delivery, call, key, asked| Box::pin(product(delivery, call, key, asked))),
@@ -73,10 +73,10 @@ pub(in crate::http) static PRODUCT: Row = Row {
         tag: "buyer",
         id: "fetchProduct",
         summary: "Fetch a product with a key",
-        description: "A 200 counts as one use, and nothing else does. With an `Idempotency-Key`, a request that is sent again because \
-            its answer was lost counts once, and is answered also if the key has expired or was used up meanwhile, but not if it was \
-            revoked. The key comes as `Authorization: Bearer`, as `X-API-Key`, \
-            or in the query: prefer a header, for addresses end in logs.",
+        description: "A request that is answered with 200 counts as one use of the key. No other answer counts a use. \
+            If you send an `Idempotency-Key`, you can repeat a request whose answer was lost, and the repetition \
+            counts no use. Send the key as `Authorization: Bearer`, as `X-API-Key`, or in the query. Prefer a header, \
+            because addresses end up in logs.",
         parameters: &[Parameter::Key, Parameter::Product, Parameter::IdempotencyKey],
         body: None,
         success: shape!(wire::Fetched<'_>),
@@ -112,8 +112,8 @@ async fn product(delivery: &Delivery, call: &Call, key: VerifiedKey, asked: Fetc
     }
 }
 
-/// Converts an error of `/api/validate` into its reply. If the key is not valid, the reply contains `"valid":false`. If
-/// the service knows the key, the reply also contains the status of the key.
+/// Converts an error of `/api/validate` into a reply. If the key is not valid, the reply contains `"valid":false`. If
+/// the key also exists and is not revoked, the reply contains its product, expiry and uses too.
 pub(in crate::http) fn not_valid(error: Error) -> ApiError {
     match (error.code(), &error) {
         (ErrorCode::Unavailable | ErrorCode::Internal, _) => error.into(),

@@ -20,7 +20,7 @@ pub(in crate::http) static FILE: Row = Row {
     path: "/api/file/{ticket}/{name}",
     verb: Verb::Get,
     body: BodyRule::None,
-    // There is no limit per client address, because the handler counts the call against the limit of the ticket's key.
+    // No rate limit per client address: the handler counts the call against the rate limit of the ticket's key.
     limit: None,
     cross_origin: false,
     handler: Handler::File(|delivery, call| Box::pin(answer(delivery, call))),
@@ -37,10 +37,11 @@ pub(in crate::http) static FILE: Row = Row {
         tag: "buyer",
         id: "downloadFile",
         summary: "Download a file of a product",
-        description: "The address is in the answer to `GET /api/product`, and is valid for 24 hours. A download counts no use, however \
-            often it is repeated. `Range` with one range, `If-Range`, `If-Match` and `If-None-Match` are understood. If files are kept \
-            with a storage provider, the answer is a redirect to an address there, which is valid for five minutes. That of a picture \
-            never is with `?shown`.",
+        description: "The address of the file is in the answer to `GET /api/product`. It is valid for 24 hours, or \
+            until the key expires if that is sooner. A download counts no use, however often it is repeated. The \
+            endpoint understands `Range` with one range, `If-Range`, `If-Match` and `If-None-Match`. If the files are \
+            kept with a storage provider, the answer can be a redirect to an address there, which is valid for five \
+            minutes. If you append `?shown` to the address of a picture, the answer is never a redirect.",
         parameters: &[Parameter::Ticket, Parameter::FileName],
         body: None,
         success: None,
@@ -77,7 +78,7 @@ async fn serve(delivery: &Delivery, call: &Call, ticket: &Ticket) -> Result<Repl
     };
     let mut reply = described(reply, &file, &digest);
     if is_shown(call, &file) {
-        // A page that is loaded again does not ask for its pictures again.
+        // A browser that shows the page again within five minutes takes the picture from its cache.
         reply = reply.text_header(&names::CACHE_CONTROL, "private, max-age=300, no-transform");
     }
     if call.method == Method::HEAD {
@@ -92,8 +93,8 @@ async fn serve(delivery: &Delivery, call: &Call, ticket: &Ticket) -> Result<Repl
     Ok(reply.streaming(contents, length))
 }
 
-/// What is appended to the address of a file that a page shows as a picture. A page loads pictures from its own host only,
-/// so the answer is never a redirect.
+/// The suffix of the address of a file that a page shows as a picture. With this suffix, the answer is never a redirect
+/// to a storage provider, because pages may load pictures only from the host that serves them.
 #[cfg(feature = "pages")]
 pub(in crate::http) const SHOWN: &str = "?shown";
 
@@ -101,7 +102,8 @@ fn is_shown(call: &Call, file: &File) -> bool {
     call.query.as_deref() == Some("shown") && file.media_type.as_str().starts_with("image/")
 }
 
-/// Adds the header fields that describe a file. A browser saves it, and never shows or runs it.
+/// Adds the header fields that describe a file. They make a browser that opens the address save the file instead of
+/// showing or running it.
 fn described(reply: Reply, file: &File, digest: &str) -> Reply {
     reply
         .text_header(&names::CONTENT_TYPE, file.media_type.as_str())
@@ -116,7 +118,8 @@ fn described(reply: Reply, file: &File, digest: &str) -> Reply {
 }
 
 impl Delivery {
-    /// Reads the ticket of a file. Returns `None` if the ticket is not authentic.
+    /// Parses the ticket of a file. Returns `None` if the ticket is malformed or its signature is invalid. Does not
+    /// check whether the ticket has expired.
     fn verify_file_ticket(&self, text: &str) -> Option<Ticket> {
         Ticket::verify(&self.inner.keyring, TicketFor::File, text)
     }

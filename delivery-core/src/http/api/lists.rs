@@ -1,5 +1,5 @@
-//! The public lists: `GET /api/products` and `GET /api/posts`. Anybody may call them without a key and without a rate
-//! limit, so a reply must be cheap. Therefore a list is encoded once, and all replies share its bytes.
+//! The public lists: `GET /api/products` and `GET /api/posts`. Anybody may call these endpoints without a key, and
+//! there is no rate limit. To make replies cheap, the encoded bytes of a list are cached, and replies share them.
 
 use super::wire;
 use crate::delivery::Delivery;
@@ -28,7 +28,7 @@ pub(in crate::http) static PRODUCTS: Row = Row {
         tag: "public",
         id: "listProducts",
         summary: "The products",
-        description: "All of them, without what keys unlock.",
+        description: "All products that are not archived, by id, without their content.",
         parameters: &[],
         body: None,
         success: shape!(wire::Products<'_>),
@@ -47,7 +47,8 @@ pub(in crate::http) static POSTS: Row = Row {
         tag: "public",
         id: "listPosts",
         summary: "The posts",
-        description: "Those that are published by now, newest first.",
+        description: "All posts that are published by now, newest first. The posts in one answer have at most 1 MiB of \
+            content together, so there may be fewer than `limit`.",
         parameters: &[Parameter::Category, Parameter::Limit],
         body: None,
         success: shape!(wire::Posts<'_>),
@@ -63,8 +64,8 @@ async fn products(delivery: &Delivery) -> Result<Reply, ApiError> {
 async fn posts(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
     let (category, limit) = parameters(call)?;
     let Ok(category) = category.map(Category::new).transpose() else {
-        // The category in the query is not valid. This is not an error. The list is empty, because no post can have
-        // such a category.
+        // An invalid category in the query is not an error. The list is empty, because no post can have such a
+        // category.
         return Ok(Reply::json(&wire::Posts::of(&[])));
     };
     let query = PostQuery { category, until: delivery.inner.clock.now(), limit };

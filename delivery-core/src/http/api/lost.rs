@@ -21,7 +21,7 @@ pub(in crate::http) const SAME_ANSWER: &str = "If this address has keys, an e-ma
 /// The body of a request about one buyer: the buyer's e-mail address.
 pub(in crate::http) const THE_CUSTOMER: Body = Body {
     name: "TheCustomer",
-    about: "A person.",
+    about: "The e-mail address of a buyer.",
     fields: &[CUSTOMER_EMAIL.required()],
     example: r#"{"customer_email":"ada@example.com"}"#,
 };
@@ -47,9 +47,10 @@ pub(in crate::http) static RESEND: Row = Row {
     openapi: Docs {
         tag: "buyer",
         id: "sendKeys",
-        summary: "Send the keys of an address to it",
-        description: "For a buyer who has lost a key. The answer is the same whether the address has keys or not, and comes after \
-            the same work. The e-mail lists all keys of the address that are not revoked, at most once an hour.",
+        summary: "E-mail a buyer their lost keys",
+        description: "For a buyer who has lost a key. If the address has keys, an e-mail to it lists all keys that are \
+            not revoked. The service sends an address at most one such e-mail an hour. Neither the answer nor its \
+            timing shows whether the address has keys.",
         parameters: &[],
         body: Some(THE_CUSTOMER),
         success: shape!(wire::Asked),

@@ -28,13 +28,13 @@ pub(in crate::http) static ORDER: Row = Row {
     openapi: Docs {
         tag: "platform",
         id: "order",
-        summary: "A paid order",
-        description: "Issues one key and sends it to the buyer. The same order and product, however often it is sent, is \
-            answered with the same key and sends nothing again.",
+        summary: "Report a paid order",
+        description: "Issues one key and sends it to the buyer. If you send the same order and product again, however \
+            often, the answer has the same key, and the buyer gets no second e-mail.",
         parameters: &[],
         body: Some(Body {
             name: "Order",
-            about: "A paid order, as the platform tells of it.",
+            about: "A paid order, as the platform reports it.",
             fields: &[SECRET, ORDER_ID.required(), PRODUCT_ID.required(), CUSTOMER_EMAIL.required()],
             example: r#"{"secret":"the-platforms-secret","order_id":"2026-1001","product_id":1,"customer_email":"ada@example.com"}"#,
         }),

@@ -25,7 +25,7 @@ pub struct PlatformPath(&'static str);
 
 impl PlatformPath {
     /// The paths of the platforms that this crate supports.
-    // The length is a number, because the compiler reports a cycle for `PLATFORMS.len()` if it optimizes.
+    // The length is a literal, because an optimizing compiler reports a cycle for `PLATFORMS.len()`.
     #[expect(clippy::indexing_slicing, reason = "it is made when this is compiled")]
     pub const BUILT_IN: [Self; 8] = {
         let mut paths = [Self(""); 8];
@@ -48,16 +48,16 @@ impl PlatformPath {
         is_path(path).then_some(Self(path))
     }
 
-    /// Returns the paths of the commerce platforms that the host application adds. A platform whose name is not valid
-    /// in a path has no path, and is left out.
+    /// Returns the paths of the commerce platforms that the host application adds. Skips platforms whose names are not
+    /// valid in a path.
     pub(in crate::http) fn of_host(delivery: &Delivery) -> impl Iterator<Item = Self> {
         delivery.inner.platforms.names().filter_map(Self::named).filter(|path| !Self::BUILT_IN.contains(path))
     }
 
     /// Returns the path of the platform with this name. Returns `None` if the name is not valid in a path.
     fn named(name: &Source) -> Option<Self> {
-        // The memory of a path is never freed, because the path must be `'static`. This set has the paths so far, so
-        // that each is allocated only once: a program has few platform names, but may build many services.
+        // A path must be `'static`, so its memory is never freed. This set contains all paths allocated so far. A
+        // program that builds many services with the same few platforms therefore allocates each path only once.
         static PATHS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
         let path = format!("{BASE}{name}");
         if !is_path(&path) {
@@ -93,8 +93,8 @@ pub(in crate::http) static EVENT: Row = Row {
     path: "/api/webhook/{platform}",
     verb: Verb::Post,
     body: BodyRule::Any { limit: 1 << 20, deadline: Duration::from_secs(10) },
-    // Signed events have no rate limit, because some platforms never send a refused event again. The pipeline counts
-    // only unsigned requests.
+    // Signed events are never refused by a rate limit, because some platforms never send a refused event again. The
+    // pipeline counts only connection tests and requests without a valid signature.
     limit: None,
     cross_origin: false,
     handler: Handler::SignedWebhook(|delivery, signed| Box::pin(event(delivery, signed))),
@@ -112,9 +112,10 @@ pub(in crate::http) static EVENT: Row = Row {
         tag: "platform",
         id: "event",
         summary: "An event",
-        description: "What the platform sends, signed as it signs. Once the event is kept it is answered 200, whatever it means, and \
-            however often it is sent. A sale issues a key and sends it to the buyer; a refund revokes the key. Only requests that \
-            are not signed count against the limit.",
+        description: "The platform sends its events here, with its own signature. As soon as an event is saved, the \
+            answer is 200, whatever the event means and however often it is sent. A sale issues a key and sends it to \
+            the buyer. A full refund revokes the key. Only requests without a valid signature count against the rate \
+            limit.",
         parameters: &[],
         body: Some(Body {
             name: "Event",

@@ -13,23 +13,23 @@ use crate::key::{Denied, Key};
 use crate::post::Post;
 use crate::product::{Listing, Price, Product};
 
-/// Encodes a reply as JSON. This cannot fail, because replies consist of numbers, booleans and text. If it failed
-/// nevertheless, the body would be empty.
+/// Encodes a reply as JSON. Encoding cannot fail, because replies contain only numbers, booleans and text. If encoding
+/// failed nevertheless, the body would be empty.
 pub(in crate::http) fn encode(body: &impl Serialize) -> Bytes {
     serde_json::to_vec(body).map(Bytes::from).unwrap_or_default()
 }
 
-/// Keys that were lost are looked up.
+/// The request for lost keys was accepted.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Asked {
     /// Always true.
     pub(in crate::http) success: bool,
-    /// What to tell the buyer: always the same.
+    /// A sentence for the buyer, the same for every address.
     pub(in crate::http) message: &'static str,
 }
 
-/// The event is kept.
+/// The event was saved.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Received {
@@ -37,18 +37,18 @@ pub(in crate::http) struct Received {
     pub(in crate::http) received: bool,
 }
 
-/// A refusal.
+/// An error.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Error<'a> {
-    /// False where a key is validated; absent elsewhere.
+    /// `false` if `GET /api/validate` finds that the key is not valid; absent in all other errors.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
     valid: Option<bool>,
     error: Problem<'a>,
 }
 
-/// A known key that is not valid now.
+/// The error of `GET /api/validate` for a key that is expired, exhausted, or refused by a rule of the host application.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct RefusedKey<'a> {
@@ -62,12 +62,13 @@ pub(in crate::http) struct RefusedKey<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Problem<'a> {
-    /// One of those listed for the endpoint, or one of the host's own, of the letters A to Z and _.
+    /// One of the codes that are listed for the endpoint, or a code of the host application. Every code consists of `A`
+    /// to `Z` and `_`.
     code: &'static str,
     message: &'a str,
 }
 
-/// What is shown of a key.
+/// The product, the expiry and the uses of a key.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Status {
@@ -89,7 +90,7 @@ pub(in crate::http) struct Valid {
     status: Status,
 }
 
-/// What was bought.
+/// The product that the key unlocks.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Fetched<'a> {
@@ -104,7 +105,7 @@ struct Unlocked<'a> {
     name: &'a str,
     r#type: &'a str,
     content: &'a str,
-    /// The product's files. A product without files has no such field.
+    /// The product's files. Absent if the product has no files.
     #[cfg(feature = "files")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
@@ -138,14 +139,14 @@ pub(in crate::http) struct IssuedByHand<'a> {
     remaining_uses: i64,
 }
 
-/// Every product, by id.
+/// All products that are not archived, by id.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Products<'a> {
     products: Vec<Listed<'a>>,
 }
 
-/// A product without its content; with description and price where the host lists them.
+/// A product without its content. `description` and `price` are present only if the host application lists them.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 struct Listed<'a> {
@@ -160,7 +161,7 @@ struct Listed<'a> {
     price: Option<Amount>,
 }
 
-/// The product that was added.
+/// The product, as it is after the call.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Added<'a> {
@@ -168,7 +169,7 @@ pub(in crate::http) struct Added<'a> {
     product: Whole<'a>,
 }
 
-/// All of a product; with terms of its own where it has any.
+/// A product with its content. `expires_days` and `max_uses` are present only if they are set for the product.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 struct Whole<'a> {
@@ -185,11 +186,12 @@ struct Whole<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
     max_uses: Option<i64>,
-    /// Of e-mails about it, where it is not the shop's.
+    /// The language of the product's page and of e-mails about the product. Absent if no language is set for the
+    /// product.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
     language: Option<&'a str>,
-    /// What commerce platforms call it.
+    /// The names that commerce platforms use for the product.
     #[serde(skip_serializing_if = "crate::product::Refs::is_empty")]
     #[cfg_attr(test, schema(value_type = std::collections::BTreeMap<String, Vec<String>>, required = false))]
     refs: &'a crate::product::Refs,
@@ -202,7 +204,7 @@ pub(in crate::http) struct Posts<'a> {
     posts: Vec<Posted<'a>>,
 }
 
-/// The post that was added.
+/// The post, as it is after the call.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct PostAdded<'a> {
@@ -240,7 +242,8 @@ impl<'a> Error<'a> {
 }
 
 impl<'a> RefusedKey<'a> {
-    /// Creates the error for a known key. If a rule of the host application refused it, the error is that of the rule.
+    /// Creates the error. If a rule of the host application refused the key, the error has the code and the message of
+    /// the rule.
     pub(in crate::http) fn of(code: ErrorCode, denied: Option<&'a Denied>, key: &Key) -> Self {
         Self { valid: false, error: Problem::of(code, denied), status: Status::of(key) }
     }
@@ -371,7 +374,7 @@ impl<'a> Posted<'a> {
     }
 }
 
-/// Returns the remaining uses of a key. Returns -1 if the key can be used without limit.
+/// Returns the remaining uses of a key, or -1 if its uses are unlimited.
 pub(in crate::http) fn remaining(key: &Key) -> i64 {
     key.remaining().map_or(-1, |remaining| i64::try_from(remaining).unwrap_or(i64::MAX))
 }

@@ -17,7 +17,7 @@ use crate::terms::{MAX_DAYS, MAX_USES};
 pub(super) const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 /// The pattern of the name of a file: without control characters, `/` and `\`, and neither `.` nor `..`.
 pub(super) const FILE_NAME: &str = r"^(\.{0,2}[^\u0000-\u001f\u007f-\u009f/\\.][^\u0000-\u001f\u007f-\u009f/\\]*|\.{3}[^\u0000-\u001f\u007f-\u009f/\\]*)$";
-/// The pattern of a language, or of nothing.
+/// The pattern of a language, or of an empty text.
 pub(super) const LANGUAGE: &str = "^([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?$";
 /// The pattern of the id of a key.
 pub(super) const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
@@ -97,7 +97,7 @@ fn of_kind(field: &Field) -> ObjectBuilder {
 /// Returns the schema of the names by which commerce platforms call a product.
 fn refs(object: ObjectBuilder) -> ObjectBuilder {
     let name = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(255));
-    let name = name.pattern(Some(LINE)).description(Some("What the platform calls it."));
+    let name = name.pattern(Some(LINE)).description(Some("The platform's name for the product."));
     let names = ArrayBuilder::new().items(name).max_items(Some(crate::product::MOST_REFS)).build();
     let platforms = PlatformPath::BUILT_IN.iter();
     let refs = platforms.fold(object, |refs, platform| refs.property(platform.name(), names.clone()));

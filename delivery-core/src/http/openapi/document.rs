@@ -35,9 +35,10 @@ fn info() -> Info {
         .title("Delivery")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
-            "Issues one API key for each purchase, and serves the product that it unlocks.\n\nEvery body is JSON. An \
-             empty parameter and JSON null count as missing; unknown ones are ignored. HEAD is answered like GET, \
-             without the body, and is never a use.",
+            "Issues one API key for each purchase, and serves the product that the key unlocks.\n\nUnless an operation \
+             says otherwise, bodies are JSON, and an empty parameter or a JSON `null` counts as missing. Unknown \
+             parameters and fields are ignored. HEAD is answered like GET, without the body, and never counts as a \
+             use.",
         ))
         .license(Some(license))
         .build()
@@ -45,10 +46,10 @@ fn info() -> Info {
 
 fn tags() -> [Tag; 4] {
     [
-        ("buyer", "What a buyer's program calls, with the key from the e-mail."),
-        ("platform", "What the commerce platform calls."),
-        ("public", "What anybody may read."),
-        ("seller", "What the seller calls, with the admin token."),
+        ("buyer", "Endpoints for buyers and their programs. Checking a key and fetching a product need the key."),
+        ("platform", "Endpoints that commerce platforms call."),
+        ("public", "Endpoints that anybody may call, without credentials."),
+        ("seller", "Endpoints for the seller, with the admin token."),
     ]
     .map(|(name, description)| TagBuilder::new().name(name).description(Some(description)).build())
 }

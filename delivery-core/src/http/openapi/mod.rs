@@ -2,7 +2,8 @@
 //!
 //! The tests of this module generate the document from the types of the replies, the endpoints and the error codes. The
 //! generated document is committed, so that serving it costs nothing. A test fails if the API has changed but the
-//! document has not. In this case, regenerate the document with `UPDATE_OPENAPI=1 cargo test -p delivery-core --all-features openapi`.
+//! document has not. If the test fails, regenerate the document:
+//! `UPDATE_OPENAPI=1 cargo test -p delivery-core --all-features openapi`.
 
 #[cfg(test)]
 #[cfg(all(feature = "sqlite", feature = "files"))]
@@ -37,10 +38,10 @@ use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 
 /// The OpenAPI 3.1 document of the API, in JSON. `GET /api/openapi.json` returns this document. If the host application
-/// adds commerce platforms, the endpoint returns it with their paths.
+/// adds commerce platforms, the endpoint adds their paths to the document.
 ///
-/// The paths in the document are relative to where the API is mounted. The document says so with the server URL `..`,
-/// which is relative to the URL of the document.
+/// The paths in the document are relative to where the API is mounted. The document declares this with the server URL
+/// `..`, which is relative to the URL of the document.
 pub const OPENAPI: &str = include_str!("openapi.json");
 
 pub(super) static DESCRIBE: Row = Row {
@@ -54,7 +55,7 @@ pub(super) static DESCRIBE: Row = Row {
     openapi: Docs {
         tag: "public",
         id: "describe",
-        summary: "This description",
+        summary: "This OpenAPI document",
         description: "OpenAPI 3.1, in JSON.",
         parameters: &[],
         body: None,

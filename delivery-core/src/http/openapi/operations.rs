@@ -85,20 +85,24 @@ fn described(parameter: Parameter) -> path::Parameter {
     let text = || ObjectBuilder::new().schema_type(Type::String).pattern(Some(LINE));
     let number = || ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
     match parameter {
-        Parameter::Key => query("key", Required::False, "The key from the e-mail, unless a header has it.", text()),
+        Parameter::Key => {
+            let about = "The key from the e-mail. Leave it out if you send the key in a header.";
+            query("key", Required::False, about, text())
+        }
         Parameter::Product => {
             let product = number().maximum(Some(i64::MAX)).examples([json!(1)]);
-            query("product_id", Required::True, "Which product to fetch.", product)
+            query("product_id", Required::True, "The id of the product to fetch.", product)
         }
         Parameter::IdempotencyKey => ParameterBuilder::new()
             .name("Idempotency-Key")
             .parameter_in(ParameterIn::Header)
             .required(Required::False)
             .description(Some(
-                "A name for the request that nobody guesses, such as a UUID. Within 24 hours the next ten requests of this name \
-                 with the same key are answered like the first and count nothing, so whoever gets no answer asks again: also \
-                 if the key has expired or was used up meanwhile, but not if it was revoked. After that each counts. With the name \
-                 of a request for another product: 400.",
+                "A value of your choice that identifies the request and that nobody can guess, such as a UUID. If you \
+                 get no answer, repeat the request with the same value. Within 24 hours after the first request, ten \
+                 repetitions with the same key are answered like the first request and count no use, even if the key \
+                 has expired or was used up since. Every further repetition counts as a use. If the key was revoked \
+                 since, a repetition is refused. If the value was first used for another product, the answer is 400.",
             ))
             .schema(Some(
                 ObjectBuilder::new()
@@ -108,99 +112,121 @@ fn described(parameter: Parameter) -> path::Parameter {
                     .pattern(Some("^[!-~]([ -~]*[!-~])?$")),
             ))
             .build(),
-        Parameter::Category => query("category", Required::False, "Only posts of this category, exactly so.", text()),
+        Parameter::Category => query("category", Required::False, "Only posts of exactly this category.", text()),
         Parameter::Limit => query(
             "limit",
             Required::False,
-            "At most so many: 10 unless it says otherwise, and 100 where it says more.",
+            "The maximum number of posts, at least 1. The default is 10. A number above 100 counts as 100.",
             number(),
         ),
         Parameter::Email => {
             let email = text().max_length(Some(254)).format(Some(SchemaFormat::KnownFormat(KnownFormat::Email)));
-            query("email", Required::False, "Sent to this address, in any case of its letters.", email)
+            query("email", Required::False, "Only keys of this e-mail address. Case is ignored.", email)
         }
         Parameter::OrderId => {
-            query("order_id", Required::False, "Bought with this order.", text().max_length(Some(255)))
+            let about = "Only keys that were bought with this order.";
+            query("order_id", Required::False, about, text().max_length(Some(255)))
         }
         Parameter::Source => {
             let source = text().max_length(Some(64));
-            query("source", Required::False, "Bought there: webhook, or the name of a platform.", source)
+            let about = "Only keys from this source: `webhook`, or the name of a platform such as `stripe`.";
+            query("source", Required::False, about, source)
         }
         Parameter::OfProduct => {
-            query("product_id", Required::False, "Of this product.", number().maximum(Some(i64::MAX)))
+            query("product_id", Required::False, "Only keys for this product.", number().maximum(Some(i64::MAX)))
         }
         Parameter::Status => {
             let status = text().enum_values(Some(["valid", "expired", "exhausted", "revoked"]));
-            query("status", Required::False, "With this status now.", status)
+            query("status", Required::False, "Only keys that have this status now.", status)
         }
-        Parameter::Before => query("before", Required::False, "What `next` of the page before said.", text()),
+        Parameter::Before => {
+            query("before", Required::False, "The value of `next` in the answer with the previous page.", text())
+        }
         Parameter::PageSize => query(
             "limit",
             Required::False,
-            "At most so many: 50 unless it says otherwise, and 100 where it says more.",
+            "The maximum number of items, at least 1. The default is 50. A number above 100 counts as 100.",
             number(),
         ),
         Parameter::Id => query("id", Required::True, "The id of the key.", uuid()),
         Parameter::State => {
             let state = text().enum_values(Some(["queued", "sent", "failed"]));
-            query("state", Required::False, "In this state.", state)
+            query("state", Required::False, "Only messages in this state.", state)
         }
-        Parameter::OfKey => query("key_id", Required::False, "Of this key.", uuid()),
+        Parameter::OfKey => {
+            query("key_id", Required::False, "Only messages or audit entries about the key with this id.", uuid())
+        }
         Parameter::Days => {
             let days = number().maximum(Some(365)).default(Some(json!(30)));
-            query("days", Required::False, "How many days, today among them.", days)
+            query("days", Required::False, "The number of days, including today.", days)
         }
         Parameter::Outcome => {
             let outcomes = EventOutcome::ALL.iter().map(|outcome| outcome.as_str());
-            query("outcome", Required::False, "That came to this.", text().enum_values(Some(outcomes)))
+            query("outcome", Required::False, "Only events with this outcome.", text().enum_values(Some(outcomes)))
         }
         Parameter::EmailPrefix => {
             let begin = text().max_length(Some(254));
-            query("email_prefix", Required::False, "Sent to an address that begins so, in any case of its letters.", begin)
+            let about = "Only keys whose e-mail address begins with this text. Case is ignored.";
+            query("email_prefix", Required::False, about, begin)
         }
         Parameter::Platform => {
-            query("platform", Required::False, "Of this platform.", text().max_length(Some(64)))
+            let about = "Only events of this platform, such as `stripe`.";
+            query("platform", Required::False, about, text().max_length(Some(64)))
         }
         Parameter::Actor => {
-            let about = "Made by this one: admin, the name of a token, platform:stripe, buyer or system.";
+            let about = "Only changes by this actor: `admin`, the name of an admin token, a name that the host \
+                application chose, a platform such as `platform:stripe`, `buyer` or `system`.";
             query("actor", Required::False, about, text().max_length(Some(64)))
         }
         Parameter::Action => {
             let actions = Action::ALL.iter().map(|action| action.as_str());
-            query("action", Required::False, "Of this kind.", text().enum_values(Some(actions)))
+            query("action", Required::False, "Only changes of this kind.", text().enum_values(Some(actions)))
         }
         Parameter::Since => {
-            query("since", Required::False, "From this time on, or from the beginning of this date in UTC.", instant())
+            let about = "Only items from this time on. A date stands for the beginning of the day, in UTC.";
+            query("since", Required::False, about, instant())
         }
         Parameter::Until => {
-            query("until", Required::False, "Before this time, or until the end of this date in UTC.", instant())
+            let about = "Only items before this time. A date stands for the end of the day, in UTC.";
+            query("until", Required::False, about, instant())
         }
         Parameter::EmailKind => {
             let kinds = text().enum_values(Some(named().map(MessageKind::as_str))).default(Some(json!("purchase")));
             query("kind", Required::False, "The kind of e-mail.", kinds)
         }
         Parameter::Language => {
-            let about = "The language. Left out: that of the product, else the shop's. One without templates: English.";
+            let about = "The language of the e-mail, such as `en` or `pt-BR`. If left out, it is the language of the \
+                product or, if the product has none, that of the shop. If there are no templates in the language, the \
+                e-mail is in English.";
             query("language", Required::False, about, text().max_length(Some(35)).pattern(Some(LANGUAGE)))
         }
         Parameter::What => {
             let what = text().enum_values(Some(["keys", "uses", "events", "inbox", "messages", "person"]));
-            query("what", Required::True, "The list, or person.", what)
+            query("what", Required::True, "The list to export, or `person` for the data about one person.", what)
         }
         Parameter::Person => {
             let email = text().max_length(Some(254)).format(Some(SchemaFormat::KnownFormat(KnownFormat::Email)));
-            query("customer_email", Required::False, "The person, for `what=person`.", email)
+            let about = "The e-mail address of the person. Required if `what` is `person`.";
+            query("customer_email", Required::False, about, email)
         }
         Parameter::RequiredProduct => {
-            query("product_id", Required::True, "Which product.", number().maximum(Some(i64::MAX)))
+            query("product_id", Required::True, "The id of the product.", number().maximum(Some(i64::MAX)))
         }
-        Parameter::Name => query("name", Required::True, "The name of the file.", text().pattern(Some(FILE_NAME)).max_length(Some(200))),
-        Parameter::Ticket => in_path("ticket", "What the address in the answer says.", text()),
+        Parameter::Name => query(
+            "name",
+            Required::True,
+            "The name of the file.",
+            text().pattern(Some(FILE_NAME)).max_length(Some(200)),
+        ),
+        Parameter::Ticket => {
+            let about = "The ticket in the `url` of the file, from the answer to `GET /api/product`.";
+            in_path("ticket", about, text())
+        }
         Parameter::FileName => in_path("name", "The name under which a client saves the file.", text()),
     }
 }
 
-/// A body of any bytes, or of none.
+/// Returns an optional request body of any content.
 #[cfg(feature = "files")]
 fn file() -> RequestBody {
     RequestBodyBuilder::new().required(Some(Required::False)).content("*/*", ContentBuilder::new().build()).build()

@@ -14,8 +14,8 @@ use crate::error::ErrorCode;
 use crate::http::Endpoint;
 use crate::http::api::wire;
 
-/// Returns the responses of an endpoint. `success` and `refusals` become the examples. They are actual replies of the
-/// service.
+/// Returns the responses of an endpoint. `success` is a reply of the sample service. `refusals` has an error reply for
+/// each error code of the endpoint. The replies become the examples.
 pub(super) fn of(endpoint: Endpoint, success: Value, refusals: &[(ErrorCode, Value)]) -> Responses {
     let mut by_status: BTreeMap<u16, Vec<&(ErrorCode, Value)>> = BTreeMap::new();
     for refusal in refusals {
@@ -86,8 +86,8 @@ fn refused(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) ->
     if status == 405 || (endpoint, status) == (Endpoint::Product, 400) {
         return response.build();
     }
-    // At the platforms' endpoints, only unsigned requests are counted. They are answered 401 or 429, so the other
-    // responses have no rate-limit headers.
+    // At the platforms' endpoints, only requests without a valid signature are counted. The error responses to them are
+    // 401 and 429, so no other error response has rate-limit headers.
     if matches!(endpoint, Endpoint::Platform(_)) && !matches!(status, 401 | 429) {
         return response.build();
     }
@@ -134,19 +134,25 @@ pub(super) fn shared(components: ComponentsBuilder) -> ComponentsBuilder {
     let text = || ObjectBuilder::new().schema_type(Type::String);
     let seconds = || ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
     [
-        ("Allow", text(), "The methods that this address takes."),
+        ("Allow", text(), "The methods that the endpoint accepts."),
         (
             "RateLimit",
             text(),
-            "What is left: `\"name\";r=requests;t=seconds`, t until the oldest request is forgotten.",
+            "What is left of the rate limit: `\"name\";r=requests;t=seconds`. `r` is the number of requests that are \
+             left. `t` is the number of seconds until the oldest request is no longer counted.",
         ),
-        ("RateLimit-Policy", text(), "The limit that counts this request: `\"name\";q=requests;w=seconds`."),
+        (
+            "RateLimit-Policy",
+            text(),
+            "The rate limit that counts this request: `\"name\";q=requests;w=seconds`. It allows `q` requests in any \
+             `w` seconds.",
+        ),
         (
             "Retry-After",
             seconds(),
-            "After so many seconds it is worth another try; of a 429, the same request then fits.",
+            "The number of seconds to wait before the next try. After a 429, the same request then fits the limit.",
         ),
-        ("WWW-Authenticate", text(), "`Bearer`."),
+        ("WWW-Authenticate", text(), "The authentication scheme, which is `Bearer`."),
     ]
     .into_iter()
     .fold(components, |components, (name, schema, description)| {

@@ -22,7 +22,7 @@ use crate::platform::{Gumroad, Secrets};
 use crate::store::SqliteStore;
 use crate::{Clock, Delivery, Entropy};
 
-/// The bytes of the example's file.
+/// The object store with the bytes of the example file.
 static OBJECTS: LazyLock<Arc<InMemory>> = LazyLock::new(Arc::default);
 
 const SECRET: &str = "the-platforms-secret";
@@ -143,7 +143,7 @@ async fn ask(delivery: &Delivery, endpoint: Endpoint, key: &str) -> Value {
         endpoint => endpoint,
     };
     let mut reply: Value = serde_json::from_slice(&endpoint.call(delivery, call).await.body()).unwrap();
-    // The whole HTML of an e-mail would be most of the document.
+    // Keep only the first three lines, because the whole HTML of an e-mail would make up most of the document.
     if let Some(html) = reply["html"].as_str() {
         reply["html"] = html.lines().take(3).chain(["…"]).collect::<Vec<_>>().join("\n").into();
     }

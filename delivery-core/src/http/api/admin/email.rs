@@ -17,9 +17,9 @@ pub(in crate::http) static PREVIEW_EMAIL: Row = Row {
     codes: FINDING,
     openapi: Docs {
         id: "previewEmail",
-        summary: "An e-mail as buyers get it",
-        description: "The e-mail is about an example key for the first product. It is rendered with the templates, the name and the addresses of this shop. \
-            `resend` is also the e-mail to a buyer who lost a key.",
+        summary: "Preview an e-mail",
+        description: "The e-mail is about an example key for the first product. It is rendered with the templates, the \
+            name and the addresses of this shop. Buyers who have lost their keys get the kind `resend` too.",
         parameters: &[Parameter::EmailKind, Parameter::Language],
         success: shape!(Preview<'_>),
         ..LIST.openapi
@@ -47,9 +47,9 @@ async fn preview(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Rep
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Preview<'a> {
     kind: &'static str,
-    /// The language in which it is written.
+    /// The language of the e-mail.
     language: &'a str,
-    /// The languages that e-mails have.
+    /// The languages for which there are templates.
     languages: Vec<&'a str>,
     subject: &'a str,
     text: &'a str,

@@ -16,12 +16,14 @@ pub(in crate::http) static EXPORT: Row = Row {
     codes: NEEDING,
     openapi: Docs {
         id: "export",
-        summary: "A list as a table, or all that is known of one person",
-        description: "A list is CSV (RFC 4180, UTF-8 with a byte order mark) with the filters of the list. `uses` has the uses of the \
-            keys that the filters of `keys` match, key by key. The other lists are newest first. The columns have the names and values \
-            of the list, and the name of the product; a limit of -1 is `unlimited`. A cell that begins with `=`, `+`, `-`, `@`, a tab \
-            or a carriage return has an apostrophe before it, so that no spreadsheet takes it for a formula. The table is sent while it \
-            is read. If that fails, the last line says that the table is incomplete. `what=person` is JSON.",
+        summary: "Export a list as CSV, or the data about one person",
+        description: "`what=person` returns JSON. Every other value returns the list as CSV (RFC 4180, UTF-8 with a \
+            byte order mark) and takes the filters of that list. `uses` takes the filters of `keys`, and returns the \
+            uses of the keys that match, key by key. The other lists are newest first. The columns have the names and \
+            values of the list. `keys` and `uses` also have the name of the product. A number of -1 is written as \
+            `unlimited`. A cell that begins with `=`, `+`, `-`, `@`, a tab or a carriage return gets an apostrophe in \
+            front, so that no spreadsheet takes it for a formula. The table is sent while the list is read. If reading \
+            fails, the last line says that the table is incomplete.",
         parameters: &[
             Parameter::What,
             Parameter::Email,

@@ -30,8 +30,9 @@ pub(in crate::http) static PUT_FILE: Row = Row {
     openapi: Docs {
         id: "putFile",
         summary: "Add or replace a file of a product",
-        description: "The body is the file. `Content-Type` is kept. If `Content-SHA256` (hexadecimal) or `Repr-Digest` is given, \
-            the file must have this digest. A file of the same name, without regard to case, is replaced.",
+        description: "The body is the file. The header `Content-Type` gives its media type. If you send \
+            `Content-SHA256` (hexadecimal) or `Repr-Digest`, the file must have this digest. A file of the product \
+            with the same name is replaced. Names are compared without regard to case.",
         parameters: &[Parameter::RequiredProduct, Parameter::Name],
         body: None,
         success: shape!(wire::files::FileAdded),
@@ -57,7 +58,7 @@ pub(in crate::http) static FILES: Row = Row {
     openapi: Docs {
         id: "listFiles",
         summary: "The files of a product",
-        description: "By name.",
+        description: "The files are sorted by name.",
         parameters: &[Parameter::RequiredProduct],
         success: shape!(wire::files::Files),
         ..LIST.openapi
@@ -95,7 +96,8 @@ async fn put(
     let name = query::parameter(call, "name")?.ok_or_else(|| Fault::missing("name"))?;
     let name = name.parse::<FileName>().map_err(|expected| Fault::malformed("name", expected))?;
     if call.headers.contains_key(header::CONTENT_RANGE) {
-        // RFC 9110, section 14.5: otherwise the part would replace the whole file.
+        // RFC 9110, section 14.5, recommends a 400 here. If the header were ignored, a part would replace the whole
+        // file.
         return Err(Fault::invalid("Send the whole file: Content-Range is not understood.").into());
     }
     let length = call.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
@@ -124,7 +126,7 @@ fn product_id(call: &Call) -> Result<ProductId, Fault> {
     integer(PRODUCT_ID.name, &text, ProductId::new)
 }
 
-/// Converts the reason why an upload was refused.
+/// Converts an error of an upload into a reply.
 pub(in crate::http) fn refused(error: PutError) -> ApiError {
     let invalid = |why| ApiError::from(Fault::invalid(why));
     match error {
@@ -142,15 +144,15 @@ pub(in crate::http) fn refused(error: PutError) -> ApiError {
     }
 }
 
-/// Reads `Content-Type`.
+/// Parses `Content-Type`. Returns the default media type if the header is absent.
 fn media_type(headers: &HeaderMap) -> Result<MediaType, Fault> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(MediaType::default()) };
     let parsed = value.to_str().ok().and_then(|text| text.parse().ok());
     parsed.ok_or_else(|| Fault::malformed("Content-Type", Invalid::expected("must be a media type")))
 }
 
-/// Reads the SHA-256 that the body must have, from `Content-SHA256` or `Repr-Digest` (RFC 9530). If both are given, they
-/// must be the same.
+/// Returns the SHA-256 that the body must have, from `Content-SHA256` or `Repr-Digest` (RFC 9530). It is an error if
+/// both are given and differ.
 fn digest(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
     const HEX: Invalid = Invalid::expected("must be 64 hexadecimal digits");
     const STRUCTURED: Invalid = Invalid::expected("must have a SHA-256, as sha-256=:BASE64:");

@@ -20,7 +20,7 @@ pub(in crate::http) static INBOX: Row = Row {
     openapi: Docs {
         id: "listInbox",
         summary: "Events of platforms",
-        description: "Newest first, with what they came to. Events that are done are deleted after thirty days.",
+        description: "Newest first, each with its outcome. Events that are done are deleted after 30 days.",
         parameters: &[
             Parameter::Outcome,
             Parameter::Platform,
@@ -41,15 +41,16 @@ pub(in crate::http) static APPLY_EVENT: Row = Row {
     openapi: Docs {
         id: "applyEvent",
         summary: "Apply an event again",
-        description: "An event that needs attention, was dismissed, or is about a test purchase or a sale whose refund came first, is applied again, with the address and the product that it did \
-            not say. One that is done is left as it is.",
+        description: "Applies an event that was not applied yet, needs attention or was dismissed, or one about a test \
+            purchase or about a sale whose refund came first. You can add the buyer's address and the product if the \
+            event lacks them. Any other event is done, and is left as it is.",
         body: Some(Body {
             name: "ApplyEvent",
             about: "An event to apply again.",
             fields: &[
                 ROW_ID.required(),
-                CUSTOMER_EMAIL.about("The buyer's address, where the event has none."),
-                PRODUCT_ID.about("What was bought, where the event names nothing that is known."),
+                CUSTOMER_EMAIL.about("The buyer's e-mail address, if the event has no usable one."),
+                PRODUCT_ID.about("The product that was bought, if the event names no product that is sold here."),
             ],
             example: r#"{"id":"1878913024000000012","product_id":1}"#,
         }),
@@ -64,12 +65,13 @@ pub(in crate::http) static DISMISS_EVENT: Row = Row {
     path: "/api/admin/inbox/dismiss",
     openapi: Docs {
         id: "dismissEvent",
-        summary: "Put an event aside",
-        description: "One event, or all events of a product that is not sold here, past and to come: they are `ignored`, because they \
-            were `dismissed`. Applying one again takes it back. A name that a product has still sells it.",
+        summary: "Dismiss an event, or all events of a product",
+        description: "Dismisses one event, or all past and future events of a product that is not sold here. Their \
+            outcome is then `ignored`, and the reason is `dismissed`. To undo this, apply one of the events again. If \
+            a product that is sold here has the name, its events are not dismissed.",
         body: Some(Body {
             name: "DismissEvent",
-            about: "An event to put aside, by its `id`; or all of a product, by `platform` and `product_ref`.",
+            about: "The event to dismiss, by its `id`; or all events of a product, by `platform` and `product_ref`.",
             fields: &[ROW_ID, PLATFORM, PRODUCT_REF],
             example: r#"{"platform":"stripe","product_ref":"plink_1"}"#,
         }),

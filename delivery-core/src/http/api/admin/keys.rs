@@ -38,7 +38,7 @@ pub(in crate::http) static KEYS: Row = Row {
     openapi: Docs {
         id: "listKeys",
         summary: "Keys",
-        description: "Newest first. Filters combine. An address is found in any case of its letters.",
+        description: "Newest first. If you send several filters, the list has only keys that match all of them.",
         parameters: &[
             Parameter::Email,
             Parameter::EmailPrefix,
@@ -64,8 +64,8 @@ pub(in crate::http) static KEY: Row = Row {
     openapi: Docs {
         id: "showKey",
         summary: "A key with its history",
-        description: "The newest 50 of its uses, messages and audit entries. With the subscription that renews it, if one \
-            does.",
+        description: "Returns the key with its newest 50 uses, 50 messages and 50 audit entries. If a subscription \
+            renews the key, the answer names it.",
         parameters: &[Parameter::Id],
         success: shape!(wire::KeyHistory<'_>),
         ..LIST.openapi
@@ -79,7 +79,7 @@ pub(in crate::http) static ISSUE_KEY: Row = Row {
     openapi: Docs {
         id: "issueKey",
         summary: "Issue a key by hand",
-        description: "Each call is another key. It is sent to the buyer unless `send_email` is false.",
+        description: "Each call issues another key. The key is sent to the buyer unless `send_email` is false.",
         body: Some(Body {
             name: "NewKey",
             about: "A key that the seller issues by hand.",
@@ -103,11 +103,11 @@ pub(in crate::http) static REVOKE: Row = Row {
     path: "/api/admin/key/revoke",
     openapi: Docs {
         id: "revokeKey",
-        summary: "Withdraw a key",
-        description: "It is treated as unknown from the answer on. Again: no change.",
+        summary: "Revoke a key",
+        description: "After this call, the key is treated as unknown. Revoking a key again changes nothing.",
         body: Some(Body {
             name: "RevokeKey",
-            about: "A key to withdraw.",
+            about: "A key to revoke.",
             fields: &[KEY_ID, REASON],
             example: r#"{"id":"019aa8a0-5a00-7a5a-9a5a-5a5a5a5a5a5a","reason":"shared in a forum"}"#,
         }),
@@ -122,8 +122,9 @@ pub(in crate::http) static RESTORE: Row = Row {
     path: "/api/admin/key/restore",
     openapi: Docs {
         id: "restoreKey",
-        summary: "Give a key back",
-        description: "Lifts a revocation. Again: no change. A key that was rotated stays withdrawn.",
+        summary: "Restore a revoked key",
+        description: "Lifts the revocation of a key. Restoring a key that is not revoked changes nothing. A key that \
+            was rotated cannot be restored.",
         body: Some(THE_KEY),
         success: shape!(wire::ChangedKey<'_>),
         ..COMMAND.openapi
@@ -136,11 +137,13 @@ pub(in crate::http) static CHANGE: Row = Row {
     path: "/api/admin/key/change",
     openapi: Docs {
         id: "changeKey",
-        summary: "Give a key other terms",
-        description: "What is left out stays as it is. A limit below what was used exhausts the key.",
+        summary: "Change the terms of a key",
+        description: "A term that is left out stays as it is. If the key was already used as often as the new limit \
+            allows, it is exhausted.",
         body: Some(Body {
             name: "ChangeKey",
-            about: "New terms: one of `expires_days` and `expires_at`, one of `max_uses` and `add_uses`, or both.",
+            about: "The new terms of a key: a new expiry, a new limit, or both. Send at most one of `expires_days` and \
+                `expires_at`, and at most one of `max_uses` and `add_uses`.",
             fields: &[KEY_ID, EXPIRES_DAYS.about(DAYS_KEPT), EXPIRES_AT, MAX_USES.about(USES_KEPT), ADD_USES],
             example: r#"{"id":"019aa8a0-5a00-7a5a-9a5a-5a5a5a5a5a5a","add_uses":5}"#,
         }),
@@ -156,11 +159,12 @@ pub(in crate::http) static RESEND: Row = Row {
     openapi: Docs {
         id: "resendKey",
         summary: "Send a key again",
-        description: "A new e-mail to the buyer; to another address if one is given, which corrects it.",
+        description: "Sends the buyer a new e-mail with the key. If `customer_email` is given, it first replaces the \
+            address of the key.",
         body: Some(Body {
             name: "ResendKey",
             about: "A key to send again.",
-            fields: &[KEY_ID, CUSTOMER_EMAIL.about("Where it is sent from now on, if the address was wrong.")],
+            fields: &[KEY_ID, CUSTOMER_EMAIL.about("The buyer's correct e-mail address, if the old one was wrong.")],
             example: r#"{"id":"019aa8a0-5a00-7a5a-9a5a-5a5a5a5a5a5a","customer_email":"ada@example.com"}"#,
         }),
         success: shape!(wire::ChangedKey<'_>),
@@ -175,8 +179,9 @@ pub(in crate::http) static ROTATE: Row = Row {
     openapi: Docs {
         id: "rotateKey",
         summary: "Replace a key whose text leaked",
-        description: "Withdraws it for good and issues its successor with the same limit, count and expiry, which is sent to the \
-            buyer and belongs to the purchase from then on. A key that was rotated before answers with its successor.",
+        description: "Revokes the key for good and issues a successor, which is sent to the buyer. The successor has \
+            the same limit, number of uses and expiry, and belongs to the purchase from then on. If the key was \
+            rotated before, the answer has its successor.",
         body: Some(THE_KEY),
         success: shape!(wire::RotatedKey<'_>),
         ..COMMAND.openapi

@@ -77,7 +77,7 @@ const LIST: Row = Row {
     ..COMMAND
 };
 
-/// The codes of a list of which a parameter is required.
+/// The error codes of a list with a required parameter.
 const NEEDING: &[ErrorCode] = &[
     ErrorCode::MissingParams,
     ErrorCode::InvalidParams,
@@ -89,7 +89,7 @@ const NEEDING: &[ErrorCode] = &[
     ErrorCode::Unavailable,
 ];
 
-/// The codes of a list that every store has.
+/// The error codes of an endpoint without required parameters that works with every store, and so never returns 404.
 const FINDING: &[ErrorCode] = &[
     ErrorCode::InvalidParams,
     ErrorCode::Unauthorized,
@@ -99,21 +99,20 @@ const FINDING: &[ErrorCode] = &[
     ErrorCode::Unavailable,
 ];
 
-/// Returns the reply to a command. It says that the command was done, or it is a 404 if there is no record with the
-/// given id.
+/// Returns the reply to a command: success if the record was found, or a 404 if no record has the given id.
 fn done(is_found: bool) -> Result<Reply, ApiError> {
     if is_found { Ok(Reply::json(&wire::Done::new())) } else { Err(ApiError::NOT_FOUND) }
 }
 
-/// Returns the parameter `limit`: how many items the list returns at once. It must be at least 1. Values above 100
-/// count as 100, and without the parameter it is 50.
+/// Returns the parameter `limit`: the maximum number of items that the list returns at once. Values above 100 count as
+/// 100, and values below 1 are an error. If the parameter is absent, the limit is 50.
 fn page_size(call: &Call) -> Result<usize, Fault> {
     let Some(text) = query::parameter(call, "limit")? else { return Ok(PAGE) };
     query::at_least_one("limit", &text, MOST)
 }
 
-/// Returns the parameter `before` of a list: the row number before which the page begins. Callers take it from the
-/// previous page, and need not know what it means.
+/// Returns the parameter `before` of a list. The page contains only rows with smaller numbers. Clients copy the value
+/// from `next` of the previous page and need not know its meaning.
 fn before(call: &Call) -> Result<Option<i64>, Fault> {
     let Some(text) = query::parameter(call, "before")? else { return Ok(None) };
     integer("before", &text, Ok).map(Some).map_err(|_| Fault::malformed("before", MADE_UP))
@@ -154,14 +153,14 @@ fn terms(fields: &Fields<'_>) -> Result<OwnTerms, Fault> {
 }
 
 /// Returns the time in a field, which must be an RFC 3339 timestamp from 1970 to 9999. The time is cut to whole
-/// seconds. Returns `None` if the field is absent or empty.
+/// seconds. Returns `None` if the field is absent, or if its value is `null` or `""`.
 fn timestamp_of(fields: &Fields<'_>, field: Field) -> Result<Option<DateTime<Utc>>, Fault> {
     const EXPECTED: Invalid =
         Invalid::expected("must be an RFC 3339 timestamp from 1970 to 9999, such as 2026-11-21T10:00:00Z");
     let Some(text) = fields.text_of(field)? else { return Ok(None) };
     let at = DateTime::parse_from_rfc3339(&text).map_err(|_| Fault::malformed(field.name, EXPECTED))?.to_utc();
-    // Drop the fraction of a second, and a leap second. Otherwise this reply and a later list could show different
-    // times.
+    // Drop the fraction of a second, and a leap second. If they were kept, this reply and a later list could show
+    // different times.
     let at = at.with_nanosecond(0).unwrap_or(at);
     let writable = (DateTime::UNIX_EPOCH..=crate::terms::NEVER).contains(&at);
     writable.then_some(Some(at)).ok_or_else(|| Fault::malformed(field.name, EXPECTED))

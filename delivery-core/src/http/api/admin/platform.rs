@@ -16,15 +16,16 @@ pub(in crate::http) static SET_PLATFORM_SECRET: Row = Row {
     openapi: Docs {
         id: "setPlatformSecret",
         summary: "Set the secret of a platform",
-        description: "Events that are signed with it are accepted from then on, by every server. It replaces the one that was set before; \
-            `null` removes it. It is kept encrypted, and never shown. A secret in the settings of the server takes precedence, and \
-            cannot be set here.",
+        description: "From then on, every server accepts events that are signed with this secret. It replaces the \
+            secret that was set before. `null` removes the secret. The secret is stored encrypted and never shown. If \
+            the settings of the server have a secret for the platform, that one takes precedence, and none can be set \
+            here.",
         body: Some(Body {
             name: "PlatformSecret",
             about: "The secret of a platform.",
             fields: &[
                 PLATFORM.required(),
-                SECRET.or_null().about("As the platform shows it, at most 1,000 bytes. Null removes it."),
+                SECRET.or_null().about("The secret, as the platform shows it. At most 1,000 bytes. `null` removes it."),
             ],
             example: r#"{"platform":"lemonsqueezy","secret":"a-secret-of-the-webhook"}"#,
         }),

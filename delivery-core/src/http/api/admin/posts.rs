@@ -17,7 +17,7 @@ pub(in crate::http) static ADD_POST: Row = Row {
     openapi: Docs {
         id: "addPost",
         summary: "Add a post",
-        description: "It is listed from `published_at` on.",
+        description: "The post is listed from `published_at` on.",
         body: Some(Body {
             name: "NewPost",
             about: "A post.",
@@ -36,11 +36,17 @@ pub(in crate::http) static UPDATE_POST: Row = Row {
     openapi: Docs {
         id: "updatePost",
         summary: "Change a post",
-        description: "What is left out stays as it is.",
+        description: "A field that is left out stays as it is.",
         body: Some(Body {
             name: "PostUpdate",
-            about: "A post, and what it says from now on. What is left out stays.",
-            fields: &[NUMBER, TITLE, CATEGORY, CONTENT, PUBLISHED_AT.about("From 1970 to 9999.")],
+            about: "The id of a post, and the fields to change.",
+            fields: &[
+                NUMBER,
+                TITLE,
+                CATEGORY,
+                CONTENT,
+                PUBLISHED_AT.about("The time from which the post is listed, from 1970 to 9999."),
+            ],
             example: r#"{"id":1,"title":"Two new chapters"}"#,
         }),
         success: shape!(wire::PostAdded<'_>),
@@ -55,7 +61,7 @@ pub(in crate::http) static DELETE_POST: Row = Row {
     openapi: Docs {
         id: "deletePost",
         summary: "Delete a post",
-        description: "It is gone.",
+        description: "Deletes the post. A deleted post cannot be restored.",
         body: Some(Body { name: "ThePost", about: "A post.", fields: &[NUMBER], example: r#"{"id":1}"# }),
         success: shape!(super::wire::Done),
         ..COMMAND.openapi

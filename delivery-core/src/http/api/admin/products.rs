@@ -22,7 +22,7 @@ pub(in crate::http) static ADD_PRODUCT: Row = Row {
     openapi: Docs {
         id: "addProduct",
         summary: "Add a product",
-        description: "It can be sold from now on.",
+        description: "The product is listed and can be sold at once.",
         body: Some(Body {
             name: "NewProduct",
             about: "A product, and the terms of its keys.",
@@ -51,12 +51,12 @@ pub(in crate::http) static UPDATE_PRODUCT: Row = Row {
     openapi: Docs {
         id: "updateProduct",
         summary: "Change a product",
-        description: "What is left out stays as it is; `null` takes away the product's own `expires_days`, `max_uses` or \
-            `language`. Keys sold before fetch what it says now, on the terms that they were sold \
-            with. Sales that waited for its names are applied.",
+        description: "A field that is left out stays as it is. `null` removes the product's own `expires_days`, \
+            `max_uses` or `language`. `refs` replaces all names of the product. Keys that were sold before keep their \
+            terms, and fetch the product as it is now. Sales that waited for one of the names are applied.",
         body: Some(Body {
             name: "ProductUpdate",
-            about: "A product, and what it says from now on. What is left out stays.",
+            about: "The id of a product, and the fields to change.",
             fields: &[
                 NUMBER,
                 NAME,
@@ -83,8 +83,8 @@ pub(in crate::http) static ARCHIVE_PRODUCT: Row = Row {
     openapi: Docs {
         id: "archiveProduct",
         summary: "Stop selling a product",
-        description: "It is neither listed nor sold any more. Keys sold before still fetch it, and orders that were paid before \
-            are answered with their keys.",
+        description: "The product is no longer listed or sold. Keys that were sold before can still fetch it. If an \
+            order that was paid before is sent again, the answer still has its key.",
         body: Some(Body { name: "TheProduct", about: "A product.", fields: &[NUMBER], example: r#"{"id":1}"# }),
         success: shape!(wire::Added<'_>),
         ..COMMAND.openapi
@@ -98,8 +98,8 @@ pub(in crate::http) static RESTORE_PRODUCT: Row = Row {
     openapi: Docs {
         id: "restoreProduct",
         summary: "Sell an archived product again",
-        description: "It is listed and sold again. Sales that waited for it are applied. A product that is not archived stays as it \
-            is.",
+        description: "The product is listed and sold again. Sales that waited for it are applied. A product that is \
+            not archived stays as it is.",
         body: Some(Body { name: "TheProduct", about: "A product.", fields: &[NUMBER], example: r#"{"id":1}"# }),
         success: shape!(wire::Added<'_>),
         ..COMMAND.openapi
@@ -130,7 +130,7 @@ async fn add_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) ->
 async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let checked = |field: Field| move |expected: Invalid| Fault::malformed(field.name, expected);
     let id = fields.integer(NUMBER, ProductId::new)?.ok_or_else(|| Fault::missing(NUMBER.name))?;
-    // Look for the product first, so that an unknown product is answered 404 even if other fields are invalid.
+    // Look up the product first, so that the reply for an unknown product is 404 even if other fields are invalid.
     delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
     let refs = refs_of(delivery, &fields)?;
     let revise = |product: &Product| -> Result<_, Fault> {
@@ -182,8 +182,8 @@ async fn restore(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Res
     Ok(Reply::json(&wire::Added::of(&restored)))
 }
 
-/// Converts an error of saving a product. If the store refuses a product with `refs`, then another product has one of
-/// these names, because `refs` is the only value from the API that must be unique among products.
+/// Converts an error of saving a product into a reply. If the store refuses a product with `refs`, another product has
+/// one of these names, because `refs` is the only value from the API that must be unique among products.
 fn taken(error: StoreError, has_names: bool) -> ApiError {
     match error {
         StoreError::Refused { .. } if has_names => {

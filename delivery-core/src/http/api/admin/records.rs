@@ -15,7 +15,7 @@ use crate::ledger::MessageNumber;
 use crate::store::{AuditQuery, MessageQuery};
 use crate::text::Invalid;
 
-/// The number of days for which figures are returned if the call does not say. `MOST_DAYS` is the maximum.
+/// The number of days for which figures are returned if the call has no `days`. `MOST_DAYS` is the maximum.
 const DAYS: u32 = 30;
 const MOST_DAYS: u32 = 365;
 
@@ -24,7 +24,7 @@ pub(in crate::http) static MESSAGES: Row = Row {
     openapi: Docs {
         id: "listMessages",
         summary: "Messages",
-        description: "E-mails and the host's webhooks, newest first.",
+        description: "E-mails to buyers, and webhooks of the host application, newest first.",
         parameters: &[
             Parameter::State,
             Parameter::OfKey,
@@ -44,8 +44,9 @@ pub(in crate::http) static RETRY_MESSAGE: Row = Row {
     path: "/api/admin/message/retry",
     openapi: Docs {
         id: "retryMessage",
-        summary: "Send a message that failed",
-        description: "Its attempts are counted anew. A message that waits or was sent is left as it is.",
+        summary: "Retry a failed message",
+        description: "Queues the message again and counts its attempts anew. A message that is queued or was sent is \
+            left as it is.",
         body: Some(Body {
             name: "TheMessage",
             about: "A message.",
@@ -64,7 +65,7 @@ pub(in crate::http) static EVENTS: Row = Row {
     openapi: Docs {
         id: "listEvents",
         summary: "The audit log",
-        description: "Who changed what, newest first. What was sold is told by the keys themselves.",
+        description: "Who changed what, newest first. Sales are not in the log, because each key shows its own sale.",
         parameters: &[
             Parameter::OfKey,
             Parameter::Actor,
@@ -85,8 +86,9 @@ pub(in crate::http) static STATS: Row = Row {
     path: "/api/admin/stats",
     openapi: Docs {
         id: "showStats",
-        summary: "How the shop does",
-        description: "What happened on each of the last days, today first, in UTC; and keys by product and by status.",
+        summary: "Figures of the shop",
+        description: "What happened on each of the last days, today first, and the number of keys by product and by \
+            status. Days are in UTC.",
         parameters: &[Parameter::Days],
         success: shape!(wire::Stats),
         ..LIST.openapi
@@ -100,8 +102,9 @@ pub(in crate::http) static ERASE: Row = Row {
     openapi: Docs {
         id: "eraseCustomer",
         summary: "Forget a person",
-        description: "The address becomes `erased-…@erased.invalid` in keys, messages and the audit log; what waits to be sent or \
-            applied is deleted. Nothing is revoked, and orders are answered as before.",
+        description: "In keys, messages and the audit log, `erased-…@erased.invalid` replaces the address. Messages to \
+            the person that wait to be sent are deleted, and so is the content of platform events about the person \
+            that can still be applied. No key is revoked. Orders that are sent again are answered as before.",
         body: Some(THE_CUSTOMER),
         success: shape!(wire::Done),
         ..COMMAND.openapi
@@ -122,8 +125,8 @@ async fn retry(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Resul
     if desk.retry_message(message).await? {
         return done(true);
     }
-    // No message was queued. Either there is no such message, which is answered 404, or it has not failed, so there is
-    // nothing to do. Look for it to find out.
+    // No message was queued. Either the message does not exist, or it has not failed. Look it up, because only a
+    // message that does not exist is a 404.
     let before = message.get().checked_add(1).map(MessageNumber::new);
     let found = desk.messages(&MessageQuery { before, limit: 1, ..MessageQuery::default() }).await?.items;
     done(found.iter().any(|found| found.message == message))

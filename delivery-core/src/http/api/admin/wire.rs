@@ -24,7 +24,7 @@ pub(in crate::http) struct ShownKey<'a> {
     id: String,
     product_id: i64,
     customer_email: &'a str,
-    /// Where it was bought; null for a key issued by hand.
+    /// The source of the order, such as `stripe`; null for a key issued by hand.
     source: Option<&'a str>,
     order_id: Option<&'a str>,
     /// valid, expired, exhausted or revoked.
@@ -42,26 +42,27 @@ pub(in crate::http) struct ShownKey<'a> {
     #[cfg_attr(test, schema(format = DateTime))]
     revoked_at: Option<String>,
     revoked_reason: Option<&'a str>,
-    /// The subscription that renews it, as the platform calls it. Only where a key is shown with its history, and absent there if
-    /// none renews it.
+    /// The platform's name for the subscription that renews the key. Present only if the key is shown with its history
+    /// and a subscription renews it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
     subscription: Option<&'a str>,
-    /// Until when that subscription is paid, as far as an event has said so. The key expires some days of grace later.
+    /// The time until which that subscription is paid. Absent if no event has reported it. The key expires later, after
+    /// some days of grace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(format = DateTime, nullable = false))]
     paid_until: Option<String>,
-    /// What was paid for its order, as the platform says, such as 12.50. Only where a key is shown with its history, and absent
-    /// there if it is not known.
+    /// The amount that was paid for the key's order, as the platform reported it, such as 12.50. Present only if the
+    /// key is shown with its history and the amount is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
     amount: Option<String>,
-    /// The currency of that amount, by ISO 4217, such as EUR.
+    /// The currency of `amount`, as an ISO 4217 code such as EUR.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
     currency: Option<String>,
-    /// Why a rule of the host application does not allow the next use now. Only where a key is shown with its history, and
-    /// absent there if no rule refuses it.
+    /// Why a rule of the host application would refuse a use of the key now. Present only if the key is shown with its
+    /// history and a rule would refuse the use.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
     denied: Option<Problem<'a>>,
@@ -72,13 +73,13 @@ pub(in crate::http) struct ShownKey<'a> {
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Keys<'a> {
     keys: Vec<ShownKey<'a>>,
-    /// What `before` of the next page is; absent on the last page.
+    /// The value of `before` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
     next: Option<String>,
 }
 
-/// A key with the newest of its history.
+/// A key with its newest uses, messages and audit entries, at most 50 of each.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct KeyHistory<'a> {
@@ -88,21 +89,21 @@ pub(in crate::http) struct KeyHistory<'a> {
     events: Vec<ShownEvent<'a>>,
 }
 
-/// What the shop knows of one person.
+/// The data that the shop has about one person.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Person<'a> {
     customer_email: &'a str,
     keys: Vec<KnownKey<'a>>,
     messages: Vec<ShownMessage<'a>>,
-    /// The changes of these keys, and those that corrected the address to another one.
+    /// The audit entries about these keys, and the entries that record a change from this address to another one.
     events: Vec<ShownEvent<'a>>,
-    /// Events of platforms that concern these keys, or whose content names the address.
+    /// The platform events about these keys, and the platform events whose content names the person.
     inbox: Vec<KnownEntry<'a>>,
     customers: Vec<KnownCustomer<'a>>,
 }
 
-/// A key, when it was used, and the platform's names of its sale.
+/// A key, its uses, and the platform's references to its sale.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 struct KnownKey<'a> {
@@ -111,25 +112,26 @@ struct KnownKey<'a> {
     references: Vec<KnownReference<'a>>,
 }
 
-/// A platform's name of a part of a sale.
+/// A platform's reference to a part of a sale.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 struct KnownReference<'a> {
-    /// What it names: an order, a payment, an invoice, a subscription or a contract.
+    /// What the reference names: `order`, `payment`, `invoice` or `subscription`.
     kind: &'static str,
     reference: &'a str,
 }
 
-/// An event of a platform, and what was understood of it.
+/// A platform event and its content.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 struct KnownEntry<'a> {
     event: ShownEntry<'a>,
-    /// Null where nothing is kept that names the person: an event that is done keeps no content.
+    /// The content of the event, as JSON text. `null` if the content does not name the person, if it could not be read,
+    /// or if it was deleted because the event is done.
     content: Option<&'a str>,
 }
 
-/// How a platform calls the person.
+/// The name that a platform uses for the person as a customer.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 struct KnownCustomer<'a> {
@@ -164,7 +166,7 @@ pub(in crate::http) struct RotatedKey<'a> {
     key: ShownKey<'a>,
 }
 
-/// It is done, or there was nothing to do.
+/// The change was made, or there was nothing to change.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Done {

@@ -9,19 +9,19 @@ use crate::clock::timestamp;
 use crate::delivery::FileLink;
 use crate::product::File;
 
-/// A file of a product that was opened, and where to download it.
+/// A file of a fetched product, and the address to download the file from.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Download {
     name: String,
-    /// Bytes.
+    /// The size in bytes.
     size: u64,
-    /// Hexadecimal.
+    /// The SHA-256 of the file, in hexadecimal.
     sha256: String,
     r#type: String,
-    /// Where to download it. The address is a secret of the buyer.
+    /// The address to download the file from. Keep it secret, because anybody who has it can download the file.
     url: String,
-    /// When the address ends.
+    /// When the address expires.
     #[cfg_attr(test, schema(format = DateTime))]
     expires_at: String,
 }
@@ -31,16 +31,16 @@ pub(in crate::http) struct Download {
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct StoredFile {
     name: String,
-    /// Bytes.
+    /// The size in bytes.
     size: u64,
-    /// Hexadecimal.
+    /// The SHA-256 of the file, in hexadecimal.
     sha256: String,
     r#type: String,
     #[cfg_attr(test, schema(format = DateTime))]
     added_at: String,
 }
 
-/// A file was added.
+/// The file that was added.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct FileAdded {
@@ -94,8 +94,8 @@ impl Files {
     }
 }
 
-/// Returns the end of the encoded reply for a product with these files. It replaces the last two braces of the
-/// [encoded](super::encode) reply without files, which is cached.
+/// Returns the end of the encoded reply for a product with these files. The cached reply is
+/// [encoded](super::encode) without files; this end replaces its last two bytes, `}}`.
 pub(in crate::http) fn end_of_fetched(files: &[FileLink]) -> Bytes {
     let files: Vec<Download> = files.iter().map(Download::of).collect();
     let mut end = b",\"files\":".to_vec();

@@ -16,13 +16,13 @@ use crate::store::{AuditEntry, Day, Figures, MessageState, Page, StoredMessage};
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Messages<'a> {
     messages: Vec<ShownMessage<'a>>,
-    /// What `before` of the next page is; absent on the last page.
+    /// The value of `before` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
     next: Option<String>,
 }
 
-/// An e-mail, or a webhook of the host's.
+/// An e-mail to a buyer, or a webhook of the host application.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct ShownMessage<'a> {
@@ -36,14 +36,15 @@ pub(super) struct ShownMessage<'a> {
     attempts: u32,
     #[cfg_attr(test, schema(format = DateTime))]
     queued_at: String,
-    /// When it is due, if it waits; while it is being sent, when another server may take over.
+    /// When a message that waits to be sent is due. For a message that is being sent, the time from which another
+    /// server may send it. `null` for a message that was sent or has failed.
     #[cfg_attr(test, schema(format = DateTime))]
     due_at: Option<String>,
     #[cfg_attr(test, schema(format = DateTime))]
     sent_at: Option<String>,
     #[cfg_attr(test, schema(format = DateTime))]
     failed_at: Option<String>,
-    /// Why the last attempt failed.
+    /// Why the last attempt failed. `null` if it did not fail.
     reason: Option<&'a str>,
 }
 
@@ -52,19 +53,20 @@ pub(super) struct ShownMessage<'a> {
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Events<'a> {
     events: Vec<ShownEvent<'a>>,
-    /// What `before` of the next page is; absent on the last page.
+    /// The value of `before` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
     next: Option<String>,
 }
 
-/// A change.
+/// An entry of the audit log.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct ShownEvent<'a> {
     #[cfg_attr(test, schema(format = DateTime))]
     at: String,
-    /// admin, the name of a token, platform:stripe and the like, buyer or system.
+    /// Who made the change: `admin`, the name of an admin token, a name that the host application chose, a platform
+    /// such as `platform:stripe`, `buyer` or `system`.
     actor: &'a str,
     action: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,32 +78,32 @@ pub(super) struct ShownEvent<'a> {
     detail: Option<&'a str>,
 }
 
-/// What happened, and how many keys there are.
+/// Figures of each day, and the number of keys by product and by status.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Stats {
-    /// Today first, each day once.
+    /// One item for each day, today first.
     days: Vec<ShownDay>,
     products: Vec<OfProduct>,
     status: OfStatus,
-    /// What platforms said was paid for products that are sold here, newest day first, in each currency. Refunds are not
-    /// subtracted.
+    /// The amounts that platforms reported as paid for products that are sold here. There is one item for each day and
+    /// currency with payments, newest day first. Refunds are not subtracted.
     revenue: Vec<OfDay>,
 }
 
-/// What was paid on a day in one currency.
+/// The amount that was paid on one day, in UTC, in one currency.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 struct OfDay {
     #[cfg_attr(test, schema(format = Date))]
     date: String,
-    /// Such as 12.50.
+    /// The amount, such as 12.50.
     amount: String,
-    /// By ISO 4217, such as EUR.
+    /// The currency, as an ISO 4217 code such as EUR.
     currency: String,
 }
 
-/// A day, in UTC.
+/// The number of keys issued, uses counted and keys revoked on one day, in UTC.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 struct ShownDay {
@@ -112,7 +114,7 @@ struct ShownDay {
     revoked: u64,
 }
 
-/// Keys of a product.
+/// The number of keys of a product. A rotated key is not counted, but its successor is.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 struct OfProduct {
@@ -120,7 +122,7 @@ struct OfProduct {
     keys: u64,
 }
 
-/// Keys by status. A key that was rotated is counted as its successor.
+/// The number of keys by status. A rotated key is not counted, but its successor is.
 #[derive(Serialize, Default)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 struct OfStatus {
@@ -135,7 +137,7 @@ struct OfStatus {
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Inbox<'a> {
     inbox: Vec<ShownEntry<'a>>,
-    /// What `before` of the next page is; absent on the last page.
+    /// The value of `before` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
     next: Option<String>,
@@ -152,12 +154,12 @@ pub(super) struct ShownEntry<'a> {
     order_id: Option<&'a str>,
     #[cfg_attr(test, schema(format = DateTime))]
     received_at: String,
-    /// What it came to; null for the moment until it is applied.
+    /// The outcome of the event. `null` if the event was not applied yet.
     outcome: Option<&'static str>,
     reason: Option<&'a str>,
     #[cfg_attr(test, schema(format = "uuid"))]
     key_id: Option<String>,
-    /// Where it concerns several keys.
+    /// The ids of the keys that the event issued or changed. Present only if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, schema(required = false))]
     key_ids: Vec<String>,
