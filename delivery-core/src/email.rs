@@ -59,7 +59,8 @@ impl Email {
         format!("erased-{random}{ERASED}").parse()
     }
 
-    /// Returns whether this address replaced that of an erased buyer. No mail can reach `.invalid` (RFC 2606).
+    /// Returns whether this is the address that replaced an erased buyer's address. No mail can reach `.invalid` (RFC
+    /// 2606).
     #[must_use]
     pub fn is_erased(&self) -> bool {
         self.0.starts_with("erased-") && self.0.ends_with(ERASED)
@@ -71,8 +72,8 @@ impl Email {
         self.0.rsplit_once('@').map_or("", |(local, _)| local)
     }
 
-    /// Returns the part before the `@` in the form that SMTP commands and e-mail headers need. The part is put in
-    /// quotation marks if its dots require that (RFC 5321, 4.1.2).
+    /// Returns the part before the `@` in the form that SMTP commands and e-mail headers need. A part that ends with a
+    /// dot, or has two dots in a row, is put in quotation marks (RFC 5321, 4.1.2).
     #[must_use]
     pub fn quoted_local(&self) -> Cow<'_, str> {
         let local = self.local();
@@ -145,8 +146,8 @@ fn is_local_part(local: &str) -> bool {
         && local.chars().all(|c| c == '.' || is_atext(c) || !c.is_ascii() && word(c))
 }
 
-/// Returns the ASCII form of a host name. The name must have a dot. Its last label must not be a number, because the
-/// name would then be an IP address.
+/// Returns the ASCII form of a host name. The name must have a dot. Its last label must not be a number, as in an IP
+/// address.
 pub(crate) fn host_name(domain: &str) -> Result<String, Invalid> {
     let ascii = ascii_domain(domain).ok_or(EXPECTED)?;
     let (_, top) = ascii.rsplit_once('.').ok_or(EXPECTED)?;
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// An accepted address can be written unchanged into a header and an SMTP command, and parses to itself.
+        /// An accepted address cannot inject anything into a header or an SMTP command, and parses to itself.
         #[test]
         fn what_is_accepted_is_harmless_and_parses_to_itself(text in "[ -~äß。\u{0}-\u{a0}\u{200b}\u{202e}]{0,30}(@[a-z.äß-]{0,20})?") {
             if let Ok(email) = text.parse::<Email>() {

@@ -13,7 +13,7 @@ pub enum ErrorCode {
     InvalidParams,
     /// The key is unknown or was revoked, or this service did not sign its text.
     InvalidKey,
-    /// The webhook secret is wrong, or the admin token or the signature of a webhook is wrong or missing.
+    /// The admin token or the signature of a webhook is missing or wrong, or the shared webhook secret is wrong.
     Unauthorized,
     /// The key has expired.
     ExpiredKey,

@@ -72,7 +72,7 @@
 //! * `webhooks`: `webhook::Webhooks`, signed requests to other programs when keys are issued and changed.
 //! * `spans`: `tracing` spans named `order`, `fetch`, `commit` and `message`. The spans contain the ids of keys, never
 //!   the texts of keys.
-//! * `utoipa`: `http::openapi`, the API's description as a value that can be nested into another one.
+//! * `utoipa`: `http::openapi`, the API's description as a value, which the host application can nest into its own.
 //!
 //! # Metrics
 //!
@@ -81,7 +81,7 @@
 //! `delivery_refusals_total`, `delivery_messages_total`, `delivery_platform_events_total`,
 //! `delivery_events_dropped_total`, `delivery_batch_operations`, `delivery_commit_seconds`, `delivery_queue_depth`.
 //! [`describe_metrics`] describes all metrics to the recorder. [`Delivery::backlog`] also sets gauges for the messages
-//! and events that wait. A use or a sale may be missing from the counters if its caller was cancelled.
+//! and events that wait. The counters may miss a use or a sale if the future that waits for its result is dropped.
 //!
 //! The crate `delivery-testing` has conformance cases, proptest strategies, and test doubles for the clock, the random
 //! bytes and the mailer.

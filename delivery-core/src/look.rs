@@ -111,7 +111,8 @@ impl Look {
     }
 
     /// Sets the path or URL of the host application's own sign-in page. The desk shows a link to this page if the
-    /// seller is not signed in. The link is shown only with [`Builder::seller`](crate::delivery::Builder::seller).
+    /// seller is not signed in. The link is shown only if the host application signs sellers in, see
+    /// [`Builder::seller`](crate::delivery::Builder::seller).
     #[must_use]
     pub fn sign_in_at(self, address: impl Into<String>) -> Self {
         Self { sign_in: Some(address.into()), ..self }
@@ -200,7 +201,7 @@ impl Look {
         Ok(Self { environment: Arc::new(environment), ..self })
     }
 
-    /// Returns the first of the `wanted` languages that has a template with words. If only a more general language has
+    /// Returns the first of the `wanted` languages that has a template with texts. If only a more general language has
     /// one, such as `pt` for `pt-br`, returns the more general language. Returns English if no language has one.
     pub(crate) fn spoken(&self, wanted: impl IntoIterator<Item = Language>) -> Language {
         let is_spoken = |tag: &str| tag == ENGLISH || self.environment.get_template(&words(tag)).is_ok();
@@ -234,7 +235,7 @@ impl Look {
         Bytes::from(format!("{}{STYLE}", self.colour.as_css()))
     }
 
-    /// Returns the icon of the pages: the first letter of the shop's name on its colour.
+    /// Returns the icon of the pages: the first letter of the shop's name on the shop's colour.
     pub(crate) fn icon(&self) -> Bytes {
         let letter = self.name.trim().chars().next().unwrap_or('D').to_uppercase().to_string();
         let (colour, ink) = self.colour.on_light();
@@ -247,7 +248,8 @@ impl Look {
     }
 }
 
-/// Returns a number of 0 or more with a comma before each three digits of its whole part, such as `1,234.50`.
+/// Puts commas between groups of three digits in the whole part of a number, such as `1,234.50`. The number must not be
+/// negative.
 pub(crate) fn grouped(number: &str) -> String {
     let (whole, fraction) = number.split_at(number.find('.').unwrap_or(number.len()));
     let mut text = String::new();
@@ -275,7 +277,7 @@ fn words(language: &str) -> String {
 }
 
 /// Returns the first 12 hexadecimal digits of the content's SHA-256. They are part of the content's URL. The URL
-/// changes with the content, so browsers can cache the content for ever.
+/// changes with the content, so a copy in a browser's cache is never out of date.
 fn version(content: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&Sha256::digest(content)).chars().take(12).collect()
 }

@@ -1,4 +1,4 @@
-//! Connects to other machines, at whichever of their addresses responds first.
+//! Connects to hosts that have several addresses, and uses the first connection that succeeds.
 
 use std::future::Future;
 use std::io;
@@ -10,8 +10,8 @@ use futures_util::stream::FuturesUnordered;
 use tokio::net::lookup_host;
 use tokio::time::sleep;
 
-/// Connects to a host. Tries its addresses one after the other. Each address has a short head start before the next one
-/// is tried as well (RFC 8305).
+/// Connects to a host. The attempts to connect to its addresses run concurrently, but each starts a short time after
+/// the one before (RFC 8305).
 #[cfg(feature = "smtp")]
 pub(crate) async fn connect(host: &str, port: u16) -> io::Result<tokio::net::TcpStream> {
     connect_to_any(addresses(host, port).await?).await
@@ -47,9 +47,9 @@ fn in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     ordered
 }
 
-/// Makes one attempt for each candidate, and returns the result of the first attempt that succeeds. The next attempt
-/// starts after `head_start`, or as soon as an attempt fails. If all attempts fail, returns the error of the first
-/// failure.
+/// Tries the candidates concurrently, and returns the result of the first attempt that succeeds. Each attempt starts
+/// `head_start` after the one before, or as soon as an attempt fails. If all attempts fail, returns the error of the
+/// first failure.
 pub(crate) async fn race<C, T, E, F: Future<Output = Result<T, E>>>(
     head_start: Duration,
     first: C,

@@ -13,15 +13,15 @@ crate::text::line_type! {
 }
 
 crate::text::line_type! {
-    /// The platform that an order number comes from: 1 to 64 characters without control characters. It tells apart
-    /// orders of two platforms that use the same number.
+    /// The platform that an order number comes from: 1 to 64 characters without control characters. It distinguishes
+    /// orders that have the same number on different platforms.
     Source, 64
 }
 
 /// Identifies one order, no matter how often and through which channel it is reported.
 ///
-/// An order reference and a product together identify a purchase. For each purchase, that is for each (source, order,
-/// product), at most one key is ever issued.
+/// An order reference and a product together identify a purchase. At most one key is issued for each purchase. That key
+/// can later be [replaced](crate::key::Key::rotate).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "a pair; a host writes it as a literal")]
 pub struct OrderRef {

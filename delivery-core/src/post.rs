@@ -52,7 +52,7 @@ impl Category {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] unless it has 1 to 64 characters and no control characters.
+    /// [`Invalid`] unless `name` has 1 to 64 characters and no control characters.
     pub fn new(name: impl Into<String>) -> Result<Self, Invalid> {
         let name = name.into();
         if line(&name, 1, 64) {

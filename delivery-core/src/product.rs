@@ -169,7 +169,7 @@ impl NewProduct {
         self
     }
 
-    /// Sets the host application's own name for the product. No two products of a store may have the same name.
+    /// Sets the host application's own name for the product. It must be unique among the products of a store.
     #[must_use]
     pub fn host_ref(mut self, host_ref: HostRef) -> Self {
         self.host_ref = Some(host_ref);
@@ -181,8 +181,8 @@ impl NewProduct {
         !self.refs.is_empty()
     }
 
-    /// Sets the names that commerce platforms use for the product. On one platform, no two products of a store may have
-    /// the same name.
+    /// Sets the names that commerce platforms use for the product. On each platform, a name may belong to only one
+    /// product of a store.
     #[must_use]
     pub fn refs(mut self, refs: Refs) -> Self {
         self.refs = refs;

@@ -25,10 +25,10 @@ use self::decoded::Glyph;
 /// assert_eq!(redacted("550 <ada@example.com>: unknown"), "550 <…>: unknown");
 /// ```
 ///
-/// Also hidden are keys and addresses in capitals, in quoted-printable or percent-encoding, with HTML entities or with
-/// invisible characters, and keys whose end is missing. Keys and addresses that were altered further are not hidden,
-/// for example a key in base64, in groups of four symbols, or with a blank inside: do not log text that may contain
-/// them. Hexadecimal digests are not hidden.
+/// Keys and addresses are hidden even in capitals, in quoted-printable or percent-encoding, with HTML entities or with
+/// invisible characters. Keys whose end is missing are hidden too. Keys and addresses that were altered further are not
+/// hidden, for example a key in base64, in groups of four symbols, or with a blank inside: do not log text that may
+/// contain them. Hexadecimal digests are not hidden.
 #[must_use]
 pub fn redacted(text: &str) -> String {
     let glyphs = decoded::glyphs(text);

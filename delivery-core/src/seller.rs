@@ -44,7 +44,7 @@ use crate::secret::AdminToken;
 pub trait Seller: Debug + Send + Sync + 'static {
     /// Returns the caller as the audit log shows it. Returns `None` if the caller is no seller, and the response is
     /// then 401. This method is called after the rate limit per client address was checked. The time that it takes must
-    /// not reveal anything about the caller.
+    /// not reveal anything about valid credentials.
     async fn authenticate(&self, head: &Head<'_>) -> Option<Actor>;
 
     /// Returns the tokens that the desk's sign-in form accepts. With `None`, the default, the desk has no sign-in form:

@@ -238,8 +238,8 @@ impl Builder {
         self
     }
 
-    /// Sets the default terms of keys. They apply to a key if neither the request nor the product sets terms. Without
-    /// this call, such keys are valid for 365 days and can be used without limit.
+    /// Sets the default terms of keys. Each term applies to a key if neither the request nor the product sets this
+    /// term. Without this call, the default terms are 365 days and no limit of uses.
     #[must_use]
     pub fn terms(mut self, terms: Terms) -> Self {
         self.terms = terms;
@@ -309,8 +309,8 @@ impl Builder {
         self
     }
 
-    /// Adds a [rule](Rule) of the host application. A use is checked against our own rules first, then against these
-    /// rules in the order in which they were added.
+    /// Adds a [rule](Rule) of the host application. A use is checked against the service's own rules first, then
+    /// against these rules in the order in which they were added.
     #[must_use]
     pub fn rule(mut self, rule: Arc<dyn Rule>) -> Self {
         self.rules.push(rule);

@@ -64,9 +64,9 @@ impl Delivery {
     /// # Errors
     ///
     /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted,
-    /// [rules](crate::key::Rule) of the host application), or [`Error::Store`]. If there is no such product, and the
-    /// key is valid and has not expired, the error is [`Error::UnknownProduct`], even if the key is for another product
-    /// or is exhausted.
+    /// [rules](crate::key::Rule) of the host application), or [`Error::Store`]. If there is no such product, the error
+    /// is [`Error::UnknownProduct`], unless the key is unknown, revoked or expired. Whether the key is for another
+    /// product or exhausted does not matter then.
     pub async fn fetch(&self, key: KeyId, product: ProductId) -> Result<Arc<Product>, Error> {
         self.open(key, product, None).await.map(|opened| opened.product)
     }
@@ -175,8 +175,7 @@ impl Delivery {
             .await
     }
 
-    /// Returns why a rule of the host application does not allow the next use of a key now; `None` if no rule refuses
-    /// it.
+    /// Returns why a rule of the host application would refuse a use of the key now; `None` if no rule would.
     pub(crate) fn denied(&self, key: &Key) -> Option<Denied> {
         match key.allows(key.product(), self.inner.clock.now(), &self.inner.rules) {
             Err(Refusal::Denied(denied)) => Some(denied),

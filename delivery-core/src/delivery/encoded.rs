@@ -22,8 +22,8 @@ pub(crate) struct EncodedLists {
 }
 
 /// Encoded lists of posts. Each list is identified by a hash of its whole content, because a host application's store
-/// may change a post under the same number. The seed of the hash is secret. A list that is the same `Arc` as before is
-/// found without computing the hash.
+/// may change a post without changing its number. The seed of the hash is secret. A list that is the same `Arc` as
+/// before is found without computing the hash.
 #[derive(Default)]
 struct EncodedPosts {
     recent: VecDeque<Recent>,

@@ -16,7 +16,8 @@ const AT_ONCE: usize = 32;
 const MARKED_AT_ONCE: usize = 256;
 
 /// The notice period: how many days in advance buyers are notified that their key expires. A buyer gets no notice if
-/// the key is valid for less than the notice period, or if a subscription renews the key.
+/// the key's whole validity, counted from its issue, is shorter than the notice period, or if a subscription renews the
+/// key.
 ///
 /// `FromStr` reads 0 to 365. With 0 nobody is notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

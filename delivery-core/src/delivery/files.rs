@@ -17,12 +17,12 @@ use crate::key::{Key, Ticket, TicketFor};
 use crate::product::{File, FileName, MOST_FILES, MediaType, ObjectName, Product, ProductId};
 use crate::store::{Files, StoreError};
 
-/// How long an object without a current row stays. After its file was replaced or deleted, downloads that have begun
-/// can thus finish: a ticket is valid for half of this time. An upload that has begun can finish too.
+/// How long an object stays without a current row. A download can thus finish after its file was replaced or deleted,
+/// because a ticket is valid for only half of this time. An upload that has begun can finish too.
 const KEPT: TimeDelta = TimeDelta::hours(48);
 /// One pass deletes at most this many objects without a row, or one in `STRAY_SHARE` of the old objects if that is
-/// more. If there are more, the pass deletes nothing, because the service probably runs with the database of another
-/// shop.
+/// more. If more objects have no row, the pass deletes nothing at all, because the service probably runs with the
+/// database of another shop.
 const FEW_STRAYS: usize = 10;
 const STRAY_SHARE: usize = 10;
 /// The number of rows that are read at a time.
@@ -92,8 +92,8 @@ impl Delivery {
         self.links(key, product, self.inner.clock.now())
     }
 
-    /// Like [`file_links`](Self::file_links), after a use that was counted at `opened_at`. The links of a repeated
-    /// request therefore expire at the same time as those of the first request.
+    /// Like [`file_links`](Self::file_links), but the 24 hours begin at `opened_at`, when the use was counted. The
+    /// links of a repeated request therefore expire at the same time as those of the first request.
     pub(crate) fn links(&self, key: &Key, product: &Product, opened_at: DateTime<Utc>) -> Vec<FileLink> {
         let files = if self.has_files() { product.files() } else { &[] };
         let link = |file: &File| {
@@ -160,9 +160,9 @@ impl Delivery {
 }
 
 impl Desk<'_> {
-    /// Adds a file to a product while its bytes arrive. A file of the product with the same [folded](FileName::folded)
-    /// name is replaced. Returns the new file. If this fails, the product is unchanged, unless the outcome is
-    /// [unknown](StoreError::Unknown).
+    /// Stores the bytes of a file as they arrive, then adds the file to its product. A file of the product with the
+    /// same [folded](FileName::folded) name is replaced. Returns the new file. If this fails, the product is unchanged,
+    /// unless the outcome is [unknown](StoreError::Unknown).
     pub(crate) async fn put_file(
         &self,
         new: NewFile,
@@ -226,7 +226,7 @@ impl super::Maintenance<'_> {
     pub async fn prune_files(&self) -> Result<usize, StoreError> {
         let Some((rows, objects)) = self.delivery.file_parts() else { return Ok(0) };
         let before = self.delivery.inner.clock.now() - KEPT;
-        // List the objects before reading the rows. An upload that completes in between then has its row.
+        // List the objects before reading the rows. If an upload completes in between, its row is then read.
         let is_old = |stored: &Stored| stored.modified_at < before && self.delivery.is_ours(stored.object);
         let old: Vec<Stored> =
             objects.list().try_filter(|stored| ready(is_old(stored))).try_collect().await.map_err(objects_error)?;

@@ -13,13 +13,14 @@ use crate::product::{NewProduct, Product, ProductId};
 use crate::store::{HostTransaction, HostTransactions, StoreError};
 use crate::throttle::Throttle;
 
-/// The result of an operation inside a transaction of the host application that is not committed yet. It dereferences
-/// to `T`.
+/// The result of an operation inside a transaction of the host application, before the transaction is committed. It
+/// dereferences to `T`.
 ///
 /// After the commit, call [`committed`](Self::committed), which notifies observers and sends messages at once. Without
 /// this call, messages are sent within a second, and observers are not notified. After a rollback, call
-/// [`rolled_back`](Self::rolled_back); on SQLite, call it before the work returns its error. Dropping the value, for
-/// example by `?`, has the effect of `rolled_back`, and logs a warning in case `committed` was forgotten.
+/// [`rolled_back`](Self::rolled_back); on SQLite, call it before the closure of the transaction returns its error.
+/// Dropping the value, for example by `?`, has the effect of `rolled_back`, and logs a warning in case `committed` was
+/// forgotten.
 #[must_use = "call `committed` after the commit, or `rolled_back`"]
 pub struct Uncommitted<T> {
     result: T,
@@ -86,9 +87,9 @@ impl Drop for Tell {
 /// database of the store. This is not checked: in another database with the same schema, the method changes that
 /// database. No method changes the `search_path` of the transaction. If another transaction has locked something that a
 /// method needs, the method waits as long as the `lock_timeout` of the transaction allows. A key that was used or
-/// changed stays locked until the transaction ends. After [`add_product_in`](Self::add_product_in), so does the list of
-/// products. Transactions that use several keys should use them in the same order, because otherwise two of them can
-/// wait for each other until one fails.
+/// changed stays locked until the transaction ends. After [`add_product_in`](Self::add_product_in), the list of
+/// products stays locked too. Transactions that use several keys should use them in the same order, because otherwise
+/// two of them can wait for each other until one fails.
 ///
 /// On SQLite the transaction is the [`SqliteTransaction`](crate::store::SqliteTransaction) that
 /// `SqliteStore::transaction` gives.

@@ -40,7 +40,7 @@ impl Maintenance<'_> {
         self.delivery.inner.outbox.clone()
     }
 
-    /// Applies the platform events that are due, the longest due first. Returns their number.
+    /// Applies the platform events that are due, in the order of their due times. Returns their number.
     ///
     /// # Errors
     ///
@@ -80,7 +80,8 @@ impl Maintenance<'_> {
         self.delivery.mark_while(|| true).await
     }
 
-    /// Deletes use records older than `before`. The counts of keys do not change. Returns the number of records.
+    /// Deletes use records older than `before`. The keys' counts of uses do not change. Returns the number of deleted
+    /// records.
     ///
     /// # Errors
     ///
@@ -90,7 +91,7 @@ impl Maintenance<'_> {
     }
 
     /// Deletes platform events that were received more than 30 days ago and are done. Their effects stay. Returns the
-    /// number of events.
+    /// number of deleted events.
     ///
     /// # Errors
     ///
@@ -101,7 +102,8 @@ impl Maintenance<'_> {
         inbox.prune_inbox(inner.clock.now() - EVENTS_KEPT).await
     }
 
-    /// Deletes requests with an `Idempotency-Key` that are older than 25 hours. Returns the number of requests.
+    /// Deletes the records of requests with an `Idempotency-Key`, once they are older than 25 hours. Returns their
+    /// number.
     ///
     /// # Errors
     ///

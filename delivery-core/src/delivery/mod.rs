@@ -158,8 +158,8 @@ pub(crate) struct Inner {
     #[cfg(feature = "pages")]
     pub(crate) counted: std::sync::Mutex<recent::Counted>,
     /// Held while a form of the desk adds a product or a post, or sends keys again. A form that is submitted twice
-    /// therefore takes effect once. This lock works within one server. For servers that share a store, the store lets
-    /// one of them add a product or a post at a time.
+    /// therefore takes effect once. This lock works within one server. If several servers share a store, the store lets
+    /// only one of them at a time add a product or a post.
     #[cfg(feature = "pages")]
     pub(crate) adding: Mutex<()>,
     /// Held while the seller's figures are counted. Counting reads all keys, so only one call may count at a time.

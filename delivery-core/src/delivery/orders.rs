@@ -29,7 +29,7 @@ pub struct Issued {
 impl Delivery {
     /// Issues the key of a paid order and queues its e-mail, in one commit. An order has one key and one e-mail for
     /// each product, however often and however concurrently it is reported. Later calls return the first key, even if
-    /// they name another address. The key has the product's own terms, or else the default
+    /// they name another address. Terms that the product does not set come from the default
     /// [terms](super::Builder::terms).
     ///
     /// # Errors

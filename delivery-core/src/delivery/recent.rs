@@ -28,7 +28,7 @@ pub(crate) enum Recent {
     Failed,
 }
 
-/// The last figures of each number of days, and whether new ones are being counted.
+/// The last figures for each number of days, and whether figures are being counted now.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     last: BTreeMap<u32, (Duration, Recent)>,

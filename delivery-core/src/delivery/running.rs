@@ -45,8 +45,8 @@ pub struct Running {
 
 impl Delivery {
     /// Checks that the store was created with one of the keyring's secrets, then starts four workers as tasks of the
-    /// current Tokio runtime. They send messages, apply platform events, read the secrets of platforms that were set at
-    /// the desk, and do the periodic work. E-mails that failed with another sender or another [mail
+    /// current Tokio runtime. They send messages, apply platform events, read the platform secrets that were set at the
+    /// desk, and do the periodic work. Messages that failed with another sender or another [mail
     /// route](super::Builder::mail_route) are retried.
     ///
     /// # Errors

@@ -26,9 +26,9 @@ use crate::seller::AdminTokens;
 use crate::terms::Terms;
 use crate::text::Invalid;
 
-/// All settings that can be given as text. `Deserialize` reads a table whose keys are the names in lower case. Its
-/// values are strings, numbers or booleans, or lists for settings whose text is separated by commas. An unknown name is
-/// an error.
+/// All settings that can be given as text. `Deserialize` reads a table whose keys are the names in lower case. The
+/// values are strings, numbers or booleans. If the text of a setting is a list separated by commas, the value may also
+/// be a list. An unknown name is an error.
 ///
 /// Some endpoints need a secret. A host application that serves none of them reads only [`Options`], and starts with
 /// [`Delivery::builder`](crate::Delivery::builder).
@@ -69,8 +69,8 @@ pub struct Options {
     pub base_url: Option<String>,
     /// `LANGUAGE`: the language of e-mails about products that do not set their own, such as `de`.
     pub language: Language,
-    /// `EXPIRY_NOTICE_DAYS`: how many days in advance buyers are notified that their key expires. 0 to 365, by default
-    /// 14. With 0 nobody is notified.
+    /// `EXPIRY_NOTICE_DAYS`: how many days in advance buyers are notified that their key expires. 0 to 365; the
+    /// default is 14. With 0 nobody is notified.
     pub expiry_notice: ExpiryNotice,
     /// `MAIL_CURL`: whether e-mails about all products show how to fetch the product with `curl`, `true` or `false`. By
     /// default only e-mails about products of type `api` do.
@@ -89,7 +89,8 @@ pub struct Options {
     pub platforms: PlatformSettings,
 }
 
-/// An invalid or missing setting. Displays as the setting's name and what it expects, and never repeats its value.
+/// An invalid or missing setting. Displays as the setting's name and what the setting expects. The value is never
+/// shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{name} {expected}")]
 pub struct SettingError {

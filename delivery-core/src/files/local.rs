@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures_util::{Stream, stream};
 
 /// The maximum number of bytes that are read at a time. An HTTP server asks for the next bytes before all previous ones
-/// are sent. A client that stops reading therefore keeps up to this many bytes in memory, in addition to the server's
-/// own buffer.
+/// are sent. So while a client does not read, the server holds up to this many bytes in memory, in addition to its own
+/// buffer.
 const CHUNK: u64 = 32 << 10;
 
 struct Reader {

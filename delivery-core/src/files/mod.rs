@@ -39,7 +39,7 @@ const UPLOADS: usize = 16;
 ///
 /// # To ensure correctness
 ///
-/// * A link gives access to this object only. After its lifetime it gives access to nothing.
+/// * A link gives access only to the object for which it was made. After its lifetime it gives access to nothing.
 #[async_trait]
 pub trait Links: Debug + Send + Sync + 'static {
     /// Returns a URL from which anybody can fetch an object with GET.

@@ -17,7 +17,7 @@ pub(super) enum BodyRule {
     None,
     /// A JSON object of at most `limit` bytes that must arrive within `deadline`.
     Json { limit: usize, deadline: Duration },
-    /// At most `limit` bytes of any content that must arrive within `deadline`.
+    /// Any content of at most `limit` bytes, which must arrive within `deadline`.
     Any { limit: usize, deadline: Duration },
     /// A body of any length, which the handler reads.
     #[cfg(feature = "files")]

@@ -23,8 +23,8 @@ pub(super) enum Portion {
 /// Returns which bytes of a file a request with these header fields gets. `tag` is the strong entity tag of the file,
 /// and `size` is its size in bytes.
 ///
-/// A malformed field is ignored, except that a malformed `If-Range` is never true. A request for several ranges gets
-/// the whole file, which RFC 9110 permits.
+/// A malformed field is ignored, except `If-Range`: if it is malformed, the request gets the whole file. A request for
+/// several ranges gets the whole file, which RFC 9110 permits.
 pub(super) fn portion(headers: &HeaderMap, tag: &ETag, size: u64) -> Portion {
     if headers.typed_get::<IfMatch>().is_some_and(|condition| !condition.precondition_passes(tag)) {
         return Portion::PreconditionFailed;

@@ -72,7 +72,7 @@ pub(super) fn table(delivery: &Delivery, call: &Call) -> Result<Option<Table>, A
 /// A table, with the query for the rows that were not read yet.
 pub(super) enum Table {
     Keys(KeyQuery),
-    /// The uses of the keys that match. `None` if all keys were read.
+    /// The uses of the keys that match the query. `None` once all of these keys were read.
     Uses(Option<KeyQuery>),
     Events(AuditQuery),
     Inbox(InboxQuery),
@@ -89,8 +89,8 @@ struct Reader {
     now: DateTime<Utc>,
     /// Keys whose uses are to be read.
     keys: VecDeque<Key>,
-    /// The next page of uses of the first of these keys has only uses before this one. `None` if no page of the key was
-    /// read yet.
+    /// Where the next page of uses of the first key begins: it has only uses before this one. `None` if no page of this
+    /// key was read yet.
     before: Option<UseId>,
     products: BTreeMap<ProductId, String>,
     _permit: OwnedSemaphorePermit,
@@ -230,7 +230,7 @@ impl Reader {
             }
             Table::Inbox(query) => {
                 // A search for events that need attention finds only the newest event of each unknown product. The
-                // table must have all of these events. So search for all outcomes, and filter here.
+                // table must have all events that need attention. So search for all outcomes, and filter here.
                 let waits = query.outcome == Some(EventOutcome::NeedsAttention);
                 let outcome = query.outcome.filter(|_| !waits);
                 let mut page = delivery.events(&InboxQuery { outcome, ..query.clone() }).await?;
@@ -246,8 +246,8 @@ impl Reader {
         }
     }
 
-    /// Returns a page of uses of the first of the keys. If no key is left, reads the next page of keys with `query`,
-    /// and returns no uses.
+    /// Returns the next page of uses of the first key in `self.keys`. If no key is left, reads the next page of keys
+    /// with `query`, and returns no uses.
     async fn uses(&mut self, query: Option<KeyQuery>) -> Result<Vec<Value>, StoreError> {
         let Some(key) = self.keys.front().cloned() else {
             let Some(query) = query else { return Ok(Vec::new()) };
@@ -293,7 +293,7 @@ fn rows(list: &impl Serialize) -> Result<Vec<Value>, StoreError> {
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        // The counts of a key without a limit are -1.
+        // The use limit and the remaining uses of a key without a limit are -1.
         Value::Number(number) if number.as_i64() == Some(-1) => "unlimited".to_owned(),
         Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(" "),
         Value::String(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r']) => format!("'{text}"),

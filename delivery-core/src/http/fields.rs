@@ -15,7 +15,7 @@ use super::describe::Field;
 use crate::error::ErrorCode;
 use crate::text::Invalid;
 
-/// An error in a request: a code, and a message for the client. The message may name the wrong field, but never
+/// An error in a request: a code, and a message for the client. The message may name the field that is wrong, but never
 /// contains the field's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
@@ -175,8 +175,8 @@ pub(super) fn whole(body: &Body) -> Result<&Bytes, Fault> {
     }
 }
 
-/// Parses an integer, and converts it with `read`. An integer in a query must also be written as in JSON: without `+`,
-/// leading zeros, a fraction or an exponent.
+/// Parses an integer, and converts it with `read`. The same rules apply in JSON and in a query: the text consists of
+/// digits without leading zeros, and may begin with `-`.
 pub(super) fn integer<T>(field: &str, text: &str, read: impl FnOnce(i64) -> Result<T, Invalid>) -> Result<T, Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be an integer");
     const OUT_OF_RANGE: Invalid = Invalid::expected("must be an integer of at most 64 bits");
@@ -191,8 +191,8 @@ pub(super) fn integer<T>(field: &str, text: &str, read: impl FnOnce(i64) -> Resu
     read(number).map_err(|expected| Fault::malformed(field, expected))
 }
 
-/// Returns whether the headers declare JSON. The `Content-Type` must be `application/json`. A charset may be absent, or
-/// must be UTF-8. There must be no content coding other than `identity`.
+/// Returns whether the headers declare JSON. The `Content-Type` must be `application/json`, with no parameter other
+/// than `charset`. A charset must be UTF-8. There must be no content coding other than `identity`.
 fn is_json(call: &Call) -> bool {
     let one = |name| {
         let mut values = call.headers.get_all(name).iter();

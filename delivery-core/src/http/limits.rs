@@ -81,8 +81,8 @@ impl Admitted {
     }
 
     /// Formats the value of a rate-limit header, which is an item of RFC 9651: the name of the policy and two
-    /// parameters. The code does not use `format!`, which takes five times as long, because every rate-limited reply
-    /// has two such headers.
+    /// parameters. Every reply of a limited endpoint has two such headers, so this function does not use `format!`,
+    /// which takes five times as long.
     fn item(&self, first: (&str, u32), second: (&str, u64)) -> ArrayString<ITEM> {
         let (mut count, mut seconds) = (itoa::Buffer::new(), itoa::Buffer::new());
         let (count, seconds) = (count.format(first.1), seconds.format(second.1));

@@ -55,8 +55,8 @@ impl ReplyBody {
     ///
     /// # Errors
     ///
-    /// The error with which reading a file or the store failed, or `UnexpectedEof` if a stream is shorter than its
-    /// known length. The connection must then be closed, because the body is incomplete.
+    /// The error of the stream if a file or the store cannot be read, or `UnexpectedEof` if a stream is shorter than
+    /// its known length. The connection must then be closed, because the body is incomplete.
     pub fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let mut piece = match self.pieces.pop_front() {
             Some(piece) => piece,

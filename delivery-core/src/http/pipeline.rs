@@ -47,7 +47,8 @@ impl Endpoint {
 
     /// Answers a call whose body has not been read yet. If the endpoint has a rate limit per client address, the call
     /// is counted before the body is read. At most [`body_limit`](Self::body_limit) bytes of the body are accepted.
-    /// They must arrive within 10 s, or within 30 s at the seller's endpoints.
+    /// They must arrive within 10 s, or within 30 s at the seller's API endpoints and in the desk's forms for products
+    /// and posts. Uploads have limits of their own.
     ///
     /// A panic in the host application's store, limiter or clock is caught and answered like any other internal error.
     /// Failures are logged with the call's `X-Request-Id`, if it [may be logged](super::is_request_id).
@@ -121,8 +122,8 @@ async fn answer<E>(
         Handler::PublicPost(address, handler) => {
             let body = read(row.body, &call.headers, body, strangers).await;
             let email = address(&Fields::parse(Fields::text(call, &body)?, row.fields())?)?;
-            // The body counts against the memory budget of unauthenticated bodies. Drop it before the store is queried,
-            // which may be slow.
+            // A body that was read completely no longer counts against the memory budget of unauthenticated bodies.
+            // Drop it before the store is queried, which may be slow.
             drop(body);
             handler(delivery, email).await
         }
@@ -161,7 +162,7 @@ async fn answer<E>(
             if judged.may_change(delivery, path.name()) {
                 judged = Event::judge_again(delivery, path.name(), call, whole(&body)?).await?;
             }
-            // The body counts against the memory budget of unauthenticated bodies.
+            // Free the memory of the body: it no longer counts against the memory budget of unauthenticated bodies.
             drop(body);
             if let Judged::Unknown = judged {
                 return Err(ApiError::NOT_FOUND);

@@ -46,7 +46,7 @@ pub(super) fn at_least_one(name: &str, text: &str, most: i64) -> Result<usize, F
 }
 
 /// Returns whether a text needs no decoding, because it is printable ASCII without `%` and `+`. Most values are. The
-/// loop does not stop at the first other byte, so that the compiler can check sixteen bytes at once.
+/// loop does not stop at the first other byte, so that the compiler can make it check sixteen bytes at once.
 fn is_plain(raw: &str) -> bool {
     raw.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'$' | b'&'..=b'*' | b','..=b'~'))
 }

@@ -258,7 +258,7 @@ impl Reply {
     }
 
     /// Logs the cause of the reply, if there is one, and removes it. At most one line per second is logged for 503 and
-    /// one for all other statuses, because one cause may fail thousands of requests.
+    /// one for all other statuses, because one cause may affect thousands of requests.
     pub(super) fn report(mut self, request: Option<&str>) -> Self {
         static UNAVAILABLE: Throttle = Throttle::new();
         static INTERNAL: Throttle = Throttle::new();

@@ -172,10 +172,10 @@ impl Endpoint {
         known.filter(move |endpoint| endpoint.is_served_by(delivery))
     }
 
-    /// Returns whether `delivery` is configured for the endpoint. Depending on the endpoint, the configuration must
-    /// have the webhook secret, the commerce platform or a store that keeps secrets of platforms, a seller, pages, an
-    /// object store for files, or a store that supports requests for lost keys. An endpoint without its configuration
-    /// answers 404, and bindings do not mount it.
+    /// Returns whether `delivery` is configured for the endpoint. The endpoint determines what must be configured: the
+    /// webhook secret; the commerce platform, or a store that keeps secrets of platforms; a seller; pages; an object
+    /// store for files; a store that supports requests for lost keys. An endpoint without its configuration answers
+    /// 404, and bindings do not mount it.
     #[must_use]
     pub fn is_served_by(self, delivery: &Delivery) -> bool {
         match self.row().handler {

@@ -62,7 +62,8 @@ pub struct Keyring {
     older: Vec<Signer>,
 }
 
-/// A key that was signed with a secret of this keyring. It may still be unknown to the store, expired or used up.
+/// A key that was signed with a secret of this keyring. The store may not know the key, and the key may be revoked,
+/// expired or used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified {

@@ -82,8 +82,8 @@ impl KeyId {
         Self(Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid())
     }
 
-    /// Returns a lower bound of the ids that are made at this time or later, to the millisecond. Ids made earlier are
-    /// smaller.
+    /// Returns a value that is not greater than any id made in this millisecond or later, and greater than all ids made
+    /// earlier.
     pub(crate) fn from_time(at: DateTime<Utc>) -> Self {
         let milliseconds = u64::try_from(at.timestamp_millis()).unwrap_or_default().min((1 << 48) - 1);
         let mut bytes = [0; 16];
@@ -153,7 +153,7 @@ impl fmt::Debug for KeyId {
 }
 
 impl NewKey {
-    /// Creates a key without an order for `product`, to be sent to `email`. The validity in `terms` begins at
+    /// Creates a key for `product`, without an order, to be sent to `email`. The validity in `terms` begins at
     /// `issued_at`.
     #[must_use]
     pub fn on_terms(
@@ -244,7 +244,7 @@ impl Key {
         }
     }
 
-    /// Returns the key that replaced this one, if it was replaced because its text leaked.
+    /// Returns the key that replaced this one after its text leaked; `None` if no key replaced it.
     #[must_use]
     pub fn successor(&self) -> Option<KeyId> {
         self.state.revoked.as_ref()?.successor

@@ -14,12 +14,12 @@ use crate::text::Invalid;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prefix(pub(super) String);
 
-/// Identifies the secret of a keyring that signed a key. The number is derived from the secret.
+/// Identifies which secret of a keyring signed a key. The number is derived from the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SecretVersion(pub(super) u16);
 
-/// A fingerprint of a signing secret with a key prefix, which a database stores to recognise them: 16 bytes that cannot
-/// be used to sign keys. The first two bytes are the secret's [`SecretVersion`].
+/// A fingerprint of a signing secret and a key prefix, by which a store recognises both. It has 16 bytes and cannot be
+/// used to sign keys. The first two bytes are the secret's [`SecretVersion`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint(pub(super) [u8; 16]);
 
@@ -92,7 +92,7 @@ impl Fingerprint {
         Self(bytes)
     }
 
-    /// Returns the version of the secret, which the keys that it signs contain.
+    /// Returns the version of the secret. Every key that the secret signs contains this version.
     #[must_use]
     pub fn version(&self) -> SecretVersion {
         let [high, low, ..] = self.0;

@@ -22,8 +22,8 @@ use crate::throttle::Throttle;
 /// [`Delivery::count_use`](crate::Delivery::count_use), `use_in`, the buyer's page and the desk. The rule is not
 /// checked again when a ticket is used, or when a request whose use was counted is repeated.
 ///
-/// A use is checked and counted in one atomic step. Parts of the service that count no use check the rule for the next
-/// use. Their answer is the one that a fetch at the same time would get.
+/// A use is checked and counted in one atomic step. Parts of the service that count no use check the rule as if the key
+/// were used now. They therefore give the same answer as a fetch at that time.
 ///
 /// ```
 /// use chrono::{DateTime, Datelike, Utc, Weekday};

@@ -12,7 +12,7 @@ use crate::order::Source;
 use crate::terms::UseLimit;
 use crate::text::Invalid;
 
-/// The prefix of the name of an [`Actor`] that is a commerce platform.
+/// The prefix of the name of every [`Actor`] that stands for a commerce platform.
 const PLATFORM: &str = "platform:";
 /// The maximum length of an actor's name, in characters.
 const LONGEST: usize = 64;
@@ -74,7 +74,7 @@ impl KeyState {
 }
 
 impl Actor {
-    /// Returns the seller, who uses the admin token.
+    /// Returns the actor for the seller who uses the admin token.
     #[must_use]
     pub fn admin() -> Self {
         Self("admin".into())
@@ -86,8 +86,8 @@ impl Actor {
         Self("system".into())
     }
 
-    /// Returns the actor for a commerce platform, such as `platform:stripe`. No other actor may have that name. It is
-    /// cut to 64 characters.
+    /// Returns the actor for a commerce platform, such as `platform:stripe`. No other actor may have that name. A
+    /// longer name is cut to 64 characters.
     #[must_use]
     pub fn platform(source: &Source) -> Self {
         let name: String = format!("{PLATFORM}{source}").chars().take(LONGEST).collect();
@@ -111,7 +111,7 @@ impl Actor {
 }
 
 /// Returns whether a name belongs to an actor who is not a person. Case and surrounding space are ignored, because a
-/// host application may pass names that its users chose. No such name may look like that of a platform.
+/// host application may pass names that its users chose, and none of these names may look like the name of a platform.
 fn is_reserved(name: &str) -> bool {
     let name = name.trim().to_ascii_lowercase();
     name == "buyer" || name == "system" || name.starts_with(PLATFORM)
@@ -124,7 +124,7 @@ impl Reason {
         Self("refunded".into())
     }
 
-    /// Returns the reason for the revocation of a key whose text leaked and that another key replaced.
+    /// Returns the reason for the revocation of a key that was replaced because its text leaked.
     #[must_use]
     pub fn rotated() -> Self {
         Self("rotated".into())

@@ -51,7 +51,8 @@ pub struct InboxEvent {
     pub keys: Vec<KeyId>,
     /// When the event is applied automatically, if nobody applies it earlier. `None` if the event is done.
     pub due_at: Option<DateTime<Utc>>,
-    /// How often the event was leased to be applied automatically. The count restarts when waiting events are retried.
+    /// How often the event was leased to be applied automatically. The count restarts when waiting events are made due
+    /// early, for example because a product was added.
     pub attempts: u32,
     /// The row's version: how often it was written.
     pub version: i64,

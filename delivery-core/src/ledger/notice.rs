@@ -9,16 +9,17 @@ use crate::email::Email;
 use crate::text::{Invalid, line};
 
 crate::text::line_type! {
-    /// The name of one of the host application's webhooks: 1 to 64 characters without control characters. Messages that
-    /// wait for the webhook are stored under this name.
+    /// The name of one of the host application's webhooks: 1 to 64 characters without control characters. Queued
+    /// messages for the webhook are stored under this name.
     WebhookName, 64
 }
 
 /// The maximum number of webhooks that are notified of a change.
 pub const MOST_WEBHOOKS: usize = 8;
 
-/// The `Message-ID` of an e-mail, without angle brackets. It is the same at each attempt. A mail server may accept the
-/// message just before the connection breaks; it then recognises the next attempt as a copy.
+/// The identity of a message: the `Message-ID` of an e-mail, without angle brackets. A webhook sends the part before
+/// the `@` as `webhook-id`. The identity is the same at each attempt. If a receiver accepts the message just before the
+/// connection breaks, the receiver can thus recognise the next attempt as a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MessageId(String);
 
@@ -125,7 +126,7 @@ impl MessageKind {
         matches!(self, Self::Purchase | Self::Resend | Self::Lost | Self::Successor)
     }
 
-    /// Returns the name of the message's template, which sellers also see. The e-mail that delivers all keys of an
+    /// Returns the name of the message's template. Sellers see this name too. The e-mail that delivers all keys of an
     /// address, [`Lost`](Self::Lost), shares the template `resend`.
     #[must_use]
     pub fn template(self) -> &'static str {
@@ -164,7 +165,7 @@ impl Notice {
 }
 
 impl Addressee {
-    /// Returns the recipient of a message about a key whose buyer has the address `buyer`.
+    /// Returns the recipient: `buyer`, the address of the key's buyer, or the webhook.
     #[must_use]
     pub fn resolve(&self, buyer: &Email) -> Recipient {
         match self {

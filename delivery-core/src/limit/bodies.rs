@@ -88,8 +88,8 @@ impl BodyBudget {
 }
 
 impl Kept<'_> {
-    /// Adds a part of the body that has arrived. While the budget is exceeded, drops the body that has been open
-    /// longest. Fails if this body was dropped, now or earlier.
+    /// Adds the next piece to the body. While the budget is exceeded, drops the body that has been open longest. Fails
+    /// if this body was dropped, now or earlier.
     pub(crate) fn push(&self, piece: &[u8]) -> Result<(), GaveWay> {
         let mut open = self.budget.open();
         let Some(body) = open.bodies.get_mut(&self.number) else { return Err(GaveWay) };

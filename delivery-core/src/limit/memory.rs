@@ -30,8 +30,8 @@ const UNKNOWN: u64 = 1 << 32;
 /// otherwise reset the count of one of them.
 pub struct MemoryLimiter {
     clock: Arc<dyn Clock>,
-    /// The tables of each policy except those of the host application. The tables are separate, so that a flood of
-    /// addresses takes no room from keys, and one policy takes no room from another.
+    /// The tables of each policy, except the policies that the host application defines. The tables are separate, so
+    /// that a flood of addresses takes no room from keys, and one policy takes no room from another.
     policies: [Tables; POLICIES],
     /// The tables of the host application's limits.
     host: RwLock<HashMap<Policy, Arc<Tables>>>,

@@ -79,9 +79,9 @@ pub enum Policy {
     Product,
     /// Validations of keys, counted per client address.
     Validate,
-    /// Webhook calls, counted per client address.
+    /// Webhook calls, counted per client address. Calls that a platform signed are not counted.
     Webhook,
-    /// Calls of all admin endpoints together, counted per client address.
+    /// Calls of all admin endpoints and sign-ins at the desk together, counted per client address.
     Admin,
     /// Fetches with a key that does not verify, counted per client address.
     Failures,
@@ -136,9 +136,9 @@ pub struct Quotas {
     pub product: Quota,
     /// Validations of keys, counted per client address.
     pub validate: Quota,
-    /// Webhook calls, counted per client address.
+    /// Webhook calls, counted per client address. Calls that a platform signed are not counted.
     pub webhook: Quota,
-    /// Calls of all admin endpoints together, counted per client address.
+    /// Calls of all admin endpoints and sign-ins at the desk together, counted per client address.
     pub admin: Quota,
     /// Fetches with a key that does not verify, counted per client address.
     pub failures: Quota,
@@ -316,7 +316,7 @@ impl From<IpAddr> for Identity {
 }
 
 impl LimitError {
-    /// Returns an error with a reason, in lower case and without secrets, and with its cause for the log.
+    /// Returns an error. `reason` is in lower case and without secrets. `source` is the cause, which is logged.
     #[must_use]
     pub fn new(reason: &'static str, source: Option<Box<dyn Error + Send + Sync>>) -> Self {
         Self { reason, source }

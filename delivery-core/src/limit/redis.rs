@@ -68,7 +68,7 @@ pub struct RedisUrlError {
 ///
 /// While Redis is unavailable, each server limits on its own, logs this once, and queries Redis again once a second.
 /// During that time, a client has a separate allowance on each server. Redis sees neither addresses nor keys, because
-/// subjects are hashed with a `pepper`.
+/// identities are hashed with a `pepper`.
 pub struct RedisLimiter {
     client: Client,
     connection: Mutex<ConnectionManager>,
@@ -131,8 +131,8 @@ impl RedisLimiter {
         answered.map_err(|error| LimitError::new("Redis does not answer", Some(Box::new(error))))
     }
 
-    /// Measures windows on `clock` instead of the clock of Redis, for tests. Waits up to ten seconds for Redis, because
-    /// the machine may be busy with other tests.
+    /// Measures windows on `clock` instead of the clock of Redis, for tests. Requests then wait up to ten seconds for
+    /// Redis, because the machine may be busy with other tests.
     #[must_use]
     pub fn on_clock(self, clock: Arc<dyn Clock>) -> Self {
         let patience = Duration::from_secs(10);
@@ -155,7 +155,8 @@ impl RedisLimiter {
         })
     }
 
-    /// Returns the name of a subject's list. The name is a keyed hash, so that it does not reveal the subject.
+    /// Returns the name of a subject's list. The name contains a keyed hash of the identity, so that it does not reveal
+    /// the identity.
     fn name(&self, subject: &Subject) -> String {
         let identity = match subject.identity {
             Identity::Key(id) => [b"key".as_slice(), &id.to_be_bytes()].concat(),

@@ -32,10 +32,10 @@ pub(super) struct Subjects<K> {
     slots: HashTable<(K, Slot)>,
     hasher: RandomState,
     logs: Slab<Window>,
-    /// The longest window requested so far. A subject without an admitted request for this long is removed.
+    /// The longest window requested so far. A cleanup removes subjects without an admitted request for this long.
     longest: Duration,
-    /// The number of subjects at which the next cleanup runs. It is twice the number that the last cleanup left, so
-    /// that cleanups cost a constant time for each request on average.
+    /// The number of subjects at which the next cleanup runs. It is twice the number that the last cleanup left, and at
+    /// least 64, so that cleanups cost a constant time for each request on average.
     sweep_at: usize,
     /// When the last cleanup ran, in nanoseconds.
     swept: u64,

@@ -50,7 +50,7 @@ impl Window {
         Decision::Admitted { remaining, reset: until_left(oldest, now, quota) }
     }
 
-    /// Returns whether all counted requests have left a window of this length, so that removing the subject changes no
+    /// Returns whether all counted requests have left a window of this length. If so, removing the subject changes no
     /// decision.
     pub(super) fn is_over(&self, now: u64, length: Duration) -> bool {
         let latest = self.len().checked_sub(1).and_then(|index| self.get(index));

@@ -34,7 +34,7 @@ impl Bounds {
                 self.inside += 1;
             }
             // This is the end of a removed element. While a removed element is open, all elements that start inside it
-            // are removed too, so no other element can end.
+            // are removed too, so no kept element can end.
             Event::End(_) if self.left_out > 0 => {
                 self.left_out -= 1;
                 // A space, so that the last word of this cell or paragraph does not run into the first word of the

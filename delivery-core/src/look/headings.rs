@@ -47,8 +47,8 @@ fn slug(text: &str) -> String {
     letters.flat_map(char::to_lowercase).take(200).collect()
 }
 
-/// Converts the URL of a link. A link to a heading, such as `#First-Steps`, gets the id of that heading. Other URLs are
-/// returned unchanged.
+/// Converts the URL of a link. A URL that refers to a heading by its name, such as `#First-Steps`, is converted to a
+/// URL with the heading's id, such as `#in-first-steps`. Other URLs are returned unchanged.
 pub(super) fn inside(url: CowStr<'_>) -> CowStr<'_> {
     match url.strip_prefix('#') {
         Some(name) => {

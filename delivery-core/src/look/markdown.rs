@@ -38,8 +38,8 @@ const PLAIN: [&str; 15] = [
 /// Renders the content of a product or a post as HTML that is safe to show.
 ///
 /// - Raw HTML in the content, such as a script, is shown as text.
-/// - Images of the product's files and `data:` URLs are [pictures](super::pictures). Other images become links, because
-///   pages load nothing from other sites.
+/// - An image becomes a [picture](super::pictures) if its URL is a file name, or a `data:` URL with a picture. Other
+///   images become links, because pages load nothing from other sites.
 /// - Headings start at the second level, below the page's own heading, and skip no level. Links such as `#first-steps`
 ///   refer to them.
 /// - A block of metadata at the beginning (front matter) is left out.

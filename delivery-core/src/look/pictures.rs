@@ -9,15 +9,16 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use pulldown_cmark::{Event, Tag, TagEnd};
 use url::Url;
 
-/// The prefix of the address of a file's picture in cached HTML. The name of the file follows, percent-encoded.
+/// The prefix of the address that a picture from a file has in cached HTML. The percent-encoded name of the file
+/// follows.
 pub(super) const FILE: &str = "#picture-";
-/// The beginning of the element of a file's picture in cleaned HTML. Each `<` in a text is escaped, so no text contains
-/// this.
+/// The beginning of the element of a picture from a file, in cleaned HTML. Each `<` in a text is escaped, so no text
+/// contains this.
 const ELEMENT: &str = "<img src=\"#picture-";
-/// The address that replaces the address of a file that cannot be shown. It contains no picture, so browsers show the
+/// The address of a picture whose file cannot be shown. There is no image at this address, so browsers show the
 /// description instead.
 const NONE: &str = "data:,";
-/// The length of a description, in bytes, from which no further text is added to it.
+/// No further text is added to a description that has at least this length, in bytes.
 const DESCRIBED: usize = 1000;
 /// The types of pictures that a `data:` URL may have. A browser runs no script in any of them.
 const TYPES: [&str; 6] = ["png", "jpeg", "gif", "webp", "avif", "svg+xml"];
@@ -68,7 +69,7 @@ impl Picture {
     }
 }
 
-/// Returns the address that the picture with this URL in the Markdown has in the HTML. Returns `None` if the image
+/// Converts the URL of an image in the Markdown to the address of the picture in the HTML. Returns `None` if the image
 /// becomes a link.
 fn address(url: &str) -> Option<Cow<'_, str>> {
     if is_data(url) {
@@ -80,7 +81,7 @@ fn address(url: &str) -> Option<Cow<'_, str>> {
     is_name.then(|| Cow::Owned(format!("{FILE}{}", utf8_percent_encode(&name, NON_ALPHANUMERIC))))
 }
 
-/// Returns whether `url` is a base64-encoded `data:` URL of a picture, of one of the [`TYPES`].
+/// Returns whether `url` is a `data:` URL that contains a picture of one of the [`TYPES`] in base64.
 fn is_data(url: &str) -> bool {
     let Some((kind, data)) = url.strip_prefix("data:image/").and_then(|rest| rest.split_once(";base64,")) else {
         return false;
@@ -120,8 +121,8 @@ impl Illustrated {
         Self { pieces }
     }
 
-    /// Returns the pieces of the HTML with the addresses of the files. `address` returns the address of the file with a
-    /// name, or `None` if the page cannot show this file.
+    /// Returns the pieces of the HTML with the addresses of the files. `address` returns the address of the file that
+    /// has the given name, or `None` if the page cannot show this file.
     pub(crate) fn filled(&self, address: impl Fn(&str) -> Option<String>) -> Vec<Bytes> {
         let of_file = |name: &String| {
             let address = address(name).unwrap_or_else(|| NONE.to_owned());

@@ -66,7 +66,8 @@ impl Shelf {
         let turn = self.rendering.clone().lock_owned().await;
         let made = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            // A preview has no addresses for the product's files. A browser shows the descriptions of these pictures.
+            // A preview has no addresses for the product's files. Browsers show the description of a picture if its
+            // file has no address.
             let html = Illustrated::new(rendered(&markdown)).filled(|_| None).concat();
             String::from_utf8(html).unwrap_or_default()
         });

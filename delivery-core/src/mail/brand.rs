@@ -3,7 +3,8 @@
 use crate::email::Email;
 
 /// The shop's brand in e-mails: its name, its colours, and the address to which a buyer's reply goes. Every part is
-/// optional. A service with [pages](crate::delivery::Builder::pages) takes missing parts from their `Look`.
+/// optional. If the service has [pages](crate::delivery::Builder::pages), parts that are not set here are taken from
+/// the `Look` of the pages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Brand {
     pub(crate) name: Option<String>,

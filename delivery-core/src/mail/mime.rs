@@ -16,7 +16,8 @@ pub(super) fn compose(message: &Message) -> Result<Mime, MailError> {
             MailError::transient("the sender's address cannot be written in a message").because(error)
         })?;
     let to = address(&message.to);
-    // Set the envelope explicitly: to derive it from the headers, lettre would parse the address.
+    // Set the envelope explicitly. Otherwise lettre would derive it from the headers, and would check the address
+    // again: see `address`.
     let envelope = Envelope::new(Some(from.clone()), vec![to.clone()])
         .map_err(|error| MailError::permanent("the message cannot be put together").because(error))?;
     // RFC 3834: marks the message as sent by a program, so that no vacation responder replies to it.

@@ -27,9 +27,9 @@ use crate::observer::Observers;
 use crate::store::{Catalog, Ledger, StoreError};
 use crate::throttle::Throttle;
 
-/// The number of e-mails that are worth a commit of their own. Due e-mails are leased without delay if there is room
-/// for this many. Outcomes are stored without delay if there are this many. Smaller groups are delayed by [`GATHER`],
-/// because a commit is too expensive for a single e-mail.
+/// The number of e-mails that are worth a commit of their own. If the last claim filled all free slots, more e-mails
+/// are leased without delay once there is room for this many. Outcomes are stored without delay if there are this many.
+/// Smaller groups are delayed by [`GATHER`], because a commit is too expensive for a single e-mail.
 const GROUP: usize = CONCURRENCY / 2;
 /// A group of fewer than [`GROUP`] e-mails waits until this time has passed since the last group. Without this delay,
 /// each of several orders that arrive one after the other would wait for two commits of the outbox. No buyer notices
@@ -142,12 +142,12 @@ impl Outbox {
         let mut under_way = UnderWay::default();
         let mut renewal = pin!(tokio::time::sleep(self.lease / RENEWALS));
         let mut gathering = pin!(tokio::time::sleep(Duration::ZERO));
-        // `asked` is true if e-mails may be due that are not leased yet. `more` is true if the last call of `claim`
+        // `asked` is true if e-mails that are not leased yet may be due. `more` is true if the last call of `claim`
         // filled all free slots, so that more e-mails are probably due.
         let (mut asked, mut more) = (true, false);
         while !*stop.borrow() {
             // Handle every e-mail whose sending has ended. One pass of this loop may start many e-mails, so handling
-            // only one of them in each pass would not keep up.
+            // only one result in each pass would not keep up.
             while let Some(joined) = under_way.tasks.try_join_next_with_id() {
                 self.end(&mut under_way, joined);
             }

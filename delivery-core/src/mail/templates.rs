@@ -100,8 +100,8 @@ pub(super) struct Rendered {
 }
 
 impl Templates {
-    /// Returns the built-in templates with `templates` added. A template with the name of a built-in one replaces it.
-    /// Each template is rendered with example values to find errors.
+    /// Returns the built-in templates with `templates` added. A template with the name of a built-in template replaces
+    /// it. Each template is rendered with example values to find errors.
     ///
     /// # Errors
     ///

@@ -72,15 +72,15 @@ pub struct Sale {
     /// then counts.
     #[serde(default)]
     pub at: Option<DateTime<Utc>>,
-    /// When the platform reported the order as valid. Set only for a platform that may also report that the order is no
-    /// longer valid: the newest report counts.
+    /// When the platform reported the order as valid. Set only if the platform may also report that the order is no
+    /// longer valid. The newest of these reports counts.
     #[serde(default)]
     pub stands_at: Option<DateTime<Utc>>,
     /// Whether the payment is only authorised. The order is paid once the payment is [captured](Event::Captured).
     #[serde(default)]
     pub is_open: bool,
-    /// Whether this is a later charge of a subscription that began with another order. If no event has named that first
-    /// order, it is assumed to be the order of the buyer's only key for the product.
+    /// Whether this is a later charge of a subscription that began with another order. If nothing is known about the
+    /// subscription yet, that first order is assumed to be the order of the buyer's only key for the product.
     #[serde(default)]
     pub is_again: bool,
     /// The amount that the buyer paid, with taxes; `None` if the platform does not say. It is only shown to the seller,
@@ -192,7 +192,7 @@ impl Sale {
 }
 
 impl Word {
-    /// Returns a statement about a whole subscription that does not name the subscriber.
+    /// Returns a statement that is about a whole subscription and does not name the subscriber.
     #[must_use]
     pub fn new(at: DateTime<Utc>, links: Links, (status, term): (Standing, Term)) -> Self {
         Self { at, links, lines: Vec::new(), buyer: Buyer::default(), status, term }

@@ -32,7 +32,7 @@ pub struct Gumroad {
 }
 
 impl Gumroad {
-    /// Accepts pings whose address has one of `tokens`, which should be random, as its parameter `token`.
+    /// Accepts pings whose address has one of `tokens` as the parameter `token`. Tokens should be random.
     ///
     /// # Errors
     ///

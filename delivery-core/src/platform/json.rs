@@ -39,8 +39,8 @@ pub(super) fn reference(value: &Value, pointer: &str) -> Option<String> {
     }
 }
 
-/// Returns the reference at `pointer`, which identifies a sale, or `None` if there is no reference. Fails if the
-/// reference is not a valid [`OrderId`], because ignoring the reference could attribute a charge to the wrong sale.
+/// Returns the reference to a sale at `pointer`; `None` if there is no reference. Fails if the reference is not a valid
+/// [`OrderId`], because ignoring the reference could attribute a charge to the wrong sale.
 pub(super) fn id(value: &Value, pointer: &str) -> Result<Option<OrderId>, Unreadable> {
     reference(value, pointer).map(|name| name.parse()).transpose().map_err(|_| Unreadable)
 }
@@ -63,7 +63,7 @@ pub(super) fn instant(text: &str) -> Option<DateTime<Utc>> {
     at.with_nanosecond(0)
 }
 
-/// Returns the time at `pointer`, which is an integer of seconds since 1970.
+/// Returns the time at `pointer`, where it is given as a whole number of seconds since 1970.
 pub(super) fn seconds(value: &Value, pointer: &str) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(value.pointer(pointer)?.as_i64()?, 0)
 }

@@ -1,9 +1,9 @@
 //! Reads the signed requests in which commerce platforms report events.
 //!
-//! An adapter is the code for one platform, which implements [`Platform`]. It is a pure function of the request and the
-//! time. It verifies that the platform sent the request, and returns the events that the request reports, such as a
+//! An adapter is the code for one platform. It implements [`Platform`], as a pure function of the request and the time.
+//! The adapter verifies that the platform sent the request, and returns the events that the request reports, such as a
 //! [payment](Event::Paid) or a [refund](Event::Refunded). An adapter has no access to products or keys, and does not
-//! decide whether a key is valid. It only reads until when something is paid.
+//! decide whether a key is valid. It only reports what the request says about payments, subscriptions and buyers.
 //!
 //! ```
 //! use delivery_core::platform::{Event, Platform, Received, Request, Secrets, Standard};
@@ -28,10 +28,10 @@
 //!
 //! # Implementing `Platform`
 //!
-//! [`read`](Platform::read) must verify the signature first, over the raw bytes and in constant time, and return
-//! [`Unauthentic`] without saying why. An authentic request is never refused. If its content cannot be read, its events
-//! are [`Unreadable`]. If it has no effect here, it has no events. Take products, order numbers and addresses only from
-//! fields that a buyer cannot fill.
+//! [`read`](Platform::read) must verify the signature first, over the raw bytes and in constant time. If the request is
+//! not authentic, it returns [`Unauthentic`] without saying why. An authentic request is never refused. If its content
+//! cannot be read, its events are [`Unreadable`]. If it has no effect here, it has no events. Take products, order
+//! numbers and addresses only from fields that a buyer cannot fill.
 
 mod event;
 mod form;
@@ -71,7 +71,7 @@ use crate::order::Source;
 ///
 /// # To ensure correctness
 ///
-/// * Verify the signature over the bytes of the body before anything is read from it, in constant time.
+/// * Before reading anything from the body, verify the signature over the bytes of the body, in constant time.
 /// * Be pure: return the same result for the same request at the same time.
 /// * Give each notification an id that is the same in every copy of the notification, and that no other notification
 ///   has.

@@ -108,7 +108,7 @@ fn sold(item: &Value) -> Option<Line> {
     (!line.names.is_empty()).then_some(line)
 }
 
-/// Reads a refund. Shopify also reports pieces that were removed from an order as refunded, although no money is
+/// Reads a refund. If pieces are removed from an order, Shopify reports them as refunded too, although no money is
 /// returned for them. Such pieces may have been removed before the order was paid, and were then never sold. Two
 /// numbers are therefore returned for each line. `pieces` counts only the pieces for which money was returned, and is
 /// compared with what was sold. `amount` counts all refunded pieces, and is compared with what was ordered.

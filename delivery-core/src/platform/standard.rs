@@ -55,8 +55,8 @@ impl Platform for Standard {
     }
 }
 
-/// Verifies a request's signature and returns the request's id. Reads the header fields of the first of `families`
-/// whose three fields are all present.
+/// Verifies a request's signature and returns the request's id. Each of `families` is the prefix of three header
+/// fields. The first family whose three fields are all present is read.
 pub(super) fn verified<'r>(request: &Request<'r>, keys: &Keys, families: &[&str]) -> Result<&'r str, Unauthentic> {
     let family = families.iter().find_map(|family| set(request.headers, family).ok());
     let [id, timestamp, signature] = family.ok_or(Unauthentic)?;

@@ -86,8 +86,8 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
         "charge.dispute.closed" if is("dispute") && text(shown, "/status") == Some("won") => {
             dispute(shown)?.map(Event::Restored)
         }
-        // An inquiry and the dispute that it becomes are one object. `created` then reports only the inquiry, so the
-        // later events about the object are read as well.
+        // An inquiry that becomes a dispute remains the same object. `created` then reports only the inquiry, so later
+        // events about the object are read as well.
         "charge.dispute.created"
         | "charge.dispute.updated"
         | "charge.dispute.funds_withdrawn"
@@ -119,8 +119,8 @@ fn session(session: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
         invoice: id(session, "/invoice")?,
         ..Links::of_subscription(id(session, "/subscription")?)
     };
-    // Without a payment, no later capture could be matched to this session. The charges of a subscription are reported
-    // by its invoices.
+    // An unpaid session without a payment is ignored, because no later capture could be matched to it. An unpaid
+    // session that begins a subscription is ignored, because invoices report the charges of subscriptions.
     if is_unpaid && (links.payment.is_none() || links.subscription.is_some()) {
         return Ok(None);
     }
@@ -170,8 +170,8 @@ fn invoice(invoice: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
     let plan = plan(invoice);
     let mut lines = shown.iter().filter_map(|it| line(it, plan, at)).fold(Vec::new(), joined);
     if !shown.is_empty() && lines.iter().all(|line| line.term == Term::Once) {
-        // The first invoice may still have been paid with the payment of the checkout session, so its payment is
-        // linked.
+        // The first invoice may belong to a checkout session. Linking the payment to the invoice also links the payment
+        // to that session.
         return Ok(if is_first { link(payment, Some(order)) } else { None });
     }
     lines.retain(|line| !line.names.is_empty() || line.own.is_some() || line.term.end().is_some());
@@ -189,8 +189,9 @@ fn plan(invoice: &Value) -> Option<ProductId> {
         .find_map(|pointer| own(invoice, pointer))
 }
 
-/// Reads what a line of an invoice sells. Returns `None` if the line is a credit or bills usage. A credit sells
-/// nothing, and neither does usage, which is billed after its period.
+/// Reads what a line of an invoice sells. Returns `None` if the line is a credit, if `term` returns `None` for it, or
+/// if its period was already over at `at`, the time at which the invoice was paid. A line whose period is over bills
+/// usage, because only usage is billed after its period.
 fn line(line: &Value, plan: Option<ProductId>, at: Option<DateTime<Utc>>) -> Option<Line> {
     let is_credit = reference(line, "/amount").is_some_and(|amount| amount.starts_with('-'));
     let term = term(line)?;

@@ -114,7 +114,7 @@ impl ObjectName {
         Self(u128::from_be_bytes(bytes))
     }
 
-    /// Returns the bytes of which the name was made.
+    /// Returns the bytes from which the name was made.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()

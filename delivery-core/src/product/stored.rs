@@ -134,7 +134,7 @@ impl Product {
         self.facts.terms
     }
 
-    /// Returns the language of e-mails about the product and of its page, if it has one of its own.
+    /// Returns the product's own language, if it has one. E-mails about the product and its page are in this language.
     #[must_use]
     pub fn language(&self) -> Option<&Language> {
         self.facts.language.as_ref()

@@ -57,10 +57,10 @@ pub trait CatalogEditor: Catalog + ProductNames {
     /// that a platform has for it. Another [`StoreError`] if nothing was added.
     async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError>;
 
-    /// Adds a product like [`add_product`](Self::add_product), but at most once: if a product with identical facts
-    /// exists that is not archived, returns the existing product. So a form that is submitted twice adds one product.
-    /// The service makes one call of this method at a time. A store that several servers share must also serialize the
-    /// calls of different servers.
+    /// Adds a product like [`add_product`](Self::add_product), but at most once: if a product that is not archived has
+    /// identical facts, returns that product. So a form that is submitted twice adds one product. The service makes one
+    /// call of this method at a time. A store that several servers share must also serialize the calls of different
+    /// servers.
     ///
     /// # Errors
     ///

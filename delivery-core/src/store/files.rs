@@ -17,14 +17,15 @@ use crate::product::{File, FileName, ObjectName, ProductId};
 /// # To ensure correctness
 ///
 /// * Write a change and its audit entry in one commit, and serve it on all servers within a second.
-/// * Never keep two current files of a product whose names are the same without regard to case, even if two calls add
+/// * Never keep two current files with the same name, without regard to case, in one product, even if two calls add
 ///   them at once.
 /// * Keep every row until [`forget_files`](Self::forget_files) deletes it. The service deletes objects that have no
 ///   row.
 #[async_trait]
 pub trait Files: Debug + Send + Sync + 'static {
-    /// Adds a file to a product. A file of the product that has the same name without regard to case becomes a former
-    /// file. Returns whether there was such a file; `None` if there is no such product, and then nothing was added.
+    /// Adds a file to a product. If the product already has a file with this name, without regard to case, that file
+    /// becomes a former file. Returns whether there was such a file. If there is no such product, adds nothing and
+    /// returns `None`.
     ///
     /// # Errors
     ///
@@ -40,7 +41,8 @@ pub trait Files: Debug + Send + Sync + 'static {
     /// [`StoreError`] if nothing was changed.
     async fn delete_file(&self, product: ProductId, name: &FileName, edit: Edit) -> Result<bool, StoreError>;
 
-    /// Returns the file of this product with this object, whether it is current or not; `None` if there is no such row.
+    /// Returns the product's file whose bytes are in `object`, whether the file is current or not; `None` if there is
+    /// no such row.
     ///
     /// # Errors
     ///

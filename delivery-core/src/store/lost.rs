@@ -29,10 +29,10 @@ pub trait LostKeys: Send + Sync {
     /// Answers the oldest requests, at most `scan.limit`. Returns how many requests were answered. Each request is
     /// answered and deleted in one commit, even if several servers call this at once.
     ///
-    /// To answer a request, a store queues an e-mail of the kind [`Lost`](crate::ledger::MessageKind::Lost) about the
-    /// newest key of the address that is not revoked. The e-mail goes to the address in that key. Addresses are
-    /// compared without regard to case. No e-mail is queued if there is no such key, or if one was already queued for a
-    /// key of the address within [`LOST_PAUSE`] before `scan.now`.
+    /// To answer a request, a store looks for the keys of the address that are not revoked. It queues an e-mail of the
+    /// kind [`Lost`](crate::ledger::MessageKind::Lost) about the newest of these keys, to the address in that key.
+    /// Addresses are compared without regard to case. No e-mail is queued if there is no such key, or if such an e-mail
+    /// was already queued for a key of the address within [`LOST_PAUSE`] before `scan.now`.
     ///
     /// # Errors
     ///

@@ -71,8 +71,8 @@ pub(crate) use self::send::SendError;
 use crate::ledger::{MOST_WEBHOOKS, WebhookName};
 use crate::text::Invalid;
 
-/// The maximum number of concurrent requests to one receiver. Even the maximum number of receivers together leaves room
-/// for e-mails among the messages that the outbox sends at the same time.
+/// The maximum number of concurrent requests to one receiver. Even if all receivers have this many requests at once,
+/// the outbox still has room for e-mails.
 const PLACES: usize = 24;
 
 /// A receiver of webhook requests.

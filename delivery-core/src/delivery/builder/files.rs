@@ -12,8 +12,7 @@ impl Builder {
     /// files.
     ///
     /// No other program may write to the object store under the same prefix. Objects must survive a crash once they are
-    /// written; for a folder this is
-    /// [`LocalFileSystem::with_fsync`](object_store::local::LocalFileSystem::with_fsync).
+    /// written; a folder needs [`LocalFileSystem::with_fsync`](object_store::local::LocalFileSystem::with_fsync).
     ///
     /// ```
     /// # use std::sync::Arc;

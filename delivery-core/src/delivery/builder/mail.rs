@@ -25,8 +25,8 @@ impl Builder {
     }
 
     /// Sets the language of e-mails about products that have no language of their own. The default is English. A
-    /// language without templates falls back to English. A buyer's page uses the same language if the pages have
-    /// neither the product's language nor one that the browser names.
+    /// language without templates falls back to English. The buyer's page uses this language too if the page is
+    /// available neither in the product's language nor in one that the browser names.
     #[must_use]
     pub fn language(mut self, language: Language) -> Self {
         self.language = language;
@@ -52,8 +52,8 @@ impl Builder {
     }
 
     /// Sets the addresses that e-mails to buyers recommend. The default is `/api/product` below the [base
-    /// URL](Self::base_url). If the buyer's page is served, `/key` is recommended too. If the store also keeps requests
-    /// for lost keys, so is `/key/lost`.
+    /// URL](Self::base_url). If the buyer's page is served, e-mails also recommend `/key` and, if the store keeps
+    /// requests for lost keys, `/key/lost`.
     ///
     /// ```
     /// # use delivery_core::{delivery::Builder, mail::MailLinks};
@@ -77,7 +77,7 @@ impl Builder {
     }
 
     /// Sets whether e-mails about all products show how to fetch the product with `curl`. By default only e-mails about
-    /// products of type `api` do. If e-mails recommend no [page](MailLinks::page), all of them do.
+    /// products of type `api` show it. If e-mails recommend no [page](MailLinks::page), all of them show it.
     #[must_use]
     pub fn mail_curl(mut self, shows: bool) -> Self {
         self.mail_curl = shows;
@@ -98,8 +98,8 @@ impl Builder {
     }
 
     /// Identifies the mail route by the sender and by `route`. `route` is a text with the settings of the mail server,
-    /// which may contain a password. If the mail route has changed since messages failed, the next
-    /// [start](crate::Delivery::start) retries these messages, including webhooks.
+    /// which may contain a password. The next [start](crate::Delivery::start) retries messages, including webhooks,
+    /// that failed with another mail route.
     #[must_use]
     pub fn mail_route(mut self, route: impl Into<String>) -> Self {
         self.mail_route = Hidden(Zeroizing::new(route.into()));

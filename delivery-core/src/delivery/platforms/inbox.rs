@@ -22,8 +22,8 @@ const GROUP: usize = 64;
 /// The maximum number of attempts to apply or dismiss an event for the seller. An attempt fails if somebody else
 /// changes the event at the same time.
 const TURNS: usize = 8;
-/// How long a lease on events lasts. If a server crashes, another server applies the events that it had leased after
-/// this time.
+/// How long a lease on events lasts. If a server crashes, its leased events are applied by another server after this
+/// time.
 const LEASE: TimeDelta = TimeDelta::minutes(1);
 /// How often the inbox is polled for events that are due.
 const POLL: Duration = Duration::from_secs(1);
@@ -42,7 +42,7 @@ impl Delivery {
         }
     }
 
-    /// Applies events as they fall due, until `stop` is true.
+    /// Applies events as they fall due, and deletes old events every hour, until `stop` is true.
     pub(in crate::delivery) async fn apply_all(self, mut stop: watch::Receiver<bool>) {
         static DELAYED: Throttle = Throttle::new();
         let mut prune_at = Duration::ZERO;
@@ -91,8 +91,8 @@ impl Delivery {
     }
 
     /// Carries out the seller's decision about an event. If `added` is given, applies the event with what the seller
-    /// adds to it. If `added` is `None`, dismisses the event. If the event was changed meanwhile, reads it and tries
-    /// again.
+    /// adds to it. If `added` is `None`, dismisses the event. If the event was changed meanwhile, reads it again and
+    /// retries.
     async fn decide(&self, number: i64, by: &Actor, added: Option<Added>) -> Result<bool, Error> {
         let query = InboxQuery { before: number.checked_add(1), limit: 1, ..InboxQuery::default() };
         for _ in 0..TURNS {
@@ -214,8 +214,8 @@ impl Delivery {
     }
 }
 
-/// Records in the sales of the event that `by` applied it, so that the audit log shows who issued the keys. Changes
-/// nothing if `by` is `None`.
+/// Sets `by` as the person who issues the keys of the event, so that the audit log shows this person. Changes nothing
+/// if `by` is `None`.
 fn signed(mut handling: Handling, by: Option<&Actor>) -> Handling {
     if let (Handling::Apply(reports), Some(by)) = (&mut handling, by) {
         for report in reports {

@@ -88,8 +88,7 @@ impl Delivery {
     }
 
     /// Looks up the products of an event, and returns what to do with the event. Returns `None` if the lookup fails,
-    /// takes too long or panics, as it may with a host application's own catalog. The event is not lost then: it is
-    /// applied later.
+    /// takes too long or panics; a host application's own catalog may panic. The event is then applied later.
     async fn looked_up(&self, entry: &InboxEvent, told: Told) -> Option<Handling> {
         static DELAYED: Throttle = Throttle::new();
         let handling = AssertUnwindSafe(self.handling(entry, told)).catch_unwind();
@@ -200,10 +199,10 @@ impl Delivery {
         mounted.room().left = Some((left, inner.clock.monotonic() + pause));
     }
 
-    /// Makes events due that wait for the seller, so that the worker retries them soon. Call this when something may
-    /// exist now for which they wait. If `source` is given, this affects only events of this platform. If `customer` is
-    /// given, it affects only events that wait for the address of this customer of the platform. Without this call,
-    /// each waiting event is retried within a day.
+    /// Makes the events that wait for the seller due now, so that the worker retries them soon. Call this after a
+    /// change that may end their wait. If `source` is given, only events of this platform are made due. If `customer`
+    /// is given, only events that wait for the address of this customer of the platform are made due. Without this
+    /// call, each waiting event is retried within a day.
     pub(super) async fn retry_events(&self, source: Option<&Source>, customer: Option<&OrderId>) {
         let (inner, source, customer) = (self.inner.clone(), source.cloned(), customer.cloned());
         let retrying = tokio::spawn(async move {

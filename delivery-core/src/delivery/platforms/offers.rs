@@ -23,7 +23,7 @@ use crate::terms::{Terms, UseLimit, Validity};
 
 /// The maximum number of lines of an order. More would be too expensive, because each line may cost a query.
 const MOST_LINES: usize = 500;
-/// The maximum number of lines of an event for which a page looks up whether their products are sold.
+/// The maximum number of lines of an event that are looked up for a page, to find out whether their products are sold.
 #[cfg(feature = "pages")]
 const UNLINKED: usize = 20;
 /// The maximum number of characters that the seller sees of a platform's name for a product.
@@ -59,8 +59,8 @@ enum NotSold {
     Illegible,
 }
 
-/// First, the platform's names of the lines whose product is unknown. Second, the archived products that other lines
-/// name, each with the platform's names of its lines.
+/// The products of an event for which no key can be issued. The set contains the platform's names for unknown products.
+/// The map contains the archived products, each with the platform's names for it.
 #[cfg(feature = "pages")]
 pub(crate) type Unsold = (BTreeSet<RefName>, BTreeMap<ProductId, BTreeSet<RefName>>);
 
@@ -169,9 +169,9 @@ impl Delivery {
     }
 
     /// Returns each line with its product. If the seller has added a product to the event, the added product replaces
-    /// each product that is unknown or cannot be read. If there is no such product, it replaces each archived product.
-    /// If there is one, archived products stay, because a line whose product was archived later may already have its
-    /// key.
+    /// each product that is unknown or cannot be read. It replaces archived products only if no product is unknown or
+    /// unreadable. Otherwise archived products stay, because a line whose product was archived later may already have
+    /// its key.
     async fn products_of<'b>(&self, source: &Source, bought: &Buying<'b>) -> Result<Vec<(&'b Line, MayBeSold)>, Error> {
         let mut products = Vec::with_capacity(bought.lines.len());
         for line in bought.lines {
@@ -237,8 +237,8 @@ impl Delivery {
         })
     }
 
-    /// Looks up the first lines of an event. Returns the names of the lines whose product is unknown, and the archived
-    /// products of lines, each with the names of its lines.
+    /// Looks up the first lines of an event. Returns the platform's names for unknown products, and the archived
+    /// products, each with the platform's names for it.
     #[cfg(feature = "pages")]
     pub(crate) async fn unsold(&self, event: &InboxEvent) -> Result<Unsold, Error> {
         let told = event.body.as_deref().and_then(|body| serde_json::from_str::<Told>(body).ok());

@@ -36,8 +36,8 @@ pub(super) struct Mounted {
     slot: Mutex<Slot>,
     room: Mutex<Room>,
     /// When this server last refused a webhook request for the platform because of its signature, as Unix time in
-    /// seconds. 0 if there was no refusal since the server started, or since the secret that is set at the desk last
-    /// changed.
+    /// seconds. 0 if there was no refusal since the start of the server, or since the last change of the secret that is
+    /// set at the desk.
     refused: AtomicI64,
 }
 
@@ -116,7 +116,7 @@ impl Platforms {
         self.find(name).is_some_and(|mounted| mounted.slot().sealed.is_some())
     }
 
-    /// Returns whether the secret that was set at the desk cannot be decrypted.
+    /// Returns whether the secret that was set at the desk cannot be decrypted or is not valid for the platform.
     pub(crate) fn is_unreadable(&self, name: &str) -> bool {
         self.find(name).is_some_and(|mounted| mounted.slot().is_unreadable())
     }
@@ -129,8 +129,8 @@ impl Platforms {
     }
 
     /// Returns when this server last refused a webhook request for the platform because of its signature. Returns
-    /// `None` if there was no refusal since the server started, or since the secret that is set at the desk last
-    /// changed.
+    /// `None` if there was no refusal since the start of the server, or since the last change of the secret that is set
+    /// at the desk.
     #[cfg(feature = "pages")]
     pub(crate) fn refused_at(&self, name: &str) -> Option<DateTime<Utc>> {
         let at = self.find(name)?.refused.load(Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! Secrets of commerce platforms that the seller sets at the desk. They are stored encrypted. Before a server refuses a
-//! request whose signature is wrong, it reads the secrets from the store again. Every server therefore uses a new
-//! secret at once.
+//! The secrets that the seller sets at the desk for commerce platforms. They are stored encrypted. Before a server
+//! refuses a request whose signature is wrong, it reads the secrets from the store again. Every server therefore uses a
+//! new secret at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,8 @@ use crate::store::{Office, SealedSecret, StoreError};
 use crate::text::{Invalid, is_invisible};
 use crate::throttle::Throttle;
 
-/// How often each server reads the secrets. It accepts a secret that was removed at another server for up to this long.
+/// How often each server reads the secrets. For up to this long, it still accepts a secret that was removed at another
+/// server.
 const PERIOD: Duration = Duration::from_secs(5);
 /// The minimum time between the end of one read and the start of the next. A request with a wrong signature also causes
 /// a read, so this limits how often strangers can make the server read the store.
@@ -47,11 +48,11 @@ pub enum SecretError {
     Store(#[from] StoreError),
 }
 
-/// A sealed secret of the store, and the platform that was made of it.
+/// A platform's encrypted secret as stored, and the platform that was made with the secret.
 #[derive(Default)]
 pub(super) struct Slot {
     pub(super) sealed: Option<Vec<u8>>,
-    /// `None` if there is no secret, or if the keyring cannot decrypt it.
+    /// `None` if there is no secret, if the keyring cannot decrypt it, or if it is not valid for the platform.
     pub(super) platform: Option<Arc<dyn Platform>>,
 }
 
@@ -152,7 +153,8 @@ impl Delivery {
         }
     }
 
-    /// Makes the platform of a sealed secret. Returns `None` if the keyring cannot decrypt the secret.
+    /// Makes the platform with an encrypted secret. Returns `None` if the keyring cannot decrypt the secret, or if the
+    /// secret is not valid for the platform.
     fn unsealed(&self, row: &PlatformRow, source: &Source, sealed: &[u8]) -> Option<Arc<dyn Platform>> {
         let platform = source.as_str();
         let Some(unsealed) = self.inner.keyring.unseal(platform, sealed) else {
@@ -176,8 +178,8 @@ impl Delivery {
         row.make(&Secrets::new([secret])?, &self.inner.platforms.details)
     }
 
-    /// Re-encrypts each secret that is encrypted with an older secret of the keyring, using the newest one. The older
-    /// one can then be removed from the keyring.
+    /// Re-encrypts, with the newest secret of the keyring, each platform secret that is encrypted with an older one.
+    /// The older secret can then be removed from the keyring.
     pub(in crate::delivery) async fn reseal_secrets(&self) -> Result<(), StoreError> {
         let (inner, office) = (&self.inner, self.secrets_office()?);
         for SealedSecret { source, sealed } in office.platform_secrets().await? {

@@ -17,7 +17,7 @@ impl Desk<'_> {
     /// # Errors
     ///
     /// [`StoreError::Unsupported`] if products are managed elsewhere; [`StoreError::Refused`] if another product has
-    /// one of the names of this product; another [`StoreError`] if nothing was added.
+    /// one of the names of this product; another [`StoreError`] if the product may not have been added.
     pub async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
         let added = self.editor()?.add_product(product, self.edit()).await?;
         self.delivery.retry_events(None, None).await;
@@ -84,7 +84,8 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if products are managed elsewhere; another [`StoreError`] if nothing was changed.
+    /// [`StoreError::Unsupported`] if products are managed elsewhere; another [`StoreError`] if the change may not have
+    /// been saved.
     pub async fn archive_product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
         self.editor()?.set_archived(id, true, self.edit()).await
     }
@@ -106,7 +107,8 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if the service has no store for posts; another [`StoreError`] if nothing was added.
+    /// [`StoreError::Unsupported`] if the service has no store for posts; another [`StoreError`] if the post may not
+    /// have been added.
     pub async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
         self.posts()?.add_post(post, self.edit()).await
     }
@@ -134,8 +136,8 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if the service has no store for posts; another [`StoreError`] if nothing was
-    /// changed.
+    /// [`StoreError::Unsupported`] if the service has no store for posts; another [`StoreError`] if the change
+    /// may not have been saved.
     pub async fn update_post(&self, id: PostId, post: NewPost) -> Result<Option<Post>, StoreError> {
         self.posts()?.update_post(id, post, None, self.edit()).await
     }
@@ -144,8 +146,8 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if the service has no store for posts; another [`StoreError`] if nothing was
-    /// changed. The inner error is the one that `revise` returned.
+    /// [`StoreError::Unsupported`] if the service has no store for posts; another [`StoreError`] if the change
+    /// may not have been saved. The inner error is the one that `revise` returned.
     pub async fn revise_post<E>(
         &self,
         id: PostId,
@@ -170,8 +172,8 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if the service has no store for posts; another [`StoreError`] if nothing was
-    /// changed.
+    /// [`StoreError::Unsupported`] if the service has no store for posts; another [`StoreError`] if the change
+    /// may not have been saved.
     pub async fn delete_post(&self, id: PostId) -> Result<bool, StoreError> {
         self.posts()?.delete_post(id, self.edit()).await
     }

@@ -42,7 +42,7 @@ impl Desk<'_> {
     }
 
     /// Issues the key with this id by hand, as [`issue`](Self::issue) does. A form that is submitted twice therefore
-    /// issues one key. Returns `None` if a key with this id exists that has another product, address or terms.
+    /// issues one key. Returns `None` if this id already belongs to a key with another product, address or terms.
     #[cfg(feature = "pages")]
     pub(crate) async fn issue_once(
         &self,

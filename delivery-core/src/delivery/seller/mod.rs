@@ -115,7 +115,7 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was added.
+    /// [`StoreError`] if the post may not have been added.
     pub async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
         self.desk(&Actor::admin()).add_post(post).await
     }
@@ -167,7 +167,7 @@ impl Delivery {
     }
 
     /// Returns the kind of webhook that announces a change, and the event for observers. A use is announced in another
-    /// way: for a use, returns its product as the error.
+    /// way, so this returns the used product as the error.
     pub(super) fn announced(change: &Change) -> Result<(MessageKind, Told), ProductId> {
         match change {
             Change::Use { product, .. } => Err(*product),
@@ -196,8 +196,8 @@ impl Delivery {
         self.inner.ledger.find(id).await
     }
 
-    /// Returns the subscription with which a key was sold and which renews the key. Returns `None` if no subscription
-    /// renews the key.
+    /// Returns the subscription that renews a key. The key was sold with it. Returns `None` if no subscription renews
+    /// the key.
     ///
     /// # Errors
     ///
@@ -232,8 +232,8 @@ impl Delivery {
         self.inner.clock.now()
     }
 
-    /// Returns the keys of the sales that have this reference at any platform: a payment, an invoice, a subscription,
-    /// or an order. Returns an empty list if the store keeps no platform events.
+    /// Returns the keys of the sales with this reference, at any platform. The reference names a payment, an invoice, a
+    /// subscription or an order. Returns an empty list if the store keeps no platform events.
     ///
     /// # Errors
     ///
@@ -252,7 +252,7 @@ impl Delivery {
         Ok(keys)
     }
 
-    /// Returns the platform's references to the order, payments, invoices and subscription of the sale of a key, each
+    /// Returns the platform's references to the sale of a key: its order, payments, invoices and subscription, each
     /// with its kind. Leaves out the reference by which the key was issued.
     pub(crate) async fn references_of(&self, key: &Key) -> Result<Vec<(ReferenceKind, String)>, StoreError> {
         let sale = key.granted().order.as_ref().and_then(ReferenceId::of_sale);

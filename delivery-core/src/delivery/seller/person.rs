@@ -35,9 +35,9 @@ pub struct Person {
 pub struct KnownKey {
     /// The key.
     pub key: Key,
-    /// When it was used, newest first.
+    /// When the key was used, newest first.
     pub uses: Vec<Use>,
-    /// The platform's references to the order, payments, invoices and subscription of the sale, each with its kind. The
+    /// The platform's references to the sale: its order, payments, invoices and subscription, each with its kind. The
     /// reference by which the key was issued is left out.
     pub references: Vec<(ReferenceKind, String)>,
 }
@@ -60,8 +60,8 @@ impl Desk<'_> {
             let page = move |before| async move { delivery.history(id, before, ITEMS).await }.boxed();
             let uses = all(page, |_| true).await?;
             let references = delivery.references_of(&key).await?;
-            // An address that this key had before may be that of another person. Leave out such a change, unless it
-            // replaced `email`.
+            // The key may have had the address of another person before. Leave out the changes that replaced an
+            // address, except those that replaced `email`.
             let tells = |entry: &AuditEntry| entry.action != Action::EmailChanged || was(entry, email);
             person.add(&desk, id, email, tells).await?;
             person.keys.push(KnownKey { key, uses, references });
@@ -137,7 +137,7 @@ impl Person {
     }
 }
 
-/// Returns whether a change replaced this address.
+/// Returns whether a change replaced this address with another one.
 fn was(entry: &AuditEntry, email: &Email) -> bool {
     entry.old_email().is_some_and(|old| old.eq_ignore_ascii_case(email.as_str()))
 }

@@ -136,9 +136,9 @@ impl Desk<'_> {
         self.delivery.set_secret(source, secret, self.actor).await
     }
 
-    /// Dismisses all past and future events about a product that is not sold here, by the platform's name for it.
-    /// [Applying](Self::apply_event) one of these events undoes this. If a product that is sold here has that name,
-    /// events about it are not dismissed.
+    /// Dismisses all past and future events about a product that is not sold here. `name` is the platform's name for
+    /// the product. [Applying](Self::apply_event) one of these events undoes this. If a product that is sold here has
+    /// that name, events about it are not dismissed.
     ///
     /// # Errors
     ///

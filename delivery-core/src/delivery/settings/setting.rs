@@ -6,27 +6,27 @@ use crate::text::Invalid;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Setting {
-    /// The name of its environment variable, such as `LIMIT_ADMIN`.
+    /// The name of the setting's environment variable, such as `LIMIT_ADMIN`.
     pub name: &'static str,
     /// The value if the setting is absent. `None` if the setting is required, if it has no default, or if `help`
     /// states the default.
     pub default: Option<&'static str>,
     /// What the setting means, without a full stop.
     pub help: &'static str,
-    /// The heading of its group. `None` for the first group.
+    /// The heading of the setting's group. `None` for the first group.
     pub heading: Option<&'static str>,
     /// Whether the value is secret and must not be shown.
     pub is_secret: bool,
 }
 
 impl Setting {
-    /// Makes a setting of the first group whose value may be shown.
+    /// Makes a setting in the first group. Its value may be shown.
     #[must_use]
     pub const fn new(name: &'static str, default: Option<&'static str>, help: &'static str) -> Self {
         Self { name, default, help, heading: None, is_secret: false }
     }
 
-    /// Makes a secret of the first group, which has no default.
+    /// Makes a secret setting in the first group, without a default.
     #[must_use]
     pub const fn secret(name: &'static str, help: &'static str) -> Self {
         Self { is_secret: true, ..Self::new(name, None, help) }

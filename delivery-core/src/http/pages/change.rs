@@ -189,7 +189,7 @@ fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Undone> {
     }
 }
 
-/// The number of a key's newest messages that are searched for an e-mail that delivers the key.
+/// How many of a key's newest messages are searched for an e-mail that delivers the key.
 const NEWEST: usize = 50;
 
 /// Returns the number of the newest e-mail that delivers a key. Returns 0 if no e-mail does.

@@ -84,7 +84,7 @@ async fn decided(visit: &PageRequest<'_>, seller: &SignedIn, number: i64, form: 
         "dismiss_product" => {
             let name = name()?;
             // Accept only names that are in the event, because any other name may belong to a product that is sold
-            // here.
+            // here. The names are unknown once the content of the event is deleted, and any name is accepted then.
             if entry.body.is_some() && !Said::by(&entry).names.contains(&name) {
                 return Err(ApiError::MALFORMED.into());
             }
@@ -127,7 +127,8 @@ fn said(field: &'static str, sentence: &str) -> Undone {
     Fault::new(field, sentence).into()
 }
 
-/// Adds a platform's name to a product, so that sales under this name issue keys of the product.
+/// Adds a reference to a product: a platform, and the platform's name for the product. Sales under this name then issue
+/// keys of the product.
 async fn link(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
@@ -161,12 +162,11 @@ async fn page(
 ) -> Result<Reply, ApiError> {
     let (entry, names) = (found(visit, number).await?, names(visit.delivery).await?);
     let Said { names: asked_for, buyer, total: total_said } = Said::by(&entry);
-    // Ignore an error of the catalog, which may be the host application's, because the event can be applied
-    // nevertheless.
+    // Ignore errors of the catalog: the event can be applied even if its unsold products are not known.
     let (unlinked, off_sale) = visit.delivery.unsold(&entry).await.unwrap_or_default();
     let unlinked: Vec<String> = unlinked.iter().map(ToString::to_string).collect();
     let asked_for: Vec<String> = asked_for.iter().map(ToString::to_string).collect();
-    // The content of an event is deleted once the event is done, but its keys are still known.
+    // The content of an event is usually deleted once the event is done, but the event still has its keys.
     let (mut keys, mut owner) = (Vec::new(), None);
     for id in &entry.keys {
         let Some(key) = visit.delivery.key(*id).await? else { continue };
@@ -177,7 +177,8 @@ async fn page(
     let mut archived = Vec::new();
     for (id, names) in off_sale {
         let Some(product) = visit.delivery.product(id).await? else { continue };
-        // Choose a name of the archived product. Other names in the line may belong to products that are sold.
+        // Choose a name that belongs to the archived product. Other names in the same lines of the order may belong to
+        // products that are sold.
         let is_its = |name: &RefName| product.refs().iter().any(|(of, its)| *of == entry.id.source && its == name);
         let its = names.iter().find(|name| is_its(name)).map(ToString::to_string);
         archived.push((id.get(), product.name().to_owned(), its));

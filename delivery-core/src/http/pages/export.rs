@@ -13,7 +13,7 @@ async fn download(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, A
         return Err(ApiError::MALFORMED);
     }
     // The desk does not export a person's data here, because the person's e-mail address would be in the URL. The page
-    // that erases a customer exports it with a form.
+    // that erases a customer exports this data with a form.
     let table = table(visit.delivery, visit.call)?.ok_or(ApiError::MALFORMED)?;
     let reply = table.reply(visit.delivery, &seller.actor).await?;
     Ok(reply.security_headers(""))

@@ -23,8 +23,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Renders the page of a key. `text` is given only right after the key was issued: it is how the key was issued, and
-/// the text of the key, which is shown only this once.
+/// Renders the page of a key. `text` is given only right after the key was issued. It then contains `"issued"` or, if
+/// the key replaces another one, `"replaced"`, and the text of the key, which is shown only this once.
 pub(super) async fn page(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
@@ -75,9 +75,9 @@ pub(super) async fn page(
     )
 }
 
-/// Returns the template values of the changes of a key, newest first. The entry for a change of the address contains
-/// only the old address. The new address is the old address of the next later change. For the latest change, it is the
-/// current address of the key.
+/// Returns the template values of the audit entries of a key, newest first. An entry for a change of the e-mail address
+/// contains only the old address. The new address is the old address in the next later entry of this kind. If there is
+/// no such entry, the new address is the current address of the key.
 fn changes(key: &Key, entries: &[AuditEntry]) -> Vec<Value> {
     let mut address = key.email().as_str();
     let mut shown = Vec::with_capacity(entries.len());
@@ -114,7 +114,8 @@ fn actions(key: &Key, status: Status, has_page: bool) -> Vec<(&'static str, &'st
     actions
 }
 
-/// Converts [`StoreError::Unsupported`] to `None`. A store returns this error if it does not keep such records.
+/// Converts [`StoreError::Unsupported`] to `None`. A store returns this error if it does not keep the requested
+/// records.
 fn or_none<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match found {
         Ok(found) => Ok(Some(found)),

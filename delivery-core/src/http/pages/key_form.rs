@@ -32,8 +32,8 @@ fn form(
     visit.page_about(product, "key_form.html", context! { key, fault, prefix, can_ask, opened })
 }
 
-/// Returns the template values of the page that shows the product opened with a key: its address, and until when it is
-/// shown. Returns `None` if this browser cannot show such a page now.
+/// Returns the template values of a link to the page that shows the product opened with a key: the address of the page,
+/// and when it stops showing the product. Returns `None` if this browser cannot show such a page now.
 pub(super) fn opened(visit: &PageRequest<'_>, key: KeyId) -> Option<Value> {
     let (page, until) = open_until(visit, key)?;
     Some(context! { page, until => time(until) })
@@ -47,7 +47,8 @@ pub(super) async fn refused(
 ) -> Result<Reply, ApiError> {
     let what = match error {
         Error::RevokedKey => "withdrawn",
-        // It is safe to reveal that the key exists. Its text is authentic, so the sender did not guess it.
+        // A revoked key is reported as unknown. It is safe to reveal that this key exists: its text is authentic, so
+        // the sender did not guess it.
         Error::UnknownKey if id.is_some() => "withdrawn",
         Error::UnknownKey => "unknown",
         Error::Refused { refusal: Refusal::Expired { .. }, .. } => "expired",

@@ -34,8 +34,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// The number of days of the figures from which keys are counted. The overview uses the same figures for its default
-/// period, so they are counted only once.
+/// The number of keys in a list is taken from the figures of this many days. The overview uses the same figures for its
+/// default period, so they are counted only once.
 const COUNTED_DAYS: u32 = 2 * PERIODS[0].0;
 const FILTERS: &[&str] = &["status", "product_id", "source", "since", "until", FOUND];
 
@@ -76,7 +76,7 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
     }
     let seller_desk = visit.delivery.desk(&seller.actor);
     let (mut is_any, mut left) = (false, false);
-    // A form that is sent twice sends one e-mail for each key.
+    // If the form is submitted twice, only one e-mail is sent for each key.
     let _turn = visit.delivery.inner.adding.lock().await;
     let shown: Option<i64> = form.given("newest").and_then(|newest| newest.parse().ok());
     for id in ids {
@@ -168,7 +168,8 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, sealed: &str) -> Resu
     list(visit, seller, &page, What { q: typed, label: "What was found, newest first".to_owned(), links, chosen }).await
 }
 
-/// Returns the address in `Ada <ada@example.com>`, as mail programs copy it.
+/// Returns the address in a text such as `Ada <ada@example.com>` or `mailto:ada@example.com`, as mail programs
+/// copy it. Returns any other text without the spaces around it.
 fn address(typed: &str) -> &str {
     let inside = typed.rsplit_once('<').and_then(|(_, rest)| rest.strip_suffix('>'));
     let address = inside.unwrap_or(typed).trim();

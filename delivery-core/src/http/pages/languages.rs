@@ -10,7 +10,7 @@ use crate::product::Product;
 const MOST: usize = 20;
 
 impl PageRequest<'_> {
-    /// Returns whether the page is one of the seller's desk. These are in English.
+    /// Returns whether the page belongs to the seller's desk. All pages of the desk are in English.
     pub(super) fn is_desk(&self) -> bool {
         self.path.starts_with("/desk")
     }

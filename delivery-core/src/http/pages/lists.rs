@@ -16,7 +16,7 @@ pub(super) const PAGE: usize = 50;
 /// The maximum number of entries in the parameter `back`, which contains the starts of earlier pages. A start has up to
 /// 36 characters.
 const STARTS: usize = 50;
-/// The first entry of `back` if it had more than [`STARTS`] entries. It replaces the starts that were dropped.
+/// The entry that replaces the first starts in `back` if `back` would have more than [`STARTS`] entries.
 const CUT: &str = "-";
 
 /// Returns the links below a list at `path`: to the newest page, to the page before this one, to the next page, and to

@@ -197,9 +197,10 @@ pages! {
 
 impl Page {
     /// Returns whether the service is configured for the page. No page is served without a [`Look`](crate::look::Look),
-    /// which can also disable the desk or the buyer's pages. The pages of the desk need a seller. If sellers sign in
-    /// with tokens, the desk also needs a store with an `Office`, which stores the sessions. The page for lost keys
-    /// needs such a store too.
+    /// which can also disable the desk or the buyer's pages. The pages of the desk need a `Seller`, which decides who
+    /// is a seller. If sellers sign in with tokens, the desk also needs a store with an `Office`, which stores the
+    /// sessions. The page for lost keys needs such a store too. The pages for files need a service in which products
+    /// can have files.
     pub(super) fn is_served_by(self, delivery: &Delivery) -> bool {
         let inner = &delivery.inner;
         let can_sign_in = inner.tokens.is_none() || inner.ledger.office().is_some();
@@ -217,7 +218,7 @@ impl Page {
 
 /// Answers a request for a page. The body of a form of the desk is kept in memory if a signed-in seller sent it, and if
 /// it does not come from another site. If its sender is not signed in, the body is kept only if the form is
-/// [carried on](sign_in::is_carried_on), and counts against the memory budget for unauthenticated bodies.
+/// [carried on](sign_in::is_carried_on). It then counts against the memory budget for unauthenticated bodies.
 pub(super) async fn answer<E>(
     (path, shows): (&'static str, PageHandler),
     delivery: &Delivery,

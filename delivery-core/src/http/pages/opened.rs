@@ -37,7 +37,7 @@ pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
         let ticket = visit.text_of_buyer(&format!("opened-{name}"));
         let ticket = ticket.and_then(|text| Ticket::verify(keyring, TicketFor::Page, text));
         let Some(ticket) = ticket.filter(|ticket| short(&visit, ticket.key) == name) else { return again(&visit) };
-        // The page counts against the rate limit for downloads of files, because both belong to the same use.
+        // The page counts against the rate limit for downloads of files, because one use of a key allows both.
         admit(visit.delivery, Policy::Files, Identity::Key(ticket.key.as_u128())).await?;
         match visit.delivery.holder_of(&ticket).await {
             Ok(key) => shown(&visit, &key, &name, &ticket).await,
@@ -100,9 +100,10 @@ impl AsRef<[u8]> for Content {
     }
 }
 
-/// Returns the `Content-Disposition` of a product's file (RFC 6266), which contains the file name twice. The name in
-/// `filename*` has letters of any script, and replacements for characters that file systems forbid. The name in
-/// `filename` is for programs that do not support `filename*`.
+/// Returns the `Content-Disposition` (RFC 6266) for a download of a product's content. It contains the file name twice.
+/// In `filename*`, the name keeps the letters of all scripts, and a hyphen replaces each character that file systems
+/// forbid. In `filename`, which is for programs that do not support `filename*`, a hyphen replaces every character but
+/// ASCII letters and digits.
 fn disposition(product: &str) -> String {
     let name = |letter: fn(char) -> char| {
         let name: String = product.chars().map(letter).take(60).collect();

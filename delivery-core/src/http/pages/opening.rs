@@ -13,7 +13,7 @@ use crate::product::ObjectName;
 /// How long a buyer can view a product after opening it. The page shows when this time ends.
 pub(super) const DAY: Duration = Duration::from_hours(24);
 
-/// How long a buyer can go back to the page with the state of a key.
+/// How long a buyer can go back to the page with the state of a key after entering the key.
 const HOUR: Duration = Duration::from_hours(1);
 /// A key that the buyer has entered in this browser.
 pub(super) struct Asked {
@@ -55,8 +55,9 @@ pub(super) fn lead_to(visit: &PageRequest<'_>, opened: &Opened) -> Reply {
     reply.cookie(&visit.cookie_of_buyer(&format!("opened-{name}"), &text, (DAY.as_secs(), "Strict")))
 }
 
-/// Returns the address of the page that shows the product that was opened with a key in this browser, and until when
-/// the page shows it. Returns `None` if no product was opened, or if that time is over.
+/// Returns the address of the page that shows an opened product, and when the page stops showing it. `key` is the key
+/// with which this browser opened the product. Returns `None` if it opened no product with this key, or if the page
+/// does not show the product any more.
 pub(super) fn open_until(visit: &PageRequest<'_>, key: KeyId) -> Option<(String, DateTime<Utc>)> {
     let name = short(visit, key);
     let keyring = &visit.delivery.inner.keyring;
@@ -65,14 +66,14 @@ pub(super) fn open_until(visit: &PageRequest<'_>, key: KeyId) -> Option<(String,
     is_open.then(|| (format!("{}/key/opened?id={name}", base(visit.delivery)), ticket.ends_at))
 }
 
-/// Returns the short name of a key, which pages have in their URLs and cookies have in their names. It reveals nothing
+/// Returns the short name of a key, which is used in URLs and in the names of cookies. The short name reveals nothing
 /// about the key.
 pub(super) fn short(visit: &PageRequest<'_>, key: KeyId) -> String {
     let mac = visit.mac("opened page", key.as_bytes());
     data_encoding::BASE64URL_NOPAD.encode(mac.first_chunk::<6>().unwrap_or(&[0; 6]))
 }
 
-/// Returns the object in the tickets of the page that shows a product. It is the same for all products.
+/// Returns the `object` of tickets for the page that shows an opened product. It is the same for all products.
 fn object() -> ObjectName {
     ObjectName::from_bytes([0; 16])
 }

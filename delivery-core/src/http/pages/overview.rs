@@ -135,8 +135,7 @@ fn shown(figures: &Figures, at: DateTime<Utc>, period: u32, products: &BTreeMap<
 }
 
 /// Returns what needs the seller's attention. Each entry is a text and the path of the page on which the seller can
-/// act. `failed` is the number of failed messages that nothing has [answered](Backlog::unanswered). `waits` is what
-/// [`waiting`] returned.
+/// act. `failed` is the number [`Backlog::unanswered`]. `waits` is what [`waiting`] returned.
 async fn attention(
     visit: &PageRequest<'_>,
     products: Vec<ProductId>,
@@ -224,7 +223,7 @@ async fn unlinked(visit: &PageRequest<'_>, products: Vec<ProductId>) -> Result<O
     })
 }
 
-/// Returns how many messages wait to be sent as a text, and for how many minutes the oldest has waited.
+/// Returns a text about the messages that wait to be sent, and the number of minutes that the oldest has waited.
 fn waiting(backlog: &Backlog, now: DateTime<Utc>) -> (String, i64) {
     let Some(oldest) = backlog.oldest else { return ("nothing waits to be sent".to_owned(), 0) };
     let queued = usize::try_from(backlog.queued).unwrap_or(usize::MAX);

@@ -54,8 +54,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Returns the values that the form shows for `product`, or for a new product if that is `None`. For a product, the
-/// field `seen` is the [`digest`] of the other fields except `id`.
+/// Returns the values that the form shows for `product`, or for a new product if `product` is `None`. For an existing
+/// product, the field `seen` is the [`digest`] of the other fields except `id`.
 fn fields(visit: &PageRequest<'_>, product: Option<&Product>) -> Form {
     let Some(product) = product else { return Form::of([("type", "digital".to_owned())]) };
     let terms = product.terms();
@@ -206,7 +206,7 @@ async fn page(
     Ok(visit.page_with_forms("product.html", values)?.with_pictures())
 }
 
-/// Shows the form of a product as it is stored, with an error.
+/// Shows the form with the stored values of a product, and an error about its files.
 #[cfg(feature = "files")]
 pub(super) async fn page_of(
     visit: &PageRequest<'_>,

@@ -7,8 +7,8 @@ use crate::http::PlatformPath;
 use crate::order::Source;
 use crate::product::{RefName, Refs};
 
-/// The platforms whose names for products have a known form. Each entry has the name of the platform, the prefixes of
-/// its names, and an example.
+/// The platforms whose names for products have a known form. Each entry has the name of the platform, the prefixes with
+/// which its names for products begin, and an example of such a name.
 const FORMS: &[(&str, &[&str], &str)] = &[
     ("stripe", &["plink_", "price_", "prod_"], "plink_1Abc, of a payment link"),
     ("paddle", &["pri_", "pro_"], "pri_01abc, of a price"),
@@ -71,8 +71,8 @@ fn is_id(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-:.".contains(&byte))
 }
 
-/// If `name` is a URL that ends with an identifier, such as that of a payment link in Stripe's dashboard, returns the
-/// identifier. Returns any other name unchanged.
+/// If `name` is a URL whose path ends with an identifier that begins with one of `begins`, returns this identifier. In
+/// Stripe's dashboard, the URL of a payment link is such a URL. Returns any other name unchanged.
 fn in_address<'n>(name: &'n str, begins: &[&str]) -> &'n str {
     let last = name.split(['?', '#']).next().and_then(|path| path.trim_end_matches('/').rsplit('/').next());
     last.filter(|last| begins.iter().any(|begin| last.starts_with(begin))).unwrap_or(name)

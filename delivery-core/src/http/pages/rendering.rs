@@ -98,7 +98,7 @@ impl PageRequest<'_> {
         rendered.map_err(|error| Reply::internal().because(error).into())
     }
 
-    /// Returns the reply after a form was handled: a redirect to `path`, relative to the base path of the pages.
+    /// Returns a redirect to `path`, which is relative to the base path of the pages.
     pub(super) fn go_to(&self, path: &str) -> Reply {
         Reply::see_other(&format!("{}{path}", base(self.delivery)))
     }

@@ -42,7 +42,8 @@ pub(in crate::http) struct PageRequest<'c> {
     pub(super) form: Option<Form>,
 }
 
-/// A signed-in seller. Handlers receive it only after [`check_csrf`] has accepted the form, if the request has one.
+/// A signed-in seller. If the request has a form, handlers receive the seller only after the CSRF token in the form was
+/// checked. Two handlers are exceptions: the one for uploads checks the token itself, and signing out needs no token.
 #[derive(Debug)]
 pub(in crate::http) struct SignedIn {
     pub(super) actor: Actor,
@@ -198,8 +199,8 @@ impl PageRequest<'_> {
     /// prefix `__Secure-`.
     pub(super) fn cookie_of_buyer(&self, name: &str, text: &str, (seconds, same_site): (u64, &str)) -> String {
         let (name, secure) = (self.name_of_buyer(name), if self.is_secure() { "; Secure" } else { "" });
-        // Only the pages at and below `/key` need the cookie. A browser may have many such cookies, so it does not send
-        // them with other requests.
+        // Only the pages at and below `/key` need the cookie. With this path, the browser does not send it with other
+        // requests. This matters because a browser may have many such cookies.
         let path = format!("{}/key", base(self.delivery));
         format!("{name}={text}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite={same_site}{secure}")
     }
@@ -297,7 +298,7 @@ impl PageRequest<'_> {
     }
 }
 
-/// Refuses a form if its field `csrf` is not `csrf`, the CSRF token of the session.
+/// Refuses a form if the value of its field `csrf` differs from the argument `csrf`, the expected CSRF token.
 pub(super) fn check_csrf(form: &Form, csrf: &str) -> Result<(), ApiError> {
     let is_ours = bool::from(form.text("csrf").as_bytes().ct_eq(csrf.as_bytes()));
     if is_ours { Ok(()) } else { Err(ApiError::Forged) }

@@ -100,7 +100,7 @@ pub(super) async fn names(delivery: &Delivery) -> Result<BTreeMap<ProductId, Str
     Ok(listed.iter().map(|product| (product.id, product.name.clone())).collect())
 }
 
-/// Returns the names of archived products. There are none if products are managed elsewhere.
+/// Returns the names of archived products. Returns none if the host application manages the products.
 pub(super) async fn archived(delivery: &Delivery) -> Result<Vec<(ProductId, String)>, ApiError> {
     let archived = match delivery.archived_products().await {
         Err(StoreError::Unsupported) => Vec::new(),

@@ -86,9 +86,9 @@ fn again(visit: &PageRequest<'_>, next: &str) -> Result<Reply, ApiError> {
     Ok(form(visit, next, Some("This token is not right."))?.with_code(StatusCode::UNAUTHORIZED))
 }
 
-/// Returns whether a form of the desk is carried on if its sender is not signed in. This is so if the browser has a
-/// session cookie, which it keeps for a week after signing in. A browser that has only the cookie of a sign-in form may
-/// be anybody's. For it, only a form of at most [`SHORT`] bytes is carried on.
+/// Returns whether a form of the desk is carried on if its sender is not signed in. If the browser has a session
+/// cookie, which it keeps for a week after signing in, every form is carried on. If it has only the cookie of a sign-in
+/// form, which anybody can get, only a form of at most [`SHORT`] bytes is carried on.
 pub(super) fn is_carried_on(visit: &PageRequest<'_>, rule: BodyRule) -> bool {
     let has = |cookie| visit.cookie(cookie).is_some();
     let length = visit.call.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());

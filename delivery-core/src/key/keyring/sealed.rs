@@ -1,5 +1,5 @@
-//! Short texts, encrypted with a key that is derived from the keyring: secrets of platforms, and what a seller searches
-//! for.
+//! Short texts, encrypted with a key that is derived from a signing secret: secrets of platforms, and what a seller
+//! searches for.
 //!
 //! A sealed text is a nonce of 24 random bytes, followed by the text, encrypted and authenticated by
 //! XChaCha20-Poly1305.

@@ -73,7 +73,7 @@ pub(super) struct Money {
     /// When the order was last cancelled; [`NEVER`] if the cancellation is final, so that no later report can undo it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cancelled: Option<DateTime<Utc>>,
-    /// Partial refunds and disputes, each by the text that distinguishes it from others.
+    /// Refunds and disputes that are about a part of the money, each by the text that distinguishes it from others.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) partial: BTreeSet<String>,
     /// Disputes by number, each with the lines that it is about. A dispute without lines is about all of the money.
@@ -84,7 +84,7 @@ pub(super) struct Money {
     /// Disputes that the seller has lost, by number.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) lost: BTreeSet<String>,
-    /// Ends of disputes for which the platform did not say which dispute ended.
+    /// Ends of disputes, by the platform's number. These are only the ends that do not say which dispute ended.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) ends: BTreeSet<String>,
 }
@@ -206,8 +206,8 @@ impl Charge {
         self.are_returned(self.named_as(product), &[])
     }
 
-    /// Returns whether disputes and refunds together cover all lines of a product. At least one of these lines must be
-    /// disputed in `open`.
+    /// Returns whether refunds and the disputed lines `open` together cover all lines of a product. Returns `false` if
+    /// no line of the product is in `open`.
     pub(super) fn is_disputed(&self, product: ProductId, open: &[&Returned]) -> bool {
         let product = self.named_as(product);
         let mut lines = self.lines.iter().filter(|line| line.product == product);
@@ -219,8 +219,8 @@ impl Charge {
         lines.peek().is_some() && lines.all(|line| line.is_returned(&self.returned, open))
     }
 
-    /// Returns the product that the lines which pay for `product` are mapped to. This is `product` itself, or `None` if
-    /// the charge names no product: its lines then pay for every product.
+    /// Returns what a line must be mapped to if it pays for `product`. This is `product` itself. If the charge names no
+    /// product, this is `None`, because its lines then pay for every product.
     fn named_as(&self, product: ProductId) -> Option<ProductId> {
         self.lines.iter().any(|line| line.product.is_some()).then_some(product)
     }
@@ -254,9 +254,10 @@ impl Bought {
 }
 
 impl Money {
-    /// Returns the disputes that still count, each as whether it was lost, and its lines. A dispute that was won does
-    /// not count. A platform may report that a dispute ended, but not which one. If there are fewer such ends than
-    /// disputes that were not won, all of these disputes count. If there are at least as many ends, none counts.
+    /// Returns the disputes that still count. For each of them, returns whether it was lost, and its lines. A dispute
+    /// that was won does not count. A platform may report that a dispute ended, but not which one. If there are fewer
+    /// such ends than disputes that were not won, all of these disputes count. If there are at least as many ends, none
+    /// counts.
     pub(super) fn disputes(&self) -> Vec<(bool, &Vec<Returned>)> {
         let not_won = self.disputed.iter().filter(|(dispute, _)| !self.won.contains(*dispute));
         let open: Vec<_> = not_won.map(|(dispute, lines)| (self.lost.contains(dispute), lines)).collect();

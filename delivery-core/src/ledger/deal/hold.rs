@@ -51,7 +51,7 @@ impl<'d> View<'d> {
         Some(if causes().any(|cause| cause == Some(Cause::Refund)) { Why::Refunded } else { Why::Cancelled })
     }
 
-    /// Returns when a key should expire; `None` if no known fact changes its expiry.
+    /// Returns when a key should expire; `None` if no known fact determines its expiry.
     fn end_of(&self, kept: &Kept) -> Option<DateTime<Utc>> {
         let ends = self.ends_of(kept);
         if self.subscriptions_of(kept).is_empty() {
@@ -83,8 +83,8 @@ impl<'d> View<'d> {
         paid.filter(|paid| self.is_subscribed(paid, kept.product)).filter_map(|paid| paid.subscription).collect()
     }
 
-    /// Returns the payments of the subscriptions that renew a key, each with the time until which it pays for the key's
-    /// product.
+    /// Returns the payments of the subscriptions that renew a key. Each payment has the time until which it pays for
+    /// the key's product.
     pub(super) fn ends_of(&self, kept: &Kept) -> Vec<(&Paid<'d>, PaidUntil)> {
         self.subscriptions_of(kept).into_iter().flat_map(|name| self.ends(Some(name), kept.product)).collect()
     }
@@ -101,7 +101,7 @@ impl<'d> View<'d> {
         self.of_key(paid.name, product).iter().any(|paid| paid.is_disputed(product))
     }
 
-    /// Returns whether a new key issued for `paid` would be disputed by a dispute that the seller may still win.
+    /// Returns whether a dispute that the seller may still win would concern a new key issued for `paid`.
     pub(super) fn can_be_won(&self, paid: &Paid<'d>, product: ProductId) -> bool {
         self.of_key(paid.name, product).iter().any(|paid| paid.can_be_won(product))
     }

@@ -80,10 +80,11 @@ struct Kept {
     /// The key's expiry as the deal last recorded it. If the key's actual expiry differs, the seller has changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<DateTime<Utc>>,
-    /// The expiry that follows from the product's own validity.
+    /// The expiry that follows from the product's own validity. If the key was not issued for this deal but existed
+    /// already, the expiry that it had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     own: Option<DateTime<Utc>>,
-    /// Why the key was revoked after all payments for it were refunded or cancelled. `None` if a payment still counts.
+    /// Why the key was revoked, if no payment for it counts any more. `None` while one of its payments still counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     taken: Option<Why>,
     /// Whether the key was revoked because a payment for it is disputed.
@@ -99,8 +100,8 @@ struct Kept {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Set {
     until: DateTime<Utc>,
-    /// The charges that were known when the seller set the date, each with the time until which it was then known to
-    /// pay.
+    /// The charges that were known when the seller set the date. Each is stored with the end of the time that it pays
+    /// for, as known at that time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     known: BTreeMap<String, DateTime<Utc>>,
 }
@@ -147,7 +148,7 @@ impl Deal {
         all
     }
 
-    /// Returns the subscription that renews the key of a product that was sold with `order`.
+    /// Returns the subscription that renews the key for `product` that was sold with `order`.
     #[must_use]
     pub fn subscription(&self, order: &str, product: ProductId) -> Option<Subscription<'_>> {
         let view = View::of(self, TimeDelta::zero());
@@ -160,8 +161,8 @@ impl Deal {
 
     /// Returns, by name, when each payment was paid and how much was paid. Payments without a known time or amount are
     /// left out. A payment that was reported in two forms, such as an order and its invoice, is returned once, with the
-    /// amount of the invoice. Refunds are not subtracted. A charge is ignored if it has lines, but none is mapped to a
-    /// product. The result is empty if the deal has no product.
+    /// amount of the invoice if that is known. Refunds are not subtracted. A charge is ignored if it has lines, but
+    /// none is mapped to a product. The result is empty if the deal has no product.
     #[must_use]
     pub fn received(&self) -> BTreeMap<&str, (DateTime<Utc>, Amount)> {
         let (firsts, has_products) = (self.firsts(), !self.products().is_empty());
@@ -233,7 +234,8 @@ impl Deal {
     /// the first of these that exists:
     ///
     /// - the charge's invoice, if the invoice is itself a charge of the deal
-    /// - the first charge of the same subscription, if this charge has no invoice and is not itself marked as the first
+    /// - the charge that is marked as the first of the same subscription, if `charge` has no invoice and is not itself
+    ///   marked
     /// - the charge itself
     ///
     /// `firsts` are the charges that are marked as the first of a subscription.

@@ -8,8 +8,8 @@ const NO_CHANGE: &str = "it changes no key";
 const UNKNOWN: &str = "no sale of this payment is known here";
 
 impl Deal {
-    /// Records a report. Returns the outcome that follows from the facts alone; the steps that the report causes on
-    /// keys may change this outcome.
+    /// Records a report. Returns the outcome that follows from the facts alone. If the report also changes keys, its
+    /// outcome may be a different one.
     pub(super) fn note(&mut self, report: &Report) -> ReportOutcome {
         match report {
             Report::Charged(charged) => self.note_charge(charged),
@@ -117,16 +117,16 @@ impl Deal {
         if is_new { ReportOutcome::PartlyRefunded } else { ReportOutcome::Known }
     }
 
-    /// Returns whether a charge that the payment `of` paid is not refunded as a whole, although `of` was refunded in
-    /// full. An example is an invoice of which another payment paid a part.
+    /// Called when the payment `of` was refunded in full. Returns whether a charge that `of` paid still counts as paid,
+    /// for example because another payment paid a part of the invoice.
     fn is_paid_beside(&self, of: &ChargeRef) -> bool {
         let ChargeRef::Payment(payment) = of else { return false };
         let is_its = |charge: &&Charge| self.payments_of(charge).contains(payment.as_str());
         self.charges.values().filter(is_its).any(|charge| !self.money_of(charge).is_refunded())
     }
 
-    /// Returns the reason why a report about money concerns no key. Returns `None` if a sale of the money is known, so
-    /// that the report may concern keys.
+    /// Returns the reason why a report about money concerns no key. Returns `None` if the sale is known, because the
+    /// report may then concern keys.
     fn if_unknown(&self) -> Option<&'static str> {
         let is_any = self.charges.values().any(Charge::is_paid);
         (!is_any).then_some(UNKNOWN)

@@ -9,8 +9,8 @@ use super::view::View;
 use super::{Bought, Captured, Charge, ChargeRef, Charged, Deal, Report, Standing, Term};
 use crate::product::ProductId;
 
-/// The reason that is given for a sale that waits because its payment was disputed before the sale was reported. Such a
-/// sale waits until the dispute ends.
+/// The reason that is given for a report that waits because a product has no key yet, and a payment for it is disputed.
+/// The report waits until the dispute ends.
 const DISPUTED: &str = "the payment is disputed";
 /// The reason that is given for a failed refund whose sale has no key. The refund was reported before the sale, so the
 /// sale was ignored.
@@ -131,7 +131,8 @@ impl Deal {
         }
     }
 
-    /// Returns whether a report lacks a product, or the offer of a key. The report then waits for the seller.
+    /// Returns whether the report's order lacks a product, or a product has no key and the report does not offer one.
+    /// The report then waits for the seller.
     pub(super) fn is_incomplete(&self, view: &View<'_>, report: &Report, came: ReportOutcome) -> bool {
         match report {
             Report::Charged(Charged { order, .. }) => {
@@ -164,7 +165,7 @@ impl Deal {
 }
 
 impl Settled<'_> {
-    /// Returns the outcome if a product of a payment still has no key. The report then waits, even if the payment's
+    /// If a product of a payment still needs a key, returns the outcome for a report that waits, even if the payment's
     /// other keys are issued now. Returns `None` if no key is lacking.
     fn lacks(&self, view: &View<'_>, paid: &Paid<'_>) -> Option<ReportOutcome> {
         let is_issued = |product: ProductId| {

@@ -9,7 +9,7 @@ use super::{Bought, Cause, Own, Returned, Term};
 use crate::product::ProductId;
 use crate::terms::NEVER;
 
-/// One payment. It has several parts if a platform reports it more than once, for example as the order that began a
+/// One payment. It has several parts if the platform reports it in several forms, for example as the order that began a
 /// subscription and as the first charge of that subscription.
 #[derive(Debug, Clone)]
 pub(super) struct Paid<'d> {
@@ -149,7 +149,7 @@ impl<'d> Paid<'d> {
     }
 }
 
-/// Returns the term that ends last among the terms of `lines`.
+/// Returns the term that ends last among the terms of `lines`. Lines that are charged only once are ignored.
 fn latest<'l>(lines: impl Iterator<Item = &'l Bought>) -> Term {
     let said = lines.map(|line| line.term).filter(|term| !matches!(term, Term::Unsaid | Term::Once));
     said.max_by_key(|term| (term.end(), *term)).unwrap_or_default()

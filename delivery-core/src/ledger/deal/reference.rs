@@ -14,7 +14,7 @@ pub enum ChargeRef {
     Payment(OrderId),
 }
 
-/// The references of one sale or charge on its platform, other than its own number.
+/// The platform's references to one sale or charge, other than the number of the sale or charge itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Links {

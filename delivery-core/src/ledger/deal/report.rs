@@ -63,7 +63,7 @@ pub struct Charged {
     pub lines: Vec<Bought>,
     /// The key of each product that was bought, ready to be issued.
     pub offers: Vec<Offer>,
-    /// Why a line has no product, for the seller to read.
+    /// Why a line has no product, or why keys are missing from `offers`, for the seller to read.
     pub missing: Option<String>,
 }
 
@@ -99,7 +99,8 @@ pub struct Bought {
     pub product: Option<ProductId>,
     /// The number of pieces.
     pub pieces: u64,
-    /// The platform's numbers of refunds that were made before this report. `pieces` does not include their pieces.
+    /// The platform's numbers of refunds that were made before this report. `pieces` does not include the pieces that
+    /// these refunds returned.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub early: BTreeSet<String>,
     /// The amount at which the line is fully refunded, in the unit in which the platform counts refunds: the smallest
@@ -128,7 +129,7 @@ pub struct Word {
     pub standing: Standing,
     /// The time that the statement names.
     pub term: Term,
-    /// The keys of the products that the statement names, ready to be issued. They are issued for charges that name no
+    /// The keys of the products that the statement names, ready to be issued. They are needed for charges that name no
     /// product.
     pub offers: Vec<Offer>,
 }
@@ -175,7 +176,8 @@ pub struct Dispute {
     /// The platform's own number of this end of a dispute. It is set if the platform reports that a dispute ended, but
     /// not which one.
     pub end: Option<String>,
-    /// How much is disputed. The end of a dispute concerns everything that the dispute was about.
+    /// How much is disputed. If a dispute ended, the lines named here are ignored, because the end concerns the whole
+    /// dispute.
     #[serde(default = "all")]
     pub extent: Extent,
     /// Whether the seller has lost the dispute, so that the money will not come back.

@@ -16,7 +16,7 @@ use crate::product::ProductId;
 pub(crate) struct Reported<'r> {
     /// The report's outcome.
     pub(crate) came: ReportOutcome,
-    /// Whether the report lacks a product, or the offer of a key.
+    /// Whether the report's order lacks a product, or a product has no key and the report does not offer one.
     pub(crate) is_incomplete: bool,
     /// The steps to carry out, in this order.
     pub(crate) steps: Vec<Step<'r>>,
@@ -76,13 +76,13 @@ impl Deal {
     pub(crate) fn sold(&mut self, order: &OrderId, offer: &Offer, key: &Key) {
         let kept = Kept::new(key.id(), offer.product, order.as_str(), offer.pieces);
         let until = Some(key.state().expires_at);
-        // A key that existed already keeps its expiry, so that expiry counts as its own validity.
+        // A key that existed already keeps its expiry. This expiry takes the place of the product's own validity.
         let own = if key.id() == offer.sale.key.id { Some(offer.sale.key.expires_at) } else { until };
         self.keys.push(Kept { until, own, ..kept });
     }
 
-    /// Returns the expiry dates that the seller has set, each with the index of its key. The seller has set an expiry
-    /// if it differs from the one that the deal set. Such a date overrides the payments that are known so far.
+    /// Returns the expiry dates that the seller has set, each with the index of its key. An expiry that differs from
+    /// the one that the deal recorded was set by the seller. It overrides the payments that are known so far.
     fn dates_set(&self, view: &View<'_>, expiry: &dyn Fn(KeyId) -> Option<DateTime<Utc>>) -> Vec<(usize, Set)> {
         let set = self.keys.iter().enumerate().filter_map(|(index, kept)| {
             let until = expiry(kept.key).filter(|until| Some(*until) != kept.until)?;
@@ -132,8 +132,8 @@ impl Deal {
         Settled { steps, keys: settled, refunds }
     }
 
-    /// Reassigns a key if its order turned out to pay for something else. The key then belongs to a payment for the
-    /// same product that has no key yet. `found` holds the payments to which other keys were already reassigned.
+    /// If a key's order turned out to pay for something else, reassigns the key to a payment that has no key yet and is
+    /// for the same product. `found` holds the payments to which other keys were already reassigned.
     fn find_payment<'d>(&self, view: &View<'d>, kept: &mut Kept, found: &mut BTreeSet<(&'d str, ProductId)>) {
         let product = kept.product;
         if !view.of_key(&kept.order, product).is_empty() {

@@ -206,7 +206,7 @@ impl<'d> View<'d> {
             return is_named || bare.any(|other| other.products.contains(&product));
         }
         // If only a calendar period is known and the payment is for several products, the subscription renews only
-        // those products that another of its payments was for too.
+        // those products for which another of the subscription's payments is known.
         let others = || self.paid.iter().filter(|other| other.name != paid.name && other.is_of(paid.subscription));
         self.recurrence(paid).is_none()
             || paid.products.len() == 1
@@ -241,8 +241,8 @@ impl<'d> View<'d> {
         let (dates, trials) = (self.dates(subscription, product, false), self.dates(subscription, product, true));
         let ended = self.ended(subscription);
         let mut ends = Vec::new();
-        // The loop begins with the newest charge. For the current charge, these are the time of the next charge, and
-        // the next charge that was not refunded.
+        // The loop begins with the newest charge. `next` is the time of the charge that follows the current one.
+        // `next_left` is the first later charge that was not refunded.
         let (mut next, mut next_left) = (None, None);
         for same_time in charges.chunk_by(|one, other| one.at == other.at).rev() {
             let left = || same_time.iter().copied().filter(|paid| paid.taken_back(product).is_none());
@@ -279,7 +279,8 @@ impl<'d> View<'d> {
         if let Some(period) = self.period(paid, product, at) {
             return Some(named(date(after.trials, at, after.next).map_or(period, |trial| trial.max(period))));
         }
-        // The next charge limits the dates even if it was refunded, because this payment paid for no date after it.
+        // The next charge limits the dates even if it was refunded, because this payment paid for no date after that
+        // charge.
         if let Some(date) = date(after.dates, at, after.next) {
             return Some(named(date));
         }

@@ -141,8 +141,8 @@ impl Planner<'_> {
         Ok(issue.into_key())
     }
 
-    /// Returns when the keys of a deal expire, by the ids under which they were issued. For a key that was replaced,
-    /// this is the expiry of its last successor.
+    /// Returns when each key of a deal expires, by the id under which the key was issued. A key that was replaced has
+    /// the expiry of its last successor.
     fn expiries(&mut self, deal: &Deal) -> Result<BTreeMap<KeyId, DateTime<Utc>>, StoreError> {
         let mut expiries = BTreeMap::new();
         for id in deal.keys() {

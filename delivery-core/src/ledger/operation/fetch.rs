@@ -35,9 +35,9 @@ pub struct Fetch {
 pub struct Fetched {
     /// The key as it is now.
     pub key: Key,
-    /// Whether the request repeats an earlier one. If so, no use was counted for it.
+    /// Whether the request was answered as a repetition of an earlier one, without counting a use.
     pub is_repeat: bool,
-    /// When the use was counted: at the first request.
+    /// When the use was counted. For a repetition, this is the time of the first request.
     pub counted_at: DateTime<Utc>,
 }
 
@@ -88,8 +88,8 @@ impl Operate for FetchProduct {
                 let refused = Refused { refusal: Refusal::OtherRequest, key };
                 return Ok((Answer::Fetched(Some(Err(refused))), basis));
             }
-            // An answer that is based on a cached row is discarded if the row turns out to be stale. Such a repetition
-            // is therefore not recorded.
+            // An answer that is based on a cached row is discarded unless the batch also writes the key. Such a
+            // repetition is therefore not recorded.
             if !matches!(basis, Basis::Cached(_)) {
                 let repeated = RequestRow { repeats: last.repeats + 1, ..last.clone() };
                 planner.write_request(id, repeated);

@@ -11,10 +11,10 @@
 //! operation has its own file, which defines which rows the operation needs, how many numbers it takes, what it does
 //! and what it answers. These definitions are the same for every store.
 //!
-//! A conflict with another call concerns single keys: the rows of one [`KeyWrite`](super::KeyWrite) are persisted
-//! together or not at all, independently of the other keys of the batch. An operation on a key is answered only if that
-//! key's rows are persisted. If a batch [needs a transaction](Operation::needs_transaction), all its rows are persisted
-//! together or not at all.
+//! If another call has changed a key meanwhile, the batch does not persist the rows of that key, but still persists
+//! those of its other keys. The rows of one [`KeyWrite`](super::KeyWrite) are persisted together or not at all. An
+//! operation on a key is answered only if that key's rows are persisted. If a batch [needs a
+//! transaction](Operation::needs_transaction), all its rows are persisted together or not at all.
 
 mod apply;
 mod change;
@@ -79,7 +79,7 @@ pub enum Answer {
 }
 
 /// Defines methods that return the content of an answer. A method returns an error if the answer belongs to another
-/// kind of operation, which only a faulty ledger returns.
+/// kind of operation. Only a faulty ledger returns such an answer.
 macro_rules! contents {
     ($($name:ident: $variant:ident => $content:ty;)+) => {
         impl Answer { $(

@@ -14,11 +14,11 @@ use crate::ledger::plan::{Basis, Needs, Planner, ReferenceId};
 use crate::ledger::{Action, Edit, MOST_WEBHOOKS, MessageKind, Notice, StoreError};
 use crate::order::{OrderId, Source};
 
-/// The maximum number of row numbers that an event takes, besides those of the keys that it issues. They are for its
-/// inbox row, its deals, the audit entry of the person who applied it, and four changes of each key. Each of these
-/// changes takes an audit entry, the webhooks and an e-mail.
+/// The maximum number of row numbers that an event takes, besides the numbers for the keys that it issues. The numbers
+/// are for the event's inbox row, the event's deals, an audit entry if a person applies the event, and four changes of
+/// each key. Each change needs numbers for an audit entry, the webhooks and an e-mail.
 const NUMBERS: usize = 9 + 4 * MOST_PRODUCTS * (2 + MOST_WEBHOOKS);
-/// The first pause before an event that waits for the seller is tried again. The pause doubles with each attempt, up to
+/// An event that waits for the seller is first tried again after this pause. The pause doubles with each attempt, up to
 /// `LONGEST_RETRY`, or up to `RARE_RETRY` for an old event.
 const FIRST_RETRY: TimeDelta = TimeDelta::seconds(15);
 const LONGEST_RETRY: TimeDelta = TimeDelta::hours(1);
@@ -39,11 +39,11 @@ pub struct InboundEvent {
     pub at: DateTime<Utc>,
     /// The grace period: how long a subscription's key is valid beyond the time that is paid for.
     pub grace: TimeDelta,
-    /// Creates the messages that announce a change of a key; each call creates new ones. The kinds that it is called
-    /// with are those of webhooks and [`Revoked`](MessageKind::Revoked), the e-mail to the buyer after a refund.
+    /// Creates the messages that announce a change of a key. Each call creates new messages. The function is called
+    /// with the kinds of webhooks, and with [`Revoked`](MessageKind::Revoked), the e-mail to the buyer after a refund.
     pub notices: Notices,
     /// The person who applies the event by hand, for the audit log; `None` if the event is applied automatically. The
-    /// person may have added to the body of the event.
+    /// body in `entry` includes what this person has added to the event.
     pub by: Option<Actor>,
 }
 
@@ -64,8 +64,8 @@ pub enum Handling {
     Ignore(String),
     /// Do nothing, because the event is about a test purchase. The event's content is kept until the event is pruned.
     Test,
-    /// Do nothing, because the seller has dismissed the event or everything that it sells. The event's content is kept
-    /// until the event is pruned.
+    /// Do nothing, because the seller has dismissed the event, or the products of all its lines. The event's content is
+    /// kept until the event is pruned.
     Dismiss,
 }
 
@@ -75,8 +75,8 @@ pub enum Handling {
 pub struct Received {
     /// Whether the event was new.
     pub is_new: bool,
-    /// Whether somebody else changed the event after it was read for the person who applies it. If so, nothing was
-    /// done, and the caller must read the event again.
+    /// Whether another call changed the event after it was read for the person who applies it. If so, nothing was done,
+    /// and the caller must read the event again.
     pub is_outdated: bool,
     /// The event as it is in the inbox now.
     pub entry: InboxEvent,

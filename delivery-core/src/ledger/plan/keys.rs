@@ -36,7 +36,7 @@ impl Planner<'_> {
         })))
     }
 
-    /// Adds an entry to the audit log of the key whose index in `Writes::keys` is `unit`.
+    /// Adds an audit entry about a key. `unit` is the key's index in `Writes::keys`.
     pub(in crate::ledger) fn log(
         &mut self,
         unit: usize,

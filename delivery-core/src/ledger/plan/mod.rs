@@ -55,7 +55,7 @@ impl<'n> Planner<'n> {
         self.loaded.insert_entry(entry);
     }
 
-    /// Returns the rows to write in the state that the last operation left, and the loaded rows that remain.
+    /// Returns the rows to write, as the last operation left them, and the loaded rows that remain.
     pub(in crate::ledger) fn finish(self) -> Result<(Writes, Loaded), StoreError> {
         let Self { mut loaded, mut writes, entries, deals, .. } = self;
         for write in &mut writes.keys {

@@ -177,7 +177,7 @@ impl Outbox {
         Place { base_url, links, brand, shows_commands: self.shows_commands }
     }
 
-    /// Returns the keys of an address that are not revoked, newest first: at most one more than an e-mail shows.
+    /// Returns the keys of an address, newest first, without revoked keys: at most one more than an e-mail shows.
     async fn keys_of(&self, email: &Email) -> Result<Vec<Key>, MailError> {
         let mut query = KeyQuery { email: Some(email.clone()), limit: MOST_KEYS + 1, ..KeyQuery::default() };
         let mut keys: Vec<Key> = Vec::new();

@@ -17,8 +17,8 @@ const SOON: TimeDelta = TimeDelta::minutes(1);
 /// message is sent again.
 pub(super) const COMPLETE_ATTEMPTS: usize = 600;
 
-/// The minimum time from the start of storing an outcome until the message is due again. Without this minimum, a retry
-/// could be due before its outcome is stored, for example if the store was unavailable for a while.
+/// The minimum time from the start of storing an outcome until the message is due again. Without this minimum, the
+/// message could be due before the outcome is stored, for example if the store was unavailable for a while.
 const NOTED: TimeDelta = TimeDelta::seconds(1);
 
 /// How an attempt ended.
@@ -91,7 +91,7 @@ impl Outbox {
                 self.observers.tell(|| Event::MessageFailed { key, kind, reason });
             }
             Outcome::Retry { .. } => telemetry::message("retried"),
-            // No attempt was made.
+            // These do not count as attempts.
             Outcome::Postpone { .. } | Outcome::Release => {}
         }
     }
@@ -100,7 +100,7 @@ impl Outbox {
         static NOT_KEPT: Throttle = Throttle::new();
         for attempt in 1..=attempts {
             // A message that is due at once may be leased again before this worker knows that its outcome is stored.
-            // The worker would then store the same outcome again, and so on.
+            // The worker would then store the same outcome again with the new lease, possibly without end.
             let noted = self.clock.now().checked_add_signed(NOTED).unwrap_or_default();
             let kept = outcome.clone().not_due_before(noted);
             let Err(error) = self.ledger.complete_message(message.lease, kept).await else {

@@ -52,8 +52,8 @@ impl Sending {
 
 impl UnderWay {
     /// Handles a message that was leased again. If the message is still in progress, its old lease has expired, because
-    /// the renewal came too late. The message then takes over the new lease and is not sent a second time, which would
-    /// deliver another copy. Returns `false` if the message is not in progress, so that it has to be sent.
+    /// the renewal came too late. The message then takes over the new lease. It is not sent a second time, because that
+    /// would deliver another copy. Returns `false` if the message is not in progress, so that it has to be sent.
     pub(super) fn resume(&mut self, leased: &LeasedMessage) -> bool {
         let number = leased.lease.message;
         let sending = self.messages.values_mut().map(|sending| &mut sending.message);

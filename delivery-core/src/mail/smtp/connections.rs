@@ -96,7 +96,8 @@ enum Place {
 }
 
 impl Connections {
-    /// Creates connections to `server`, of which at most `limit` are open at once.
+    /// Creates an empty pool of connections to `server`. At most `limit` connections are open at once. No connection is
+    /// opened until it is needed.
     pub(super) fn to(server: Arc<Server>, limit: Option<NonZeroUsize>) -> Arc<Self> {
         let permits = limit.map_or(Semaphore::MAX_PERMITS, |limit| limit.get().min(Semaphore::MAX_PERMITS));
         let permits = Arc::new(Semaphore::new(permits));
@@ -157,7 +158,7 @@ impl Connections {
             Place::New(permit) => permit,
             Place::Idle(mut open) => match self.name(&mut open, message, text).await {
                 Ok(()) => return Ok(open),
-                // The connection is closed, and its permit is used for a new one.
+                // The idle connection is closed, and a new connection takes over its permit.
                 Err(error) if error.is_of_the_connection() => open.permit,
                 Err(error) => return Err(error),
             },

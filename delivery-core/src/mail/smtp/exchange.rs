@@ -184,8 +184,9 @@ impl SendError {
 
     /// Decides what the error means for the e-mail: whether the e-mail is retried, and when.
     ///
-    /// Only a reply about this recipient is final. A blocked sender, a refused login or an exhausted quota affects
-    /// every e-mail, and the seller can fix it. Meanwhile, the e-mails are retried.
+    /// Only two errors are final: a reply about this recipient, and an address that the server does not support. A
+    /// blocked sender, a refused login or an exhausted quota affects every e-mail, and the seller can fix it.
+    /// Meanwhile, the e-mails are retried.
     pub(super) fn meaning(self) -> MailError {
         match self {
             Self::Recipient { others, ref error } => match (Codes::of(error), about_the_recipient(error)) {
@@ -276,7 +277,8 @@ enum Certainty {
 ///
 /// If the server gives an enhanced status code of class 5 (RFC 3463, 3.2 and 3.3), that code decides. Otherwise the
 /// reply code and the text of the reply decide. Servers reply 550, 551 or 553 if there is no such recipient, but also
-/// if they refuse the sender or relaying, or if a quota is exhausted. The text may then contain a word of `ABOUT_US`.
+/// if they refuse the sender or relaying, or if a quota is exhausted. If the reply is not about the recipient, its text
+/// usually contains a word of `ABOUT_US`.
 fn about_the_recipient(error: &SmtpError) -> Certainty {
     const NO_SUCH_MAILBOX: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"];
     const ABOUT_US: [&str; 16] = [

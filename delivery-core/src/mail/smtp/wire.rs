@@ -1,9 +1,9 @@
 //! The stream to a mail server, with or without TLS, that lettre reads and writes.
 //!
-//! lettre reads replies as UTF-8. It rejects long lines, lines that end in LF alone, and lines without text, which RFC
-//! 5321, 4.2, allows. If it rejected a confirmation in this way, the e-mail would be sent again and again. lettre also
-//! recognises the names of extensions only in capitals. This stream therefore rewrites replies into a form that lettre
-//! accepts.
+//! lettre reads replies as UTF-8. It rejects long lines, lines that end in LF alone, and lines without text, although
+//! RFC 5321, 4.2, makes the text optional. If it rejected a confirmation in this way, the e-mail would be sent again
+//! and again. lettre also recognises the names of extensions only in capitals. This stream therefore rewrites replies
+//! into a form that lettre accepts.
 
 use std::io;
 use std::net::SocketAddr;

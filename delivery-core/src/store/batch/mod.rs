@@ -204,8 +204,8 @@ async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
             };
             Some(commit(&mut handler, &mut taken, &mut jobs, refuse).await)
         };
-        // The order matters. The next batch must be on its way to the disk before the callers of the last batch are
-        // woken, because these callers all compete for the processor.
+        // The order matters. The commit of the next batch must begin before the callers of the last batch are woken,
+        // because these callers all compete for the processor.
         let (next, ()) = join(pin!(next), async { drop(answers) }).await;
         let Some((next, left)) = next else { break };
         answers = next;

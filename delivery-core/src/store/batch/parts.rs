@@ -110,8 +110,8 @@ impl<O, A> Batch<O, A> {
             // Dropping the answers of the earlier parts sends them to the callers.
             drop(std::mem::take(&mut answers));
             if self.callers.lock().refused {
-                // The callers of all parts that have not begun already have an error, which means that their operations
-                // were not applied. So no further part may begin.
+                // Callers whose operations had not begun were told that these operations were not applied. So no
+                // further part may begin.
                 break;
             }
             let (after_lock, budget_spent) = (part.after_lock, part.after_lock && locks >= LOCKS);

@@ -217,8 +217,8 @@ async fn who_needs_what_somebody_else_holds_keeps_nobody_else_waiting() {
         if number % 2 == 0 {
             asked.await.unwrap().unwrap();
         } else {
-            // The first locked operation waits until the lock is released below. When the loop reaches the second one,
-            // it has its answer already.
+            // The first locked operation waits until the lock is released below. The second one already has its answer
+            // when the loop reaches it.
             assert_eq!(asked.is_finished(), !held.load(Ordering::Relaxed));
             tokio::time::sleep(Duration::from_secs(1)).await;
             held.store(false, Ordering::Relaxed);

@@ -13,7 +13,7 @@ use crate::product::{Product, ProductId, RefName};
 
 /// The maximum length of the contents of all cached products together, in bytes.
 const CONTENT: usize = 64 << 20;
-/// The maximum number of names that platforms have for products in the cache.
+/// The maximum number of cached names. A name is what a platform calls a product.
 const NAMES: usize = 10_000;
 
 /// Products by number and by the names that platforms have for them. Also contains the list of products, but only if no
@@ -41,7 +41,7 @@ impl ProductCache {
         self.held().listing.clone()
     }
 
-    /// Returns the version of the cache: how often products were changed so far.
+    /// Returns the version of the cache: how often [`clear`](Self::clear) was called so far.
     pub(in crate::store) fn version(&self) -> u64 {
         self.held().version
     }
@@ -100,7 +100,7 @@ impl ProductCache {
         }
     }
 
-    /// Empties the cache, because a product was added or changed.
+    /// Empties the cache. Called when a product was added or changed, or may have been.
     pub(in crate::store) fn clear(&self) {
         let mut held = self.held();
         *held = Held { version: held.version + 1, ..Held::default() };

@@ -1,4 +1,4 @@
-//! The tables and columns that a dump contains, and the names of their rows and fields in it.
+//! The tables and columns that a dump contains, and the names that a dump uses for their rows and fields.
 //!
 //! A dump omits columns whose values can be computed from other columns. It also omits bookkeeping that a server
 //! creates anew.

@@ -20,7 +20,7 @@ const PARAMETERS: [&str; 9] =
 pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
     let known = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     let rest = known.ok_or(PostgresError::Malformed)?;
-    // Only the part before the `?` is checked, because parameters may contain an `@`.
+    // `is_cut_short` gets only the part before the `?`, because a parameter may contain an `@`.
     if url.contains('#') || is_cut_short(url.split('?').next().unwrap_or_default()) {
         return Err(PostgresError::Unescaped);
     }

@@ -1,5 +1,5 @@
-//! PostgreSQL's implementation of [`sql::session`](crate::store::sql::session), which serves everything that customers
-//! do not wait for: lists, figures, erasure and the like.
+//! PostgreSQL's implementation of [`sql::session`](crate::store::sql::session), which serves everything that is not
+//! performance-critical: lists, the catalog, figures, erasure and the like.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Database for PostgresStore {
         let queue = self.maintenance()?;
         let written = queue.run(move |session| Box::pin(write(session, patience, work))).await;
         // Clears the product cache even after an error, because the transaction may have been committed nevertheless.
-        // If this future is dropped before, the task in `watch` clears the cache.
+        // If this future is dropped before that, the task in `watch` clears the cache.
         match written {
             Ok((done, stale)) => {
                 if stale.iter().any(|stale| matches!(stale, Stale::Products)) {

@@ -17,17 +17,17 @@ use crate::store::StoreError;
 
 /// The number of pooled connections for searches and lists. Finding keys and writing use other connections.
 const READERS: u32 = 4;
-/// Time limit for connecting, and for waiting for a free connection. After it, the call fails with
+/// Time limit for connecting, and for waiting for a free connection. A call that exceeds it fails with
 /// [`StoreError::Unavailable`].
 pub(super) const ACQUIRE: Duration = Duration::from_secs(2);
-/// How long a batch may take in total. The store measures this itself, because a frozen server does not even report a
-/// timeout.
+/// Time limit for the statements of a batch, and again for its commit. The store measures this itself, because a frozen
+/// server does not even report a timeout.
 pub(super) const BATCH: Duration = Duration::from_secs(5);
 /// The settings of each session of the store's own. The server's timeouts for statements, locks and idle transactions,
 /// in milliseconds, are shorter than [`BATCH`]. So the server reports its error before the store stops waiting.
 const SESSION: [(&str, &str); 10] = [
     ("statement_timeout", "4000"),
-    // The role or the database may default to another isolation level, under which servers miss each other's commits.
+    // The role or the database may have another default, under which a transaction does not see what others commit.
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "off"),
     // How long a statement waits for a lock. This is longer than the commit of another server takes. After the timeout,
@@ -44,8 +44,8 @@ const SESSION: [(&str, &str); 10] = [
     ("application_name", "delivery"),
 ];
 
-/// Lets a transaction wait longer for locks, because no customer waits for its statements. The time is the same as that
-/// for which the queue defers an operation that met a lock.
+/// Lets a transaction wait longer for locks, because no customer waits for its statements. Three seconds is also the
+/// longest time for which the queue defers an operation that met a lock.
 pub(super) const PATIENT: &str = "SET LOCAL lock_timeout = '3s'";
 
 /// Settings of a transaction that computes figures from all keys. It reads a single snapshot, so that a key that is

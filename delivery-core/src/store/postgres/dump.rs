@@ -80,8 +80,8 @@ impl PostgresOptions {
         let mut transaction = connection.begin().await.map_err(store_error)?;
         let loaded = fill(checked, &mut transaction, keyring, progress).await?;
         transaction.commit().await.map_err(|error| StoreError::unknown(store_error(error)))?;
-        // The store is loaded by now, so an error from here on is only logged. If `ANALYZE` fails, the database
-        // analyzes the tables itself later.
+        // The store is loaded by now, so an error of `ANALYZE` is only logged. The database then analyzes the tables
+        // itself later.
         let analyze = format!("ANALYZE {}", names());
         if let Err(error) = connection.execute(AssertSqlSafe(analyze)).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "the store is loaded, and was not analyzed");
@@ -111,8 +111,8 @@ async fn fill(
     if !is_unused || !is_empty {
         return Err(DumpError::NotEmpty);
     }
-    // `keyring` is checked twice: here with the secrets that connected servers have registered, and after loading with
-    // the secrets of the dump.
+    // `keyring` is checked twice: here against the secrets that connected servers have registered, and after loading
+    // against the secrets of the dump.
     let (fits, known) = acceptance(&mut Session::Host(connection), keyring).await?;
     connection.execute(REGISTERED).await.map_err(store_error)?;
     let loaded = dump::load(checked, &mut Filling(connection), progress).await?;
@@ -140,9 +140,9 @@ fn names() -> String {
 /// The sequences, each with a query for its next number. The queries also consider the numbers to which keys refer. A
 /// key may refer to a pruned use or to a deleted product, and no new row may get the number of such a use or product.
 ///
-/// Tables that are listed by time have row numbers with the time in their upper bits. Their lower 30 bits are the
-/// number from the sequence. The row with the greatest row number need not have the greatest lower bits, because a
-/// clock may have been set back. So the query takes the maximum of the lower bits.
+/// In tables that are listed by time, a row number has the time in its upper bits, and the number from the sequence in
+/// its lower 30 bits. The row with the greatest row number need not have the greatest lower bits, because a clock may
+/// have been set back. So the query takes the maximum of the lower bits.
 const SEQUENCES: [(&str, &str); 4] = [
     (
         "ALTER SEQUENCE delivery_number",

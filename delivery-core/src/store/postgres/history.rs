@@ -48,7 +48,7 @@ pub(super) async fn history(
 }
 
 /// Looks at the next [`PRUNE`] uses, from number `from` on, and deletes those that were made before `before`. Returns
-/// how many it deleted, and the `from` of the next call, or `None` after the last uses.
+/// how many it deleted, and the number from which the next call continues; `None` if there are no more uses.
 pub(super) async fn prune(
     session: &mut Session<'_>,
     before: DateTime<Utc>,

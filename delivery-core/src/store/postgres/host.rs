@@ -64,8 +64,9 @@ impl HostTransactions for PostgresStore {
 
 impl PostgresStore {
     /// Does `work` within a savepoint, in the schema of this store. Afterwards restores the transaction's
-    /// `search_path`. Only the caller's `lock_timeout` limits how long `work` waits for other transactions. Rolls the
-    /// savepoint back if `work` fails, or if `is_kept` returns false for its result.
+    /// `search_path`. Sets no timeouts: only the caller's own timeouts, such as `lock_timeout`, limit how long `work`
+    /// waits for other transactions. Rolls the savepoint back if `work` fails, or if `is_kept` returns false for the
+    /// result of `work`.
     async fn inside<T, W>(
         &self,
         transaction: HostTransaction<'_>,

@@ -1,6 +1,7 @@
-//! The inbox: platform events, and the rows other than keys that they write. A *deal* is everything that a platform has
-//! reported about one sale. A *reference* is a platform's name for something that belongs to the sale, and identifies
-//! the deal. These rows are written in the same transaction as the keys that the events change.
+//! The inbox: platform events, and the deals, references, payments and customers that they report. A *deal* is
+//! everything that a platform has reported about one sale. A *reference* is a platform's name for something that
+//! belongs to the sale, and identifies the deal. All these rows are written in the same transaction as the keys that
+//! the events change.
 //!
 //! Several servers may receive events of the same sale at once. If the sale already has a deal, each server locks the
 //! deal's row, so one waits for the other. If there is no deal yet, each server inserts the same reference, and the
@@ -19,7 +20,8 @@ use crate::store::StoreError;
 use crate::store::sql::inbox::{deal, entry, entry_columns, payments, reference, text};
 
 /// Loads the events, references and keys in `needs`, and the deals and keys to which these rows refer. Does not load
-/// new keys and purchases. Locks events first, then deals, then keys with their successors. Does not lock references.
+/// `needs.new` and `needs.purchases`. Locks events first, then deals, then keys with their successors. Does not lock
+/// references.
 pub(super) async fn lock(
     session: &mut Session<'_>,
     needs: &Needs,

@@ -1,5 +1,5 @@
-//! Rows that another transaction has locked, for example the transaction of an operator's `SELECT … FOR UPDATE`, or of
-//! a server that froze.
+//! Rows that another transaction has locked. For example, an operator runs `SELECT … FOR UPDATE`, or a server freezes
+//! in the middle of a transaction.
 //!
 //! The writer waits for a lock for a tenth of a second. Then it asks the database which keys of its batch are locked.
 //! Operations on these keys are deferred until the locks are released. All other operations go on without waiting.
@@ -30,7 +30,7 @@ pub(super) struct LockedRows {
     keys: HashSet<KeyId>,
     /// When the database was last asked which keys are locked.
     looked: Option<Duration>,
-    /// Orders, messages and events that count as locked, each with the time until which it does.
+    /// Orders, messages and events, each with the time until which it counts as locked.
     others: HashMap<Other, Duration>,
 }
 

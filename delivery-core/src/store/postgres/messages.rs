@@ -57,7 +57,7 @@ pub(super) async fn claim(
     for row in &found {
         match message(row) {
             Ok(message) => messages.push(message),
-            // A message that cannot be read is marked as failed, so that it does not block the others for ever.
+            // A message that cannot be read is marked as failed, so that it is not leased again and again.
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "a message cannot be read, and has failed");
                 let fail = session.query(FAIL).bind(now.timestamp_millis()).bind(row.integer("message")?);
@@ -75,8 +75,8 @@ fn message(row: &PgRow) -> Result<LeasedMessage, StoreError> {
 /// Ends leases, and writes the outcomes of their messages. Skips messages that were leased again in the meantime.
 pub(super) async fn complete(session: &mut Session<'_>, completed: &[(Lease, Outcome)]) -> Result<(), StoreError> {
     // `completed` is sorted, because every server locks rows in the order of their numbers. `+ 0` makes the planner
-    // look up each message by its number. Without it, the planner might scan the index of all queued messages, which
-    // may be 100,000.
+    // look up each message by its number. Without `+ 0`, the planner might scan the index of all queued messages, of
+    // which there may be 100,000.
     const COMPLETE: &str = concat!(
         "WITH clock AS (SELECT ",
         skew!("$8"),

@@ -74,9 +74,9 @@ const SCHEMA: &str = "delivery";
 
 /// A store of keys, orders, messages, products and posts in PostgreSQL 14 or newer, shared by any number of servers.
 ///
-/// While the database is unavailable, every method fails with [`StoreError::Unavailable`] within seconds. The methods
-/// work again as soon as the database has recovered. A process that uses the store opens at most nine sessions, or uses
-/// the host application's pool: see [`PostgresOptions`].
+/// While the database is unavailable, every method that needs it fails with [`StoreError::Unavailable`] within seconds.
+/// The methods work again as soon as the database has recovered. A process that uses the store opens at most nine
+/// sessions, or uses the host application's pool: see [`PostgresOptions`].
 pub struct PostgresStore {
     tasks: Mutex<Option<Tasks>>,
     ended: Mutex<Vec<oneshot::Receiver<()>>>,

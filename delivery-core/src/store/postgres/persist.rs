@@ -1,14 +1,15 @@
 //! Persisting a batch: one statement for completed messages, one for new keys and one for changed keys.
 //!
 //! A statement for keys writes all rows that belong to its keys, and returns the numbers of the keys that it has
-//! written. It leaves out a key, with all its rows, in two cases: if the key's row no longer has the version that was
-//! loaded, or if another key was issued for the same purchase in the meantime. Outside a transaction each statement
-//! commits by itself. So a batch of uses, or a batch of orders, is persisted in one round trip.
+//! written. It leaves out a changed key, with all its rows, if the key's row no longer has the version that was loaded.
+//! It leaves out a new key, with all its rows, if the key's id already exists, or if another key was issued for the
+//! same purchase in the meantime. Outside a transaction each statement commits by itself. A batch that needs only one
+//! statement, such as a batch of uses or of orders, is persisted in one round trip.
 //!
 //! All servers take locks in the same order, so that no two servers deadlock. A statement locks messages by number,
-//! purchases by name, and keys by number. A transaction that locks keys first also locks them by number, and waits for
-//! no other key after that. A batch that receives events, rotates keys, or has requests that may be repeated takes all
-//! its locks before it writes: first events, then [deals](super::inbox), then keys with their successors, each by
+//! purchases by name, and keys by number. A batch that locks keys before it reads them also locks them by number, and
+//! then waits for no other key. A batch that receives events, rotates keys, or has requests that may be repeated takes
+//! all its locks before it writes: first events, then [deals](super::inbox), then keys with their successors, each by
 //! number.
 
 use std::collections::HashSet;

@@ -118,7 +118,7 @@ impl Session<'_> {
     }
 
     /// Commits the open transaction. For a [`Host`](Self::Host) session, does nothing, because the caller ends that
-    /// transaction. Returns a session of the store's own, so that it can be used again; `None` for other sessions.
+    /// transaction. Returns this session if it is the store's own, so that it can be used again; otherwise `None`.
     pub(super) async fn commit(mut self) -> Result<Option<Self>, sqlx::Error> {
         if self.is_ours() {
             self.execute("COMMIT").await?;
@@ -128,7 +128,7 @@ impl Session<'_> {
     }
 
     /// Rolls the open transaction back. For a [`Host`](Self::Host) session, does nothing, because the caller ends that
-    /// transaction. Returns a session of the store's own, so that it can be used again; `None` for other sessions.
+    /// transaction. Returns this session if it is the store's own, so that it can be used again; otherwise `None`.
     pub(super) async fn roll_back(mut self) -> Result<Option<Self>, sqlx::Error> {
         match self {
             Self::Lent(lent) => lent.end("ROLLBACK").await.map(|()| None),

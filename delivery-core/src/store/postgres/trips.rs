@@ -2,7 +2,7 @@
 //!
 //! | attempt | how rows are loaded | when a key is written |
 //! |---|---|---|
-//! | optimistic | from the version cache; purchases are assumed absent | if its row has the version that was loaded |
+//! | optimistic | from the cache, or read; purchases are assumed absent | if its row has the version that was loaded |
 //! | reloaded | read from the database | if its row has the version that was loaded |
 //! | locking | locked, then read, in a transaction | always, unless its purchase got another key in the meantime |
 //!
@@ -42,7 +42,8 @@ const LOCK_FIRST: u32 = 64;
 /// needs the locked row waits for this time.
 const HURRY: &str = "SET LOCAL lock_timeout = '5ms'";
 /// How long the writer tries to find out what a batch has written, if the database's reply was lost. This is shorter
-/// than the five seconds after which the queue returns an error to the callers.
+/// than the five seconds after which the queue returns an error to the callers. An attempt that begins before the four
+/// seconds are over may take four seconds more.
 const RESOLVE: Duration = Duration::from_secs(4);
 
 impl Writer {
@@ -146,8 +147,8 @@ impl Writer {
                 match timeout(BATCH, session.commit()).await {
                     Ok(Ok(session)) => self.session = session,
                     // It is unknown whether the batch was committed, so the callers get an error. They can safely try
-                    // again: an atomic batch receives events, rotates keys or makes requests, which are all safe to
-                    // repeat.
+                    // again. An operation of an atomic batch receives a platform event, rotates a key, or fetches a
+                    // product with a `RequestId`. All of these operations are safe to repeat.
                     Ok(Err(_)) | Err(_) if planned.writes.is_atomic() => {
                         return Err(StoreError::Unknown { source: None });
                     }
@@ -225,7 +226,7 @@ impl Writer {
             };
             match timeout(ACQUIRE, asked).await {
                 Ok(Ok(rows)) => return Ok((session, rows.into_iter().chain(cached).collect())),
-                // The session can be used again: a row cannot be read, or a table is locked.
+                // The session can be used again. The error is that a row cannot be read, or that a table is locked.
                 Ok(Err(error)) if !matches!(error, StoreError::Unavailable { .. }) => {
                     self.session = Some(session);
                     return Err(error);

@@ -42,7 +42,7 @@ impl Default for VersionCache {
 
 impl VersionCache {
     /// Returns the cached rows of `keys`, and removes their keys from `keys`. The remaining keys must be read. If the
-    /// session may have been cut off, these are all keys.
+    /// session may have been cut off, returns no rows, and all keys remain.
     pub(super) fn take(&mut self, keys: &mut HashSet<KeyId>, now: Duration) -> Vec<Row> {
         let mut cached = Vec::new();
         if !self.is_awake(now) {

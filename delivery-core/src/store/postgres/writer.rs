@@ -20,8 +20,8 @@ use crate::throttle::Throttle;
 
 /// How long a writer pauses after the database was unavailable, before it tries again.
 pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
-/// How often to check that the database is set to keep acknowledged writes after a crash. If such a setting is switched
-/// off, a writer notices it within this time, or with its next batch.
+/// How often a writer checks that the database is set to keep acknowledged writes after a crash. A writer checks only
+/// before a batch, so an idle writer checks later.
 const SETTINGS_INTERVAL: Duration = Duration::from_secs(5);
 /// A writer. It owns a session that writes, and carries out a share of this server's operations.
 pub(super) struct Writer {
@@ -54,8 +54,8 @@ impl Writer {
         }
     }
 
-    /// Opens a new session. Forgets the row numbers and the cached rows of the previous session. If the server has
-    /// crashed, it may hand out the same block of numbers again.
+    /// Opens a new session. Forgets the row numbers of the previous session, because a server that has crashed may hand
+    /// out the same block of numbers again. Also forgets the cached rows.
     pub(super) async fn connect(&mut self) -> Result<Session<'static>, StoreError> {
         self.numbers = Numbers::default();
         self.versions = VersionCache::default();
@@ -114,9 +114,9 @@ impl Writer {
         let Some(mut session) = session else { return self.locked.forget() };
         match timeout(ACQUIRE, locked::locked(&mut session, &keys)).await {
             Ok(Ok(locked)) => self.locked.keep(locked, now),
-            // The whole table is locked, so all these keys are.
+            // The whole table is locked, so all these keys count as locked.
             Ok(Err(StoreError::Conflict { .. })) => self.locked.keep(keys, now),
-            // The keys count as free. If something is wrong with the database, the next batch finds out.
+            // The keys count as free. If the database has failed, the next batch reports it.
             Ok(Err(_)) | Err(_) => return self.locked.forget(),
         }
         if session.is_ours() {
@@ -179,7 +179,7 @@ impl BatchHandler for Writer {
         after_lock: bool,
     ) -> Result<Vec<Option<Self::Answer>>, StoreError> {
         static REFUSED: Throttle = Throttle::new();
-        // Checks before the batch, because this writer may have been idle for hours.
+        // Durability is checked before the batch, because this writer may have been idle for hours.
         self.look_at_durability().await;
         let operations: Vec<&Operation> = work.iter().filter_map(Work::operation).collect();
         let written =
@@ -194,7 +194,7 @@ impl BatchHandler for Writer {
             self.is_unavailable = is_unavailable;
         }
         match &written {
-            // The queue logs operations that wait for a lock, if it gives up waiting.
+            // Not logged, because the queue tries operations that met a lock again.
             Err(StoreError::Conflict { .. }) => {}
             Err(error) if !(was_unavailable && is_unavailable) => {
                 if let Some(more) = REFUSED.admit() {

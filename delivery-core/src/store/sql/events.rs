@@ -1,4 +1,4 @@
-//! The inbox: claims, lists, retries, dismisses and prunes events of platforms.
+//! The inbox: claims, lists, retries and prunes platform events, and dismisses what platforms sell under a name.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -49,7 +49,7 @@ pub(super) fn entries(query: &InboxQuery, dialect: Dialect) -> String {
             "(i.source, i.number) < ($4, $1) AND (i.source, i.number) >= ($4, $3)".to_owned(),
             "i.source DESC, i.number DESC",
         ),
-        // Few events need attention. `|| ''` keeps planners from searching all events of the platform instead.
+        // `|| ''` makes the planners search the few events that need attention, not all events of the platform.
         (Some(_), Some(EventOutcome::NeedsAttention)) => {
             (format!("{NUMBERS} AND i.source || '' = $4"), "i.number DESC")
         }

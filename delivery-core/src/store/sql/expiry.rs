@@ -56,8 +56,8 @@ pub(super) async fn are_any(database: &impl Database, scan: &ExpiryScan) -> Resu
 const MOST: usize = 500;
 
 /// Queues the e-mails about keys that expire soon, and records the announced expiry time in each key's row. Also
-/// records it for keys without an e-mail. Returns the number of all these keys. Executes few statements, because the
-/// keys are locked until the commit.
+/// records the time for keys whose buyers get no e-mail. Returns the number of all these keys. Executes few
+/// statements, because the keys are locked until the commit.
 pub(super) async fn notify(session: &mut (dyn Session + '_), scan: ExpiryScan) -> Result<usize, StoreError> {
     let dialect = session.dialect();
     let most = limit(scan.limit.min(MOST));

@@ -15,12 +15,13 @@ use crate::store::{LOST_PAUSE, LostKeys, LostScan, StoreError};
 /// Selects the oldest requests, at most `$1`.
 const WAITING: &str = "SELECT number, email FROM delivery_lost ORDER BY number LIMIT $1";
 
-/// Selects the newest key of address `$1`, in lower case, that is not revoked. Leaves out the keys of erased customers,
-/// who get no e-mail.
+/// Selects the newest key, among those not revoked, of the address `$1`, which must be in lower case. Leaves out the
+/// keys of erased customers, who get no e-mail.
 const NEWEST: &str = "SELECT number, email FROM delivery_key \
     WHERE lower(email) = $1 AND revoked_at IS NULL AND email NOT LIKE 'erased-%@erased.invalid' ORDER BY id DESC LIMIT 1";
 
-/// Finds a row if an e-mail with lost keys was queued for address `$1`, in lower case, after millisecond `$2`.
+/// Finds a row if an e-mail with lost keys was queued after millisecond `$2` for the address `$1`, which must be in
+/// lower case.
 const RECENT: &str = "SELECT k.number FROM delivery_key k JOIN delivery_message m ON m.key = k.number \
     WHERE lower(k.email) = $1 AND m.kind = 'lost' AND m.queued_at > $2 LIMIT 1";
 

@@ -1,4 +1,4 @@
-//! Queueing and resending messages without the planner, and the clock that decides when messages are due.
+//! Queueing messages, retrying failed ones, and correcting due times if the clocks of servers differ.
 
 use chrono::{DateTime, Utc};
 
@@ -71,7 +71,7 @@ pub(super) async fn skew(session: &mut (dyn Session + '_)) -> Result<i64, StoreE
     row(session, SKEW, values![now]).await?.ok_or(StoreError::corrupt("a clock without a time"))?.integer("skew")
 }
 
-/// Queues a message again that failed for good. Returns `false` if no message with this number has failed for good.
+/// Retries a message that failed for good. Returns `false` if no message with this number has failed for good.
 pub(in crate::store) async fn retry(
     database: &impl Database,
     message: MessageNumber,

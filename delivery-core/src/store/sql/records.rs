@@ -92,8 +92,8 @@ impl<D: Database> Records for D {
     }
 }
 
-/// Returns a statement that selects at most `$3` messages that match `query`, newest first, with numbers from `$1` on and
-/// below `$2`. If `query` names a key, `$4` is the id of that key.
+/// Returns a statement that selects at most `$3` messages that match `query`, newest first, with numbers from `$1` on
+/// and below `$2`. If `query` names a key, `$4` is the id of that key.
 fn messages(query: &MessageQuery) -> String {
     let key = if query.key.is_some() { " AND key = (SELECT number FROM delivery_key WHERE id = $4)" } else { "" };
     // Few messages are queued or failed, and the indexes of these messages are not ordered by number. With `+ 0`, the

@@ -9,7 +9,7 @@ use crate::ledger::RequestId;
 use crate::ledger::plan::RequestRow;
 use crate::store::{Requests, StoreError};
 
-/// The maximum number of requests that one commit of a prune deletes.
+/// The maximum number of requests that a prune deletes in one transaction.
 const AT_ONCE: i64 = 5_000;
 
 #[async_trait]

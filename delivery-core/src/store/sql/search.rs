@@ -56,13 +56,13 @@ macro_rules! bind_candidates {
 }
 pub(in crate::store) use bind_candidates;
 
-/// The condition of a search that has the best index.
+/// Of the conditions of a search, the one for which there is the best index.
 enum By {
     /// Only a few keys meet it.
     Few(String),
     /// The keys whose address begins with a text.
     Beginning(String),
-    /// The keys of a product or of a source, or all keys if it is empty.
+    /// The keys of a product or of a source. If this text is empty, all keys.
     Part(String),
 }
 
@@ -89,7 +89,7 @@ pub(in crate::store) fn candidates(
         // The time may be truncated to whole seconds, because a key expires at a whole second.
         parameters.push(Parameter::Integer(at.timestamp()));
     }
-    // Both databases reject unused parameters. So the time is bound only if there is a status, as `$2`. `own` is the
+    // Both databases reject unused parameters. So the time is bound, as `$2`, only if there is a status. `own` is the
     // next parameter, which the other condition uses.
     let own = if query.status.is_some() { "$3" } else { "$2" };
     let mut condition = |condition: &str, value| {
@@ -188,9 +188,9 @@ fn among_few(status: Option<Status>) -> &'static str {
 }
 
 /// Returns statements that together find the newest keys with a status. If `status` is `None`, they find keys with any
-/// status. `part` is a condition on the product or the source; if `part` is empty, all keys are searched. There is one
-/// statement for each state that such keys can have, which reads the newest entries of an index. If the status depends
-/// on the time, a further statement finds keys whose state is out of date.
+/// status. `part` is a condition on the product or the source; if `part` is empty, all keys are searched. For each
+/// state that such keys can have, one statement reads the newest entries of an index. If the status depends on the
+/// time, a further statement finds keys whose state is out of date.
 fn by_state(status: Option<Status>, part: &str, most: usize) -> Vec<String> {
     let of = |state, time| walk(&[state, part, time], most);
     // The condition `part`, written so that the planner cannot choose the index of the product or source.

@@ -14,8 +14,8 @@ pub(in crate::store) const CHAIN: &str = "WITH RECURSIVE chain (number, at, prev
         SELECT u.number, u.at, u.previous FROM chain c JOIN delivery_use u ON u.number = c.previous) \
     SELECT number, at FROM chain LIMIT $2";
 
-/// Selects the number of the previous use of the same key, before use `$1`. Finds nothing if use `$1` is not a use of
-/// the key with id `$2`.
+/// Selects the number of the use that precedes use `$1` of the key with id `$2`. Finds nothing if use `$1` is not a use
+/// of this key.
 pub(in crate::store) const BEFORE: &str =
     "SELECT u.previous FROM delivery_use u JOIN delivery_key k ON k.number = u.key WHERE u.number = $1 AND k.id = $2";
 
@@ -64,7 +64,7 @@ pub(in crate::store) fn stored_route(route: Route) -> String {
     data_encoding::HEXLOWER.encode(route.as_bytes())
 }
 
-/// The new values in a message's row after its lease has ended.
+/// The values that are written to a message's row when the lease of the message ends.
 pub(in crate::store) struct Completion<'a> {
     pub(in crate::store) state: i64,
     /// The new due time, in milliseconds. `None` makes the message due at the time at which it was queued.

@@ -39,7 +39,7 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Called after each batch. Begins a checkpoint on a separate connection if one is due. Once that checkpoint has
+    /// Called before each batch. Begins a checkpoint on a separate connection if one is due. Once that checkpoint has
     /// ended, copies the remaining pages on the writer's connection if there are few of them or if the log has become
     /// too long. Otherwise begins another checkpoint.
     pub(super) async fn maintain(

@@ -37,7 +37,8 @@ impl<'c> Cold<'c> {
         Self { connection, numbers: None, stale: Vec::new() }
     }
 
-    /// Returns a session that writes, inside an open transaction. [`NUMBERS`] after `newest` must be reserved.
+    /// Returns a session that writes, inside an open transaction. The [`NUMBERS`] row numbers after `newest` must be
+    /// reserved.
     pub(super) fn writing(connection: &'c mut SqliteConnection, newest: &'c mut i64) -> Self {
         let last = *newest + NUMBERS;
         Self { connection, numbers: Some((newest, last)), stale: Vec::new() }

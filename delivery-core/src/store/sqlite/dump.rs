@@ -147,10 +147,9 @@ async fn fill(
     progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
     // Makes sure that new rows do not get numbers that are in use or that keys refer to. A key may refer to a use that
-    // was pruned or to a product that was deleted. Tables that are listed by time have row numbers with the time in
-    // their upper bits, and a number like those of other rows in their lower 30 bits. The row with the greatest row
-    // number need not have the greatest lower bits, because a clock may have been set back. So the statements take the
-    // maximum of the lower bits.
+    // was pruned or to a product that was deleted. In tables that are listed by time, a row number has the time in its
+    // upper bits, and an ordinary number in its lower 30 bits. If a clock was set back, the greatest row number need
+    // not have the greatest lower bits. So the statements take the maximum of the lower bits.
     const NUMBERS: [&str; 4] = [
         "UPDATE delivery_watermark SET number = max((SELECT coalesce(max(number), 0) FROM delivery_use), \
             (SELECT coalesce(max(last_use), 0) FROM delivery_count))",

@@ -132,8 +132,8 @@ impl SqliteError {
 
 /// Converts an error that occurred while the store was in use.
 ///
-/// An error of the file, the disk or the machine may pass, so it is [`StoreError::Unavailable`] or
-/// [`StoreError::Full`]. An error of a statement or a row does not pass by itself.
+/// An error of the file, the disk or the machine may be temporary, so it is [`StoreError::Unavailable`] or
+/// [`StoreError::Full`]. An error of a statement or a row is permanent.
 pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     match primary_code(&error) {
         // SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_RANGE

@@ -52,14 +52,14 @@ pub(super) async fn recover(connection: &mut SqliteConnection, cache: &Cache) ->
     Ok(Pass::recovered(waiting))
 }
 
-/// Called after each batch. Begins a pass if at least `at` uses are waiting, and writes the next chunk if it is due.
+/// Called before each batch. Begins a pass if at least `at` uses are waiting, and writes the next chunk if it is due.
 pub(super) async fn maintain(writer: &mut Writer, at: usize) -> Result<(), StoreError> {
     if writer.pass.until.is_none() {
         if writer.pass.waiting < at {
             return Ok(());
         }
-        // Beginning a pass sorts the counts, which takes milliseconds. Before that, the callers whose uses are
-        // committed get their answers.
+        // Beginning a pass sorts the counts, which takes milliseconds. Yields first, so that the callers whose uses are
+        // committed get their answers at once.
         tokio::task::yield_now().await;
         let newest = writer.newest;
         writer.pass.begin(&writer.cache, newest);

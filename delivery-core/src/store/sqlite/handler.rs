@@ -85,8 +85,8 @@ impl Writer {
         }
         let planned = self.plan(operations, &needs, true, &mut numbers).await?;
         match refused {
-            // The database could not write just now. If the order already has a key, the new plan writes nothing, so
-            // the batch can be answered nevertheless.
+            // The database could not write just now. If the new plan writes nothing, for example because the order
+            // already has a key, the batch is answered nevertheless.
             Some(error @ (StoreError::Unavailable { .. } | StoreError::Full { .. })) if !planned.writes.is_empty() => {
                 return Err(error);
             }

@@ -32,16 +32,16 @@ use crate::store::{HostTransaction, HostTransactions, StoreError};
 const LONGEST: Duration = Duration::from_secs(4);
 
 impl SqliteStore {
-    /// Runs `work` in a transaction on the connection that writes. If `work` returns `Ok`, its changes to the host
-    /// application's tables in the same file are committed, together with what the service has done in it. Otherwise
-    /// everything is rolled back. The host application also creates its tables in such a transaction. Names that begin
-    /// with `delivery_` or `_delivery_` are reserved for the store.
+    /// Runs `work` in a transaction on the connection that writes. If `work` returns `Ok`, the transaction is
+    /// committed: the changes of `work` to the host application's tables in the same file, and the changes of the
+    /// service. Otherwise everything is rolled back. The host application also creates its tables in such a
+    /// transaction. Names that begin with `delivery_` or `_delivery_` are reserved for the store.
     ///
     /// Nothing else is written while `work` runs, so it should execute its statements and return. After four seconds
     /// its transaction is rolled back.
     ///
     /// Of the service's methods, `work` may call only those that take the transaction, such as
-    /// [`issue_in`](crate::Delivery::issue_in). Other methods may wait for `work` to end. [Prepare the
+    /// [`issue_in`](crate::Delivery::issue_in). Any other method may block until `work` has ended. [Prepare the
     /// sale](crate::Delivery::prepare) before the transaction. `work` must not end the transaction. A transaction that
     /// `work` [begins](sqlx::Connection::begin) inside this one is a savepoint.
     ///
@@ -136,7 +136,8 @@ where
         return Err(if writer.is_lost { StoreError::unknown(error) } else { error });
     }
     writer.newest = numbers;
-    // These uses count towards the next pass of the flush, because a start reads all uses since the last pass.
+    // The counts of these uses are flushed already. The uses count towards the next pass nevertheless, because a start
+    // reads all uses since the last pass.
     writer.pass.pace(uses);
     // The rows are read again, because the host application may have undone some changes by rolling back to a
     // savepoint.

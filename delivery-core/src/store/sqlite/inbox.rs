@@ -1,5 +1,5 @@
-//! The inbox: platform events, and what they write besides keys: deals, references and customers. This module loads
-//! their rows, and prepares the rows that `batch.sql` writes.
+//! The rows of platform events, and the rows that events write besides keys: deals, references and customers. This
+//! module loads these rows, and prepares them for the statement in `batch.sql`.
 
 use std::collections::HashSet;
 

@@ -50,8 +50,8 @@ async fn inspect(path: &Path, secrets: &[Fingerprint]) -> Result<Inspection, Sql
     Ok(inspection)
 }
 
-/// Returns options for reading the file at `path` without creating other files next to it. If there is a `-wal` file, a
-/// program has the file open for writing, so the file is not treated as immutable.
+/// Returns options for reading the file at `path` without creating other files next to it. If there is a `-wal` file,
+/// it may contain changes, and a server may be writing, so the file is not treated as immutable.
 fn untouched(path: &Path) -> SqliteConnectOptions {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");

@@ -180,7 +180,7 @@ impl Backend for SqliteStore {
         limit: usize,
     ) -> Result<Vec<LeasedMessage>, StoreError> {
         let times @ (now, _) = (self.clock.corrected(now), self.clock.corrected(lease_until));
-        // A worker calls this every second, mostly when nothing is due. A read shows that without a commit.
+        // A worker calls this every second, and usually nothing is due. Reading first avoids a commit in that case.
         if !timely(messages::are_due(&self.readers, now)).await? {
             return Ok(Vec::new());
         }

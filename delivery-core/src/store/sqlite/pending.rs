@@ -4,8 +4,8 @@
 //! count only grows, so of two counts of a key, the one with the later use is newer.
 //!
 //! A reader first takes a [`Snapshot`], and then reads rows. For each key the reader takes the newer of two counts:
-//! that in the snapshot, and that in the row. A flush cannot remove a count between these two steps, because a snapshot
-//! shares the maps themselves.
+//! that in the snapshot, and that in the row. If a flush begins between these two steps, the snapshot keeps its counts,
+//! because the flush replaces the maps and removes nothing from them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

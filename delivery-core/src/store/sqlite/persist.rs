@@ -12,8 +12,7 @@ use crate::store::StoreError;
 use crate::store::sql::statements::{Completion, completion};
 
 /// Returns whether the use records contain all changes of the key, so that the key's row need not be written. If the
-/// last use has used the key up, the row must be written too, because searches read from the row that the key is used
-/// up.
+/// last use has used the key up, the row must be written too, because searches look there for keys that are used up.
 fn is_use_record_enough(write: &KeyWrite) -> bool {
     let state = write.row.key.state();
     write.is_only_counted() && state.limit.allows(state.used)
@@ -75,7 +74,7 @@ fn key(write: &KeyWrite) -> impl Serialize + use<'_> {
     )
 }
 
-/// Returns a row with the key's state and e-mail address. Its count is not in this row, but in the use records.
+/// Returns a row with the key's state and e-mail address. The key's count is not in this row, but in the use records.
 fn state(write: &KeyWrite) -> impl Serialize + use<'_> {
     let state = write.row.key.state();
     let revoked = state.revoked.as_deref();

@@ -12,7 +12,7 @@ use self::shop::{Way, reports};
 use super::world::*;
 use super::*;
 
-/// The products' own validity, in days.
+/// The own validity of each product in days, by the product's number.
 const OWN: [i64; 4] = [0, 10, 15, 20];
 /// The number of the sale that belongs to no subscription. The sales with smaller numbers belong to the subscription
 /// `S`.
@@ -52,7 +52,7 @@ impl Play {
     }
 
     /// Returns a report with the keys that the service would add to it. These are keys for the products that the report
-    /// names. If it names none, they are keys for the products sold before.
+    /// names. If it names none but may be about an earlier sale, they are keys for all products that are known so far.
     fn with_offers(&self, told: &Report) -> Report {
         let offers = |lines: &[Bought], is_known: bool, at: DateTime<Utc>| {
             let named: BTreeSet<ProductId> = lines.iter().filter_map(|line| line.product).collect();

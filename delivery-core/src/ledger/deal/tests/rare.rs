@@ -57,7 +57,7 @@ fn a_charge_that_names_no_product_pays_once_for_what_is_charged_again() {
     let next = charged("c2", 31, of_subscription(), vec![unmapped("price", 1, period(31, 59))]);
     let world = World::of(&[charged("c1", 0, of_subscription(), both), offered(next, &[1, 2])]);
     assert_eq!(world.standing(), [(1, 62), (2, 365)]);
-    // The charge pays for the product sold before even if all known statements are about other things.
+    // The charge pays for the product that was sold before, even if all known statements are about other things.
     let reports = [
         charged("o", 0, Links::default(), vec![line("v1", 1, 1, Term::Unsaid)]),
         offered(charged("c2", 31, of_subscription(), Vec::new()), &[1]),

@@ -132,7 +132,7 @@ pub(super) fn product(number: i64) -> ProductId {
     ProductId::new(number).unwrap()
 }
 
-/// An offer of a key that is valid for 365 days from the first day.
+/// An offer of a key that is valid for 365 days from 1 January 2026.
 pub(super) fn offer(number: i64, pieces: u64) -> Offer {
     let identity = (KeyId::random(&crate::SystemClock, &crate::entropy::SystemEntropy), SecretVersion::from_stored(1));
     let email = "ada@example.com".parse().unwrap();
@@ -248,7 +248,7 @@ pub(super) fn won(number: &str) -> Report {
     })
 }
 
-/// The report that a dispute has ended, which does not say which dispute.
+/// The end of a dispute. It does not say which dispute ended.
 pub(super) fn ended(of: ChargeRef, end: &str) -> Dispute {
     Dispute { end: Some(end.to_owned()), ..Dispute::from(of) }
 }

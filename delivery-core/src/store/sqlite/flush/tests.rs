@@ -193,8 +193,7 @@ async fn readers_see_counts_rise_and_never_fall_while_they_are_flushed() {
         }
     });
     let (mut passes, mut round) = (0, 0);
-    // Runs until the writer has completed more than 100 passes, and the reader has read more than 100 times at the same
-    // time.
+    // Runs until the reader has read more than 100 times, and more than 100 rounds have ended without a pass under way.
     while (passes <= 100 || *counted.borrow() <= 100) && !reading.is_finished() {
         round += 1;
         let answers = spend(&mut writer, &(0..KEYS).collect::<Vec<_>>()).await;

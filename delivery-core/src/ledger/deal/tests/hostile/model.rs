@@ -1,5 +1,5 @@
-//! A model that determines what was paid, read from the reports as simply as possible. The number in a name is that of
-//! a sale: `s2` is the order of sale 2, `p2` is its payment, and `o0` is another name of sale 0. Two names belong
+//! A model that determines from the reports, as simply as possible, what was paid. The number in a name is that of a
+//! sale: `s2` is the order of sale 2, `p2` is its payment, and `o0` is another name of sale 0. Two names belong
 //! together once a report says so.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,9 +83,10 @@ impl<'r> Model<'r> {
         self.lines_of(sale, product).iter().any(|line| line.term == Term::Once)
     }
 
-    /// What a sale pays for. The first of these that is not empty counts: the products that the sale names; those that
-    /// the newest statement by that time names; those of the sale before it, without the ones that were sold only once.
-    /// A period that is over pays for nothing.
+    /// The products that a sale pays for. These are the products that its lines name. If a sale of the subscription
+    /// names none, they are the products that the newest statement made by then names. If no statement names any, they
+    /// are those products of the sale before it that were not sold only once. A line whose period is over pays for
+    /// nothing.
     pub(super) fn products(&self, sale: usize) -> BTreeSet<i64> {
         let (lines, Some(at)) = (self.lines(sale), self.at(sale)) else { return BTreeSet::new() };
         let is_now = |line: &&Bought| !self.is_member(sale) || line.term.end().is_none_or(|end| end > at);
@@ -145,10 +146,16 @@ impl<'r> Model<'r> {
         lost.len() > ends.len() && lost.values().any(|lines| lines.is_empty() || lines.iter().any(is_ours))
     }
 
-    /// The latest expiry that the reports could justify. This may be the end of the product's own validity. It may also
-    /// be the latest of these, plus the grace period: an end that the sale names, the end of a trial, a date with no
-    /// other sale before it, the end of a calendar period, and the beginning of the next sale that was not refunded.
-    /// After the end of the subscription, only the product's own validity counts.
+    /// The latest expiry that the reports could justify. It is the later of two times. One is the end of the product's
+    /// own validity. The other is the latest of these, plus the grace period, but not after the end of the
+    /// subscription:
+    ///
+    /// - an end that the sale names, or that a statement names for the sale's period
+    /// - the end of a trial
+    /// - a date that a statement names, if no other sale lies between this sale and the date
+    /// - the first date that a statement names after this sale
+    /// - the end of a calendar period
+    /// - 3 days after the next sale that was not refunded, because that sale's period may begin later than the sale
     pub(super) fn paid_until(&self, sale: usize, product: i64, payers: &[usize], left: &[usize]) -> DateTime<Utc> {
         let at = self.at(sale).unwrap();
         let own = at + TimeDelta::days(OWN[usize::try_from(product).unwrap()]);

@@ -12,8 +12,8 @@ use crate::ledger::deal::*;
 pub(super) enum Way {
     /// Charges name products and the subscription; refunds name the order. Some products are not mapped.
     Orders,
-    /// Charges are invoices. The first charge is an order too. Refunds name the payment; which charge it paid may be
-    /// reported separately.
+    /// Charges are invoices. The first charge is an order too. Refunds name the payment. A separate report may say
+    /// which charge the payment paid.
     Invoices,
     /// Charges name no product, but statements do. The first charge names no subscription.
     Bare,
@@ -189,7 +189,7 @@ impl Shop {
     }
 }
 
-/// Some of the reports of a shop's platform, in two random sequences.
+/// Some of the reports that a shop's platform makes, in two random sequences.
 pub(super) fn reports() -> impl Strategy<Value = (Way, Vec<Report>, Vec<Report>)> {
     let way = select(vec![Way::Orders, Way::Invoices, Way::Bare, Way::Linked]);
     let terms = prop::array::uniform3((0..6_u8, -3..3_i64, -5..60_i64));
