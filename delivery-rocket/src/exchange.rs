@@ -151,8 +151,7 @@ pub(crate) fn write(reply: Reply, response: &mut Response<'_>) {
 /// Restores the method of a posted form, which Rocket replaces by the form's `_method` field. A form that was really
 /// sent with that method is treated as posted, too.
 pub(crate) async fn restore_method(request: &mut Request<'_>, data: &mut Data<'_>) {
-    let form = request.content_type().is_some_and(|kind| kind.is_form());
-    let start = if form { data.peek(PEEKED).await } else { &[] };
+    let start = data.peek(PEEKED).await;
     let first = Form::values(std::str::from_utf8(start).unwrap_or_default()).next();
     if first.is_some_and(|field| field.name == "_method" && field.value.parse() == Ok(request.method())) {
         request.set_method(Method::Post);

@@ -117,8 +117,18 @@ impl DeliveryFairing {
     }
 }
 
-/// The paths of the endpoints that this application mounts.
-struct Paths(HashSet<String>);
+/// The endpoints that this application mounts, and where.
+struct Ours {
+    base: String,
+    endpoints: Vec<Endpoint>,
+}
+
+impl Ours {
+    fn has(&self, path: &str) -> bool {
+        let path = path.strip_prefix(&self.base);
+        path.is_some_and(|path| self.endpoints.iter().any(|endpoint| endpoint.is_at(path)))
+    }
+}
 
 #[rocket::async_trait]
 impl Fairing for DeliveryFairing {
@@ -135,14 +145,12 @@ impl Fairing for DeliveryFairing {
                 return Err(rocket);
             }
         };
-        let endpoints = self.endpoints.clone().unwrap_or_else(|| Endpoint::served_by(&delivery).collect());
+        let mut endpoints = self.endpoints.clone().unwrap_or_else(|| Endpoint::served_by(&delivery).collect());
+        // A host may name an endpoint twice.
         let mut paths = HashSet::new();
-        for endpoint in endpoints {
+        endpoints.retain(|endpoint| paths.insert(endpoint.path()));
+        for &endpoint in &endpoints {
             let path = format!("{}{}", self.base, endpoint.path());
-            // A host may name an endpoint twice.
-            if !paths.insert(path.clone()) {
-                continue;
-            }
             let api =
                 Api { endpoint, base: self.base.clone(), delivery: delivery.clone(), extend: self.extend.clone() };
             // The parameters of a path, such as `{ticket}`, are `<ticket>` for Rocket.
@@ -158,7 +166,7 @@ impl Fairing for DeliveryFairing {
         if rocket.state::<Delivery>().is_none() {
             rocket = rocket.manage(delivery.clone());
         }
-        Ok(rocket.manage(Mounted(delivery)).manage(Paths(paths)))
+        Ok(rocket.manage(Mounted(delivery)).manage(Ours { base: self.base.clone(), endpoints }))
     }
 
     async fn on_liftoff(&self, rocket: &Rocket<Orbit>) {
@@ -176,8 +184,11 @@ impl Fairing for DeliveryFairing {
         // Kept with the request until its answer is sent.
         request.local_cache(|| self.open.token());
         exchange::asked_method(request);
+        if !request.content_type().is_some_and(|kind| kind.is_form()) {
+            return;
+        }
         let path = request.uri().path().as_str();
-        if request.rocket().state().is_some_and(|Paths(ours)| ours.contains(path)) {
+        if request.rocket().state().is_some_and(|ours: &Ours| ours.has(path)) {
             exchange::restore_method(request, data).await;
         }
     }

@@ -4,14 +4,18 @@
 //! `cargo run --example rocket_server` starts it, and `--help` lists its settings. To sell from an application of your own,
 //! copy `minimal_rocket` instead: it is a page of code, and serves the API without the desk.
 //!
-//! Rocket 0.5 sets no deadline on the head of a request, on an idle connection, or on a client that reads no answer, and
-//! limits no connections: the settings that say so (`MAX_CONNECTIONS`, `MAX_CONNECTIONS_PER_ADDRESS`, `HEAD_TIMEOUT`,
-//! `ANSWER_TIMEOUT`) have no effect here. Put a proxy in front that sets them, such as those of `examples/deploy`. A
-//! seller who wants a server that stands alone runs `axum_server`.
+//! Rocket 0.5 sets no deadline on the head of a request, on an idle connection, or on a client that reads no answer. It
+//! does not limit connections either. The settings `MAX_CONNECTIONS`, `MAX_CONNECTIONS_PER_ADDRESS`, `HEAD_TIMEOUT` and
+//! `ANSWER_TIMEOUT` therefore have no effect here. Put a proxy in front that sets such limits, such as those of
+//! `examples/deploy`. If you want to run a server without a proxy, use `axum_server`.
 //!
 //! Rocket 0.5 reads the start of a body before it looks for a route. A request of which fewer than 14 bytes arrive is
 //! answered only when its connection ends. A chunked body that breaks off within its first 512 bytes counts as whole, so
-//! uploads of files should say their length or their digest.
+//! uploads of files should state their length or their digest.
+//!
+//! Rocket 0.5 answers a method that it does not know, such as PROPFIND, without calling fairings: the response has no
+//! `x-request-id`, and the log of requests has no line for it. Rocket also serves HTTP/1.1 requests that have no `Host`
+//! or more than one; the proxies of `examples/deploy` refuse such requests.
 
 use std::collections::HashSet;
 use std::io;
@@ -36,7 +40,7 @@ fn main() -> ExitCode {
         let Opened { listener: reserved, address, delivery, background, stop, .. } = opened;
         let background = background.start(&delivery);
         let launched = app(delivery.clone(), address, stop).launch().await;
-        // Rocket takes no listener: it listened on this address with a socket of its own.
+        // Rocket cannot use a listener of ours: it listened on the reserved address with its own socket.
         drop(reserved);
         background.stop().await;
         delivery.close().await;
@@ -45,14 +49,14 @@ fn main() -> ExitCode {
 }
 
 fn app(delivery: Delivery, address: SocketAddr, stop: Stop) -> Rocket<Build> {
-    // The server waits for signals itself, for `STOP_DELAY`.
+    // Rocket's signal handling is off: the server handles signals itself, because of `STOP_DELAY`.
     let grace = u32::try_from(GRACE.as_secs()).unwrap_or(u32::MAX);
     let shutdown = Shutdown { ctrlc: false, signals: HashSet::new(), grace, mercy: 1, ..Shutdown::default() };
     let config = Config {
         address: address.ip(),
         port: address.port(),
         ident: Ident::none(),
-        // Rocket's own log has the queries of requests in it, and queries have keys.
+        // Rocket's own log contains the queries of requests, and queries may contain keys.
         log_level: LogLevel::Off,
         shutdown,
         ..Config::release_default()
@@ -61,7 +65,7 @@ fn app(delivery: Delivery, address: SocketAddr, stop: Stop) -> Rocket<Build> {
         .manage(stop.clone())
         .mount("/", routes![live, ready, reference])
         .register("/", delivery_rocket::catchers())
-        // Without a policy: the one that answers need is set with their name, in half the time.
+        // Without policies. `Headers` sets the only one that answers need together with the id, in half the time.
         .attach(Shield::new())
         .attach(Headers)
         .attach(DeliveryFairing::new(delivery))
@@ -79,7 +83,7 @@ fn app(delivery: Delivery, address: SocketAddr, stop: Stop) -> Rocket<Build> {
 
 type Health = Option<(Status, (ContentType, &'static str))>;
 
-/// Rocket takes `/healthz/` for `/healthz`; the path tells them apart.
+/// Rocket also routes `/healthz/` here. The path is compared exactly, so that `/healthz/` is not found.
 async fn check(path: &Origin<'_>, delivery: &Delivery, stop: &Stop) -> Health {
     let (status, json) = health::check(path.path().as_str(), delivery, stop).await?;
     Some((Status::new(status), (ContentType::JSON, json)))
@@ -99,8 +103,8 @@ async fn ready(path: &Origin<'_>, delivery: &State<Delivery>, stop: &State<Stop>
 struct Reference(&'static str);
 
 #[get("/docs")]
-fn reference() -> Option<Reference> {
-    docs::page().map(Reference)
+fn reference(path: &Origin<'_>) -> Option<Reference> {
+    docs::page().filter(|_| path.path() == "/docs").map(Reference)
 }
 
 impl<'r> Responder<'r, 'static> for Reference {
@@ -113,7 +117,7 @@ impl<'r> Responder<'r, 'static> for Reference {
     }
 }
 
-/// Gives each request a name, in its answer and in the log, and forbids browsers to guess what an answer is.
+/// Gives each request an id, in its answer and in the log, and forbids browsers to guess the media type of an answer.
 struct Headers;
 
 #[rocket::async_trait]

@@ -163,6 +163,9 @@ fn downloads() -> Vec<Row> {
         get("download"),
         get("as_often_as_the_buyer_likes").times(300),
         line("head", "HEAD {LINK}"),
+        line("a_form_with_method_field_downloads_nothing", "POST {LINK}")
+            .typed("application/x-www-form-urlencoded", "_method=get&and=more")
+            .refused("METHOD_NOT_ALLOWED"),
         get_with("first_bytes", "range", "bytes=0-3"),
         get_with("bytes_from", "range", "bytes=9-"),
         get_with("last_bytes", "range", "bytes=-5"),

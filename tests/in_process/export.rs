@@ -162,6 +162,17 @@ async fn what_is_known_of_a_person_tells_of_no_other() {
     let (keys, to, done) = known(&mallory).await;
     assert_eq!((keys, &*done), (vec![], "email_changed"));
     assert_eq!(to, ["Mallory@example.com"]);
+    // A second key of Mallory's went to Grace and back between two corrections of the first: nothing is listed twice.
+    let other = shop.paid_by("3", shop.product.id(), mallory.as_str()).await.key.id();
+    for (id, to) in [(other, &grace), (key, &mallory), (key, &grace)] {
+        desk.resend(id, Some(to.clone())).await.unwrap();
+    }
+    let person = desk.person(&mallory).await.unwrap();
+    let numbers: Vec<_> = person.changes.iter().map(|change| change.number).collect();
+    let messages: Vec<_> = person.messages.iter().map(|message| message.message).collect();
+    let once = |all: &[i64]| all.iter().collect::<std::collections::BTreeSet<_>>().len() == all.len();
+    assert!(once(&numbers) && numbers.len() == 3, "{numbers:?}");
+    assert!(messages.iter().all(|it| messages.iter().filter(|other| *other == it).count() == 1), "{messages:?}");
     let nobody = known(&"nobody@example.com".parse().unwrap()).await;
     assert_eq!(nobody, (vec![], vec![], String::new()));
 }

@@ -138,6 +138,7 @@ pub fn health_and_readiness_and_unknown_paths(site: &Site) {
         ("HEAD /healthz", 200, ""),
         ("POST /healthz", 404, r#"{"error":{"code":"NOT_FOUND","message":"There is no such thing."}}"#),
         ("GET /healthz/", 404, r#"{"error":{"code":"NOT_FOUND","message":"There is no such thing."}}"#),
+        ("GET /docs/", 404, r#"{"error":{"code":"NOT_FOUND","message":"There is no such thing."}}"#),
         ("GET /api/nothing", 404, r#"{"error":{"code":"NOT_FOUND","message":"There is no such thing."}}"#),
         ("GET /nothing", 404, r#"{"error":{"code":"NOT_FOUND","message":"There is no such thing."}}"#),
     ] {

@@ -1,5 +1,7 @@
 //! The data that the shop has about one person.
 
+use std::collections::BTreeSet;
+
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -72,8 +74,7 @@ impl Desk<'_> {
             async move { desk.audit(&query).await }.boxed()
         };
         let corrected = all(page, |entry| was(entry, email)).await?;
-        let mut others: Vec<KeyId> = corrected.iter().filter_map(|entry| entry.key).collect();
-        others.dedup();
+        let others: BTreeSet<KeyId> = corrected.iter().filter_map(|entry| entry.key).collect();
         for id in others {
             if !person.has(id) {
                 person.add(&desk, id, email, |entry| was(entry, email)).await?;

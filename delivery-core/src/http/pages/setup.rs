@@ -14,8 +14,10 @@ use crate::ledger::{EventOutcome, InboxEvent, Recipient};
 use crate::order::Source;
 use crate::store::{InboxQuery, MessageQuery, MessageState, StoreError};
 
-/// How many of the newest queued messages, and how many of the newest failed ones, are searched for an error.
-const RECENT: usize = 50;
+/// How many messages are read at once in the search for an error.
+const RECENT: usize = 100;
+/// How many times [`RECENT`] queued messages, and as many failed ones, are read at most.
+const PAGES: usize = 10;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
@@ -96,17 +98,25 @@ async fn page(
 /// Returns the error of the newest e-mail that could not be sent, and when this e-mail was queued. The e-mail may be
 /// waiting for another attempt.
 async fn last_trouble(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Option<Value>, ApiError> {
-    let (desk, mut newest) = (visit.delivery.desk(&seller.actor), None);
+    let desk = visit.delivery.desk(&seller.actor);
+    let mut newest = None;
     for state in [MessageState::Queued, MessageState::Failed] {
-        let query = MessageQuery { state: Some(state), limit: RECENT, ..MessageQuery::default() };
-        let page = match desk.messages(&query).await {
-            Ok(page) => page,
-            Err(StoreError::Unsupported) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let mut emails = page.items.into_iter().filter(|it| matches!(it.recipient, Recipient::Email(_)));
-        let found = emails.find_map(|message| Some((message.queued_at, message.reason?)));
-        newest = newest.max(found);
+        let mut query = MessageQuery { state: Some(state), limit: RECENT, ..MessageQuery::default() };
+        // Messages to webhooks may come before the e-mail.
+        for _ in 0..PAGES {
+            let page = match desk.messages(&query).await {
+                Ok(page) => page,
+                Err(StoreError::Unsupported) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            let mut emails = page.items.into_iter().filter(|it| matches!(it.recipient, Recipient::Email(_)));
+            let found = emails.find_map(|message| Some((message.queued_at, message.reason?)));
+            query.before = page.next;
+            newest = newest.max(found.clone());
+            if found.is_some() || query.before.is_none() {
+                break;
+            }
+        }
     }
     Ok(newest.map(|(at, reason)| context! { at => time(at), reason }))
 }
