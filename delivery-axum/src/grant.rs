@@ -17,10 +17,10 @@ use crate::rejection::GrantRejection;
 /// [`delivery_core::http::Grant`].
 ///
 /// A request without a valid key gets the API's own error response. A route that answers such requests itself takes
-/// `Result<Grant, GrantRejection>`. A route that also serves requests without a key takes `Option<Grant>`. It is `None`
-/// only if the request has no key; an invalid key is still refused. The extractor counts no use: the route may call
-/// [`count_use`](http::Grant::count_use). Behind a [`RequireKeyLayer`](crate::RequireKeyLayer), the extractor returns
-/// the key that the layer has checked.
+/// `Result<Grant, GrantRejection>`. A route that also serves requests without a key takes `Option<Grant>`. The option
+/// is `None` only if the request has no key; an invalid key is still refused. The extractor counts no use; to count
+/// one, call [`count_use`](http::Grant::count_use). Behind a [`RequireKeyLayer`](crate::RequireKeyLayer), the extractor
+/// returns the key that the layer has checked.
 ///
 /// The extractor takes the service from the router's state, which needs `Delivery: FromRef<S>`. A state without it does
 /// not compile:

@@ -1,9 +1,9 @@
 //! The delivery API in an axum application.
 //!
-//! [`router`] returns a router with every endpoint, which merges into, or nests under, any [`Router`]. [`router_of`]
-//! and [`method_router`] serve only the endpoints that the host application picks. [`Grant`] and [`RequireKeyLayer`]
-//! guard the host application's own routes with a key. [`delivery_core::http`] decides what the API answers; this crate
-//! only converts.
+//! [`router`] returns a router with every endpoint. Merge it into, or nest it under, any [`Router`]. [`router_of`] and
+//! [`method_router`] serve only the endpoints that the host application picks. [`Grant`] and [`RequireKeyLayer`] guard
+//! the host application's own routes with a key. [`delivery_core::http`] decides what the API answers; this crate only
+//! converts requests and responses.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -22,13 +22,14 @@
 //! # }
 //! ```
 //!
-//! Serve it with `into_make_service_with_connect_info::<SocketAddr>()`, so that limits count per client address. Without
-//! it the API works too, but all clients share one allowance for each limit that counts per address.
+//! Serve the application with `into_make_service_with_connect_info::<SocketAddr>()`, so that limits count per client
+//! address. Without the client's address the API works too, but all clients share one allowance for each limit that
+//! counts per address.
 //!
 //! # Your log
 //!
-//! A key may come in the query of an address. `tower-http`'s `TraceLayer` records the whole address unless you tell it what
-//! to record. This layer records no query:
+//! A request may contain its key in the query string. By default, `tower-http`'s `TraceLayer` records the whole URI.
+//! This layer records no query string:
 //!
 //! ```
 //! use axum::extract::Request;
@@ -40,13 +41,13 @@
 //! # let _: axum::Router = axum::Router::new().layer(layer);
 //! ```
 //!
-//! The path of a download holds a ticket, which opens a file for a day. Leave out paths below `/api/file/` too, if others
-//! read your log.
+//! The path of a download contains a ticket, which gives access to a file for up to 24 hours. If others read your log,
+//! leave out paths below `/api/file/` too.
 //!
 //! # Other origins
 //!
-//! [`Builder::cross_origin`](delivery_core::delivery::Builder::cross_origin) lets pages of other origins, such as a static
-//! shop, call the API's endpoints for buyers. For routes of your own, use `tower-http`'s `CorsLayer`:
+//! [`Builder::cross_origin`](delivery_core::delivery::Builder::cross_origin) lets pages of other origins, such as a
+//! static shop, call the API's endpoints for buyers. For routes of your own, use `tower-http`'s `CorsLayer`:
 //!
 //! ```
 //! use axum::http::{HeaderName, HeaderValue, Method, header};
@@ -84,17 +85,19 @@ pub use self::grant::Grant;
 pub use self::rejection::GrantRejection;
 pub use self::require_key::{RequireKey, RequireKeyLayer};
 
-/// Returns a router with every endpoint that [the service is configured for](Endpoint::served_by). It merges into, or
-/// nests under, the host application's router.
+/// Returns a router with every endpoint that [the service is configured for](Endpoint::served_by). Merge it into, or
+/// nest it under, the host application's router.
 ///
-/// The router has no fallback. The example server uses [`unknown`] as its fallback.
+/// The router has no fallback. An application without routes of its own may use [`unknown`].
 pub fn router<S: Clone + Send + Sync + 'static>(delivery: Delivery) -> Router<S> {
     let served: Vec<Endpoint> = Endpoint::served_by(&delivery).collect();
     router_of(delivery, served)
 }
 
-/// Returns a router with these endpoints. Without `Endpoint::Product`, set
-/// [`mail_links`](delivery_core::delivery::Builder::mail_links) too, so that e-mails recommend what there is. It merges into, or nests under, the host application's router.
+/// Returns a router with these endpoints. Merge it into, or nest it under, the host application's router.
+///
+/// If you leave out `Endpoint::Product`, e-mails still recommend the address of that endpoint. Replace the address with
+/// [`mail_links`](delivery_core::delivery::Builder::mail_links).
 ///
 /// ```
 /// use delivery_axum::delivery_core::{Delivery, http::Endpoint};
@@ -113,8 +116,8 @@ pub fn router_of<S: Clone + Send + Sync + 'static>(
     })
 }
 
-/// Returns one endpoint, for a path that the host application chooses. It takes every method, because the API also
-/// answers requests with a wrong method.
+/// Returns one endpoint, for a path that the host application chooses. The endpoint takes every method, because the API
+/// itself answers requests with a wrong method.
 ///
 /// ```
 /// use axum::Router;
@@ -129,7 +132,7 @@ pub fn method_router<S: Clone + Send + Sync + 'static>(delivery: Delivery, endpo
     any_service(service_fn(move |request: Request| exchange::answer(endpoint, delivery.clone(), request)))
 }
 
-/// Returns a fallback for an application that has nothing but the API and its pages. It answers any path with
+/// Returns a fallback for an application that has only the API and its pages. The fallback answers any path with
 /// [`Reply::unknown`]: programs get the API's 404, and browsers a page.
 ///
 /// ```

@@ -15,8 +15,8 @@ use crate::exchange;
 use crate::grant::Grant;
 use crate::rejection::GrantRejection;
 
-/// A [`tower::Layer`] that passes on only requests with a valid key, and puts the [`Grant`] into their extensions. It
-/// answers all others with the API's own error response.
+/// A [`tower::Layer`] that passes on only requests with a valid key, and puts the [`Grant`] into their extensions. The
+/// layer answers all other requests with the API's own error response.
 ///
 /// ```
 /// use axum::{Extension, Router, routing::get};
@@ -48,9 +48,9 @@ impl RequireKeyLayer {
         Self { requirement: self.requirement.product(product), ..self }
     }
 
-    /// Counts each request as a use of the key, saved before the route sees the request. HEAD requests are not counted.
-    /// Put the layer on the method router, as the example does: on a router, it also counts requests that are then
-    /// answered 404 or 405.
+    /// Counts each request as a use of the key. The use is saved before the route gets the request. HEAD requests are
+    /// not counted. Put the layer on the method router, as the example does: on a router, the layer also counts
+    /// requests that are then answered 404 or 405.
     #[must_use]
     pub fn counting(self) -> Self {
         Self { requirement: self.requirement.counting(), ..self }

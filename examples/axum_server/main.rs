@@ -34,7 +34,7 @@ fn router(delivery: Delivery, stop: Stop) -> Router {
         .route(docs::PATH, any(reference))
         .merge(delivery_axum::router(delivery.clone()))
         .fallback_service(delivery_axum::unknown(delivery))
-        // Makes routes of the handlers now, as `axum::serve` would, and not for each request.
+        // Builds the routes once, as `axum::serve` would, instead of for each request.
         .with_state(())
 }
 

@@ -22,7 +22,7 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 /// What can go wrong at the start.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The tables of the application, in the words of every database. Its own primary keys are UUIDs.
+/// The tables of the application, in SQL that both databases accept. The ids of books are UUIDs.
 pub const TABLES: [&str; 2] = [
     "CREATE TABLE IF NOT EXISTS book (id TEXT PRIMARY KEY, title TEXT NOT NULL, text TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS shop_order (id TEXT PRIMARY KEY, book TEXT NOT NULL REFERENCES book, email TEXT NOT NULL)",
@@ -34,8 +34,8 @@ pub const BOOKS: [(&str, &str, &str); 2] = [
     ("0197a3f0-5c1e-7c7e-9d59-3f6f0c6f1a02", "Cook Book", "# Soups"),
 ];
 
-/// Adds an order, or leaves the one that is there, and returns what its row says: book and address. A repeated order must say the
-/// same.
+/// Adds an order, or leaves an existing one unchanged. Returns the book and the address of the stored order, which must
+/// be those of the new one.
 pub const ADD_ORDER: &str = "INSERT INTO shop_order (id, book, email) VALUES ($1, $2, $3) \
     ON CONFLICT (id) DO UPDATE SET id = excluded.id RETURNING book, email";
 
@@ -51,15 +51,15 @@ impl Mailer for Terminal {
     }
 }
 
-/// The application's own sign-in, in the place of an admin token. A real one looks the session up; and since a cookie comes with
-/// requests from other sites too, its cookies are `SameSite=Strict`.
+/// The application's own sign-in, which replaces the admin token. A real one looks the session up. Its cookies must be
+/// `SameSite=Strict`, or browsers may send them with requests from other sites too.
 #[derive(Debug)]
 struct Staff;
 
 #[async_trait]
 impl Seller for Staff {
     async fn authenticate(&self, head: &Head<'_>) -> Option<Actor> {
-        // HTTP/2 clients may send several lines.
+        // HTTP/2 clients may send several `cookie` lines.
         let lines = head.headers.get_all("cookie").iter().filter_map(|line| line.to_str().ok());
         let session = lines.flat_map(|line| line.split("; ")).find_map(|cookie| cookie.strip_prefix("session="))?;
         (session == "demo-session-of-ada").then(|| "ada".parse().ok()).flatten()
@@ -70,25 +70,26 @@ impl Seller for Staff {
 ///
 /// # Errors
 ///
-/// The signing secret is not one.
+/// The signing secret, the shop's name or its colour is invalid.
 pub fn service(stores: impl Into<Stores>, base_url: &str) -> Result<Builder, Failure> {
-    // From your configuration, never from the source, in production.
+    // In production, read the secret from your configuration. Never keep it in the source.
     let keyring = "a signing secret for this demo".parse()?;
-    // The desk is behind the application's own sign-in, and leads there whoever is not signed in.
+    // The desk uses the application's own sign-in. Visitors who are not signed in are redirected to `/staff`.
     let look = Look::default().name("Bookshop")?.colour("#7a3b00".parse()?).sign_in_at("/staff");
     let builder = Delivery::builder(stores, Arc::new(Terminal), keyring).seller(Arc::new(Staff));
-    // The API's own endpoint for products is not mounted, so e-mails recommend the page alone.
+    // The API's own endpoint for products is not mounted, so e-mails link only to the buyer's page.
     let links = MailLinks { page: Some(format!("{base_url}/key")), ..MailLinks::default() };
     Ok(builder.base_url(base_url).mail_links(links).pages(look))
 }
 
-/// What of the service is mounted: buyers may ask about their keys, the staff may issue some by hand, and both have their pages.
+/// The endpoints of the service that are mounted. Buyers may check their keys, the staff may issue keys by hand, and
+/// both have their pages.
 pub fn endpoints() -> impl Iterator<Item = Endpoint> {
     let pages = Page::ALL.iter().map(|page| Endpoint::Page(*page));
     [Endpoint::Validate, Endpoint::IssueKey, Endpoint::OpenApi].into_iter().chain(pages)
 }
 
-/// Offers the application's books, each under its own id, once.
+/// Adds each of the application's books as a product with the book's id, unless that product exists.
 ///
 /// # Errors
 ///
@@ -102,7 +103,7 @@ pub async fn offer_books(delivery: &Delivery) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The number of a book under which its keys are sold; `None` if there is no such book.
+/// The product id of a book; `None` if there is no such book.
 ///
 /// # Errors
 ///
@@ -125,7 +126,7 @@ pub fn shelve() -> std::io::Result<()> {
     BOOKS.iter().try_for_each(|(id, _, text)| std::fs::write(format!("{FOLDER}/{id}.md"), text))
 }
 
-/// The name of the file of a book, given by the number under which its keys are sold; `None` if there is no such book.
+/// The file name of the book with this product id; `None` if there is no such book.
 ///
 /// # Errors
 ///
@@ -135,23 +136,23 @@ pub async fn file(delivery: &Delivery, product: ProductId) -> Result<Option<Stri
     Ok(product.and_then(|product| product.host_ref().map(|id| format!("{id}.md"))))
 }
 
-/// An order of the application's, as the service knows orders.
+/// Converts an order of the application to an order of the service.
 ///
 /// # Errors
 ///
-/// The order's id or the address is none.
+/// The order's id or the address is invalid.
 pub fn order(id: &str, product: ProductId, email: &str) -> Result<Order, Invalid> {
     Order::new("bookshop", id, product, email)
 }
 
-/// How often the values of histograms are put together.
+/// How often the values of histograms are merged.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Collects metrics from here on. To be called in a Tokio runtime.
+/// Starts to collect metrics. Must be called in a Tokio runtime.
 ///
 /// # Errors
 ///
-/// Something else collects them already.
+/// Another metrics recorder is already installed.
 pub fn metrics() -> Result<PrometheusHandle, Failure> {
     let handle = PrometheusBuilder::new().install_recorder()?;
     describe_metrics();

@@ -37,7 +37,7 @@ struct App {
     delivery: Delivery,
 }
 
-/// Somebody buys a book; the payment is the application's own affair.
+/// A purchase of a book. The application handles the payment itself.
 #[derive(Deserialize)]
 struct NewOrder {
     id: String,
@@ -45,7 +45,7 @@ struct NewOrder {
     email: String,
 }
 
-/// The order and its key are one commit, or neither is there.
+/// Writes the order and its key in one transaction: both are stored, or neither is.
 async fn buy(State(app): State<App>, Json(new): Json<NewOrder>) -> Result<String, StatusCode> {
     let unavailable = |_| StatusCode::SERVICE_UNAVAILABLE;
     let book = bookshop::book(&app.delivery, &new.book).await.map_err(unavailable)?.ok_or(StatusCode::NOT_FOUND)?;
@@ -55,7 +55,8 @@ async fn buy(State(app): State<App>, Json(new): Json<NewOrder>) -> Result<String
 
     let failed = |_: sqlx::Error| StatusCode::SERVICE_UNAVAILABLE;
     let mut transaction = app.pool.begin().await.map_err(failed)?;
-    // For an order that somebody else is writing. Connections that wait are missing elsewhere.
+    // Limits the wait if another request is writing the same order. A request that waits occupies a connection of the
+    // pool.
     transaction.execute("SET LOCAL lock_timeout = '2s'").await.map_err(failed)?;
     let (book, email): (String, String) = sqlx::query_as(bookshop::ADD_ORDER)
         .bind(&new.id)
@@ -72,7 +73,8 @@ async fn buy(State(app): State<App>, Json(new): Json<NewOrder>) -> Result<String
     Ok(format!("{}\n", issued.committed().text.expose()))
 }
 
-/// Behind a layer that asks for a key and counts a use. The answer is a link to the book, valid for a day.
+/// Runs behind a layer that requires a key and counts a use. The answer is a link to the book,
+/// valid for 24 hours, or until the key expires if that is sooner.
 async fn download(State(app): State<App>, grant: Extension<Grant>) -> Result<String, StatusCode> {
     let key = grant.key();
     let name = bookshop::file(&app.delivery, key.product()).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
@@ -81,7 +83,8 @@ async fn download(State(app): State<App>, grant: Extension<Grant>) -> Result<Str
     Ok(format!("You have opened it {} times. Download it: /books/{ticket}/{name}\n", key.used()))
 }
 
-/// A book as a file, as often and in as many parts as its buyer likes. The ticket is for this name alone.
+/// Serves a book as a file. The buyer may download it any number of times, also in parts. The ticket is valid for this
+/// name only.
 async fn book(
     State(app): State<App>,
     Path((ticket, name)): Path<(String, String)>,
@@ -119,7 +122,7 @@ async fn main() -> Result<(), Failure> {
         let add = sqlx::query("INSERT INTO book (id, title, text) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING");
         add.bind(id).bind(title).bind(text).execute(&pool).await?;
     }
-    // Its tables go into a schema of their own, beside those of the application.
+    // The store puts its tables into a separate schema of the application's database.
     let store = Arc::new(PostgresStore::with_pool(pool.clone()).await?);
 
     let bind = std::env::var("BIND").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());

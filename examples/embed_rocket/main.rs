@@ -26,7 +26,7 @@ use rocket::serde::json::Json;
 use rocket::{Build, Rocket, State, get, post, routes};
 use sqlx::Executor;
 
-/// Somebody buys a book; the payment is the application's own affair.
+/// A purchase of a book. The application handles the payment itself.
 #[derive(Deserialize)]
 #[serde(crate = "rocket::serde")]
 struct NewOrder {
@@ -35,7 +35,7 @@ struct NewOrder {
     email: String,
 }
 
-/// What `/metrics` answers.
+/// Renders the answer of `/metrics`.
 struct Metrics(Box<dyn Fn() -> String + Send + Sync>);
 
 #[get("/")]
@@ -48,7 +48,7 @@ fn metrics(metrics: &State<Metrics>) -> String {
     (metrics.0)()
 }
 
-/// The order and its key are one commit, or neither is there.
+/// Writes the order and its key in one transaction: both are stored, or neither is.
 #[post("/orders", data = "<new>")]
 async fn buy(
     new: Json<NewOrder>,
@@ -75,7 +75,8 @@ async fn buy(
     Ok(format!("{}\n", issued.committed().text.expose()))
 }
 
-/// Behind a fairing that asks for a key and counts a use. The answer is a link to the book, valid for a day.
+/// Runs behind a fairing that requires a key and counts a use. The answer is a link to the book,
+/// valid for 24 hours, or until the key expires if that is sooner.
 #[get("/download")]
 async fn download(grant: Grant, delivery: &State<Delivery>) -> Result<String, Status> {
     let key = grant.key();
@@ -85,7 +86,7 @@ async fn download(grant: Grant, delivery: &State<Delivery>) -> Result<String, St
     Ok(format!("You have opened it {} times. Download it: /books/{ticket}/{name}\n", key.used()))
 }
 
-/// A book as a file, as often as its buyer likes. The ticket is for this name alone.
+/// Serves a book as a file. The buyer may download it any number of times. The ticket is valid for this name only.
 #[get("/books/<ticket>/<name>")]
 async fn book(ticket: &str, name: &str, delivery: &State<Delivery>) -> Result<Option<NamedFile>, GrantRejection> {
     delivery.check_ticket(ticket, name).await?;
@@ -93,7 +94,7 @@ async fn book(ticket: &str, name: &str, delivery: &State<Delivery>) -> Result<Op
 }
 
 fn app(store: Arc<SqliteStore>, delivery: Delivery, metrics: Metrics, port: u16) -> Rocket<Build> {
-    // Rocket's own log would have the keys in the queries of requests.
+    // Rocket's own log would contain the queries of requests, with the keys in them.
     let config = Config { port, log_level: LogLevel::Off, ..Config::default() };
     rocket::custom(config)
         .mount("/", routes![home, buy, download, book, self::metrics])

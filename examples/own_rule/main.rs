@@ -1,10 +1,10 @@
 //! Rules of an application's own, mounted in the service and proved with proptest. The program is for developers whose keys
 //! should not always work.
 //!
-//! The first rule: a product can be used from Monday to Friday. The second: an address that ends with `.example` belongs to
-//! a trial, which ends after three uses. `/api/validate`, `/api/product`, a `Grant`, the buyer's page and the desk all ask
-//! both. `rules::check` compares each with a sentence as simple as it can be written, and looks whether all parts of a shop
-//! agree with it.
+//! The first rule: a product can be used from Monday to Friday. The second: a buyer whose address ends with `.example`
+//! has a trial, which ends after three uses. `/api/validate`, `/api/product`, a `Grant`, the buyer's page and the desk
+//! all apply both rules. `rules::check` compares each rule with a second, simpler version of it, and checks that all
+//! parts of a shop agree with the rule.
 //!
 //! For a rule that depends on orders or refunds, or to prove a store, copy `own_histories` instead.
 //!

@@ -1,5 +1,5 @@
-//! A store of one's own, an append-only file, [written](store) and proved by every conformance case for a ledger. It is for
-//! developers who must keep keys and orders in something other than SQLite or PostgreSQL.
+//! A store of one's own: [an append-only file](store) that passes every conformance case for a ledger. The program is
+//! for developers who must keep keys and orders in something other than SQLite or PostgreSQL.
 //!
 //! If SQLite or PostgreSQL will do, copy `minimal_axum` or `minimal_rocket` instead. To test a store with generated
 //! histories as well, copy `own_histories`. To store a few values of your own beside a sale, copy `embed_axum` or
@@ -18,7 +18,7 @@ use delivery_testing::conformance::{LEDGER, REOPENED};
 
 use self::store::FileStore;
 
-/// A file in a folder of its own, which is opened again and again.
+/// A store file in a temporary folder, which is deleted afterwards. A case may open the file several times.
 struct InAFile(tempfile::TempDir);
 
 impl InAFile {

@@ -1,7 +1,7 @@
 //! A store of one's own: an append-only file, read into memory when it is opened.
 //!
-//! Each change is a line of JSON that is on the disk before it is answered. What the store holds is what replaying the lines
-//! into a [`MemoryStore`] gives. One process opens the file at a time.
+//! Each change is a line of JSON, which is on the disk before the call returns. The contents of the store are the
+//! result of replaying all lines into a [`MemoryStore`]. Only one process may open the file at a time.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -22,8 +22,8 @@ use tokio::sync::{Mutex, MutexGuard};
 #[derive(Debug)]
 pub(crate) struct FileStore {
     memory: MemoryStore,
-    /// `None` once the store is closed, or a line could not be written. Whoever reads or writes holds the lock, so nobody sees
-    /// what is not on the disk yet.
+    /// `None` once the store is closed, or a line could not be written. Every read and write holds the lock, so that no
+    /// caller sees a change that is not on the disk yet.
     log: Mutex<Option<File>>,
 }
 
@@ -62,13 +62,14 @@ impl FileStore {
         Ok(Self { memory, log: Mutex::new(Some(log)) })
     }
 
-    /// The right to read or write.
+    /// Locks the store for a read or a write. Returns an error if the store is closed.
     async fn turn(&self) -> Result<MutexGuard<'_, Option<File>>, StoreError> {
         let turn = self.log.lock().await;
         if turn.is_some() { Ok(turn) } else { Err(StoreError::unavailable("closed")) }
     }
 
-    /// Applies a change and writes its line. If the line cannot be written, memory is ahead of the disk: the store is closed.
+    /// Applies a change and writes its line. If the line cannot be written, memory is ahead of the disk, so
+    /// the store is closed.
     async fn write(&self, line: Line) -> Result<Applied, StoreError> {
         let mut turn = self.turn().await?;
         let applied = apply(&self.memory, &line).await?;
@@ -90,7 +91,7 @@ fn append(log: &mut File, line: &Line) -> io::Result<()> {
     log.sync_data()
 }
 
-/// What a line came to.
+/// The result of a line.
 enum Applied {
     Done,
     Persisted(Vec<Persisted>),
@@ -113,7 +114,7 @@ async fn apply(memory: &MemoryStore, line: &Line) -> Result<Applied, StoreError>
     })
 }
 
-/// A line that came to something else than its kind can.
+/// The error for a result that does not match its line.
 fn unexpected() -> StoreError {
     StoreError::corrupt("a line of another kind")
 }
@@ -188,7 +189,7 @@ impl Backend for FileStore {
         Ok(count)
     }
 
-    /// It keeps keys, orders and messages alone.
+    /// `None`, because this store keeps only keys, orders and messages.
     fn office(&self) -> Option<&dyn Office> {
         None
     }

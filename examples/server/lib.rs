@@ -1,5 +1,5 @@
-//! What `axum_server` and `rocket_server` share: settings, secrets, commands, logs, metrics, and putting the service
-//! together. Only the framework differs.
+//! The code that `axum_server` and `rocket_server` share: settings, secrets, commands, logs, metrics, and the assembly
+//! of the service. The two servers differ only in the framework.
 //!
 //! It is for developers who change one of these servers. An application of your own needs none of it: copy `minimal_axum`
 //! or `minimal_rocket`, which read the settings of the API with `delivery_core::delivery::Settings`.
@@ -32,16 +32,17 @@ use self::start::welcome;
 pub use self::connections::signal::Stop;
 pub use self::start::background::BackgroundTasks;
 
-/// Gives memory back to the system once a flood of requests is over, which the allocator of glibc does not.
+/// Returns memory to the operating system after a burst of requests. The allocator of glibc does not.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long open requests may take once the server is asked to stop, from the signal on.
+/// How long open requests may take once the server is asked to stop. `axum_server` counts from the signal,
+/// `rocket_server` from the end of `STOP_DELAY`.
 pub const GRACE: Duration = Duration::from_secs(25);
-/// How long files that are being written may take after that.
+/// How long the process waits when it ends: for files that are being written, and for the last lines of the log.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// A refusal to start, with a sentence for the operator.
+/// Why the server does not start or a command fails, as a sentence for the operator.
 pub type Refusal = Box<dyn Error + Send + Sync>;
 
 /// Everything a framework needs to serve.
@@ -52,14 +53,14 @@ pub struct Opened<L> {
     pub address: SocketAddr,
     /// The service.
     pub delivery: Delivery,
-    /// What runs beside it.
+    /// The background tasks, which are not started yet.
     pub background: BackgroundTasks,
-    /// When to stop.
+    /// Reports when to stop.
     pub stop: Stop,
     listen: Listen,
 }
 
-/// Reads the settings, listens, opens the store, and greets the seller on the first start.
+/// Listens, opens the store, and assembles the service. Prints a greeting if this start made secrets.
 async fn open<L>(settings: &Settings, signals: &Signals, bind: Bind<L>) -> Result<Opened<L>, Refusal> {
     let (listener, address) = bind(settings.listen.bind)
         .map_err(|error| format!("BIND (--bind): {} cannot be listened on: {error}", settings.listen.bind))?;
@@ -85,7 +86,7 @@ async fn open<L>(settings: &Settings, signals: &Signals, bind: Bind<L>) -> Resul
     Ok(Opened { listener, address, delivery, background, stop: Stop::new(signals.clone(), listen.stop_delay), listen })
 }
 
-/// Says on standard output, in one line, that requests are answered from now on.
+/// Prints one line to standard output: the server answers requests from now on.
 pub fn announce(address: SocketAddr) {
     say(&format!("listening on http://{address}"));
 }
@@ -95,15 +96,16 @@ fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
-/// Makes a socket at an address, and says which address it got.
+/// Binds a socket to an address, and returns the socket and its actual address.
 pub type Bind<L> = fn(SocketAddr) -> io::Result<(L, SocketAddr)>;
 
-/// How many threads do what blocks, such as opening files. Each keeps memory of its own until it was idle for ten seconds.
+/// The maximum number of threads for blocking calls, such as opening files. Each thread keeps its memory until it has
+/// been idle for ten seconds.
 const BLOCKING_THREADS: usize = 64;
 
-/// Runs a server to its end; a refusal is told on standard error.
+/// Runs the server, or the command that was given, until it ends. Prints an error to standard error.
 pub fn run<L, S: Future<Output = Result<(), Refusal>>>(bind: Bind<L>, server: impl FnOnce(Opened<L>) -> S) -> ExitCode {
-    // Files and folders that are made from now on are for their owner alone, also those that libraries make.
+    // From now on, only the owner can access new files and folders, including those that libraries create.
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let mut is_json = false;
@@ -121,7 +123,7 @@ pub fn run<L, S: Future<Output = Result<(), Refusal>>>(bind: Bind<L>, server: im
                     let signals = Signals::listen()?;
                     let opened = tokio::select! {
                         opened = open(&settings, &signals, bind) => opened?,
-                        // Nothing was begun that the next start does not find.
+                        // Stopping here is safe: the next start continues with what this one has written.
                         () = signals.clone().asked(1) => return Ok(()),
                     };
                     let stop = opened.stop.clone();
@@ -136,9 +138,9 @@ pub fn run<L, S: Future<Output = Result<(), Refusal>>>(bind: Bind<L>, server: im
                 Some(command) => commands::run(command, &settings).await,
             }
         });
-        // Does not wait any longer for files that are being written to a hanging disk.
+        // The wait is limited, because a disk may hang while a file is being written.
         runtime.shutdown_timeout(LINGER);
-        // The last lines, unless nobody takes them.
+        // Writes the last lines of the log, unless standard error is blocked.
         briefly(move || drop(lines));
         ran
     });
@@ -160,6 +162,6 @@ fn briefly(work: impl FnOnce() + Send + 'static) {
         work();
         tell.send(())
     });
-    // It takes longer, or it panicked: there is nothing else to do.
+    // An error means that `work` takes longer or panicked. The process ends in either case.
     let _ = told.recv_timeout(LINGER);
 }

@@ -1,7 +1,7 @@
 //! Conformance cases: what an implementation of a port must do, as tests that anyone can run.
 //!
-//! The name of each [`Case`] states the promise that it checks. A case panics if the promise is broken. Each case gets
-//! a new, empty store from your [`Fixture`].
+//! The name of each [`Case`] states the promise that the case checks. A case panics if the promise is broken. Each case
+//! needs a new [`Fixture`] whose store is empty.
 //!
 //! | cases | for | check |
 //! |---|---|---|
@@ -16,7 +16,8 @@
 //! | [`FILES`] | a catalog that keeps the rows of files | [`Files`](delivery_core::store::Files) |
 //! | [`RATE_LIMITER`] | a limiter | [`RateLimiter`] |
 //!
-//! The macro [`conformance!`](crate::conformance!) makes one `#[test]` of each case:
+//! Run the cases of [`RATE_LIMITER`] in a loop, with `Case::run`. For all other cases, the macro
+//! [`conformance!`](crate::conformance!) makes one `#[test]` each:
 //!
 //! ```
 //! mod memory {
@@ -110,13 +111,13 @@ impl Case<dyn Whole> {
     }
 }
 
-/// Opens a ledger in one place any number of times.
+/// Opens the same ledger any number of times.
 pub struct Ledgers(Box<dyn Fn() -> Opening + Send + Sync>);
 
 type Opening = Pin<Box<dyn Future<Output = Arc<dyn Ledger>> + Send>>;
 
 impl Ledgers {
-    /// Opens the ledger.
+    /// Returns a new handle of the ledger.
     async fn open(&self) -> Arc<dyn Ledger> {
         (self.0)().await
     }
@@ -129,7 +130,7 @@ impl fmt::Debug for Ledgers {
 }
 
 impl Case<Ledgers> {
-    /// Checks the promise on a new, empty ledger, which the case opens several times.
+    /// Checks the promise on a new, empty ledger. The case calls [`Fixture::open`] several times.
     pub async fn run(&self, fixture: impl Fixture<Store: Ledger + Sized> + 'static) {
         let fixture = Arc::new(fixture);
         let open = move || -> Opening {
@@ -140,7 +141,7 @@ impl Case<Ledgers> {
     }
 }
 
-/// A limiter under test, and the clock from which it takes the time.
+/// A limiter under test, and the clock that the limiter reads.
 #[derive(Debug)]
 #[expect(clippy::exhaustive_structs, reason = "a pair")]
 pub struct Limiter {
@@ -151,7 +152,7 @@ pub struct Limiter {
 }
 
 impl Case<Limiter> {
-    /// Checks the promise on a new limiter that takes its time from the clock it is given.
+    /// Checks the promise on the limiter that `new` returns. That limiter must read the clock that `new` receives.
     pub async fn run<R: RateLimiter>(&self, new: impl FnOnce(Arc<ManualClock>) -> R + Send) {
         let clock = Arc::new(ManualClock::default());
         let limiter = Arc::new(new(clock.clone()));
@@ -159,7 +160,7 @@ impl Case<Limiter> {
     }
 }
 
-/// Makes a list of cases from functions whose names, read as sentences, state their promises. The macro `$each` hands
+/// Makes a list of cases from functions whose names, read as sentences, state their promises. The macro `$each` passes
 /// the names to [`conformance!`](crate::conformance!).
 macro_rules! cases {
     ($(#[$doc:meta])* $list:ident: $port:ty, $each:ident, $($check:ident),+ $(,)?) => {
@@ -188,8 +189,8 @@ pub fn test<P: ?Sized, F: Future<Output = ()>>(
 }
 
 /// Makes one `#[test]` of each conformance case: `conformance!(ledger, fixture)`, and likewise `inbox`, `records`,
-/// `requests`, `visits`, `reopened`, `shared`, `catalog` and `files`. The second argument is an expression that creates a
-/// [`Fixture`](crate::Fixture). It is evaluated for each case.
+/// `requests`, `visits`, `reopened`, `shared`, `catalog` and `files`. The second argument is an expression that creates
+/// a [`Fixture`](crate::Fixture). The macro evaluates the expression once for each case.
 ///
 /// ```
 /// mod memory {

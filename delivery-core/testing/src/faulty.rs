@@ -37,7 +37,8 @@ pub enum Fault {
     None,
     /// The call fails with this error and has no effect.
     Before(StoreError),
-    /// The call takes effect, but returns this error. Except for [`StoreError::Unknown`], that error is a lie.
+    /// The call takes effect, but returns this error; if the store itself fails, the call returns the store's error.
+    /// Of all errors, [`StoreError::Unknown`] is the one that real stores return in this situation.
     After(StoreError),
     /// The call never returns and has no effect.
     Hang,
@@ -96,13 +97,14 @@ impl<S> Faulty<S> {
         *self.plan() = Plan { script: VecDeque::new(), otherwise: Fault::None, chance: None };
     }
 
-    /// Lets one call in `one_in` fail at random, from this seed. Half of these calls fail without effect, with
-    /// [`StoreError::Unavailable`], and half fail after they took effect, with [`StoreError::Unknown`].
+    /// Makes on average one call in `one_in` fail once the script has ended. `seed` determines which ones. Half of
+    /// these calls have no effect and return [`StoreError::Unavailable`]. The other half take effect and return
+    /// [`StoreError::Unknown`].
     pub fn by_chance(&self, seed: u64, one_in: u32) {
         self.plan().chance = Some((StdRng::seed_from_u64(seed), one_in.max(1)));
     }
 
-    /// Returns the wrapped store, which has no faults.
+    /// Returns the wrapped store. Direct calls to it meet no faults.
     #[must_use]
     pub fn inner(&self) -> &Arc<S> {
         &self.inner

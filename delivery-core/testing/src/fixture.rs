@@ -6,9 +6,9 @@ use std::sync::Arc;
 /// The place of a store, such as a file. A store that is opened there again has everything that was acknowledged
 /// before.
 ///
-/// A function that creates a store is a fixture whose place is new and empty each time. That is enough for the cases of
-/// [`LEDGER`](crate::conformance::LEDGER) and [`CATALOG`](crate::conformance::CATALOG). The cases of
-/// [`REOPENED`](crate::conformance::REOPENED) and [`SHARED`](crate::conformance::SHARED) open one place several times:
+/// A function that creates a store is a fixture whose place is new and empty each time. Such a function is enough for
+/// cases that open the store once. The cases of [`REOPENED`](crate::conformance::REOPENED) and
+/// [`SHARED`](crate::conformance::SHARED), and [`histories`](crate::histories), open one place several times:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -29,13 +29,14 @@ pub trait Fixture: Send + Sync {
     /// The store under test.
     type Store: ?Sized;
 
-    /// Opens the store. Unless it supports several open handles at once, callers
-    /// [close](delivery_core::store::Backend::close) it before they open it again.
+    /// Opens the store. Callers [close](delivery_core::store::Backend::close) the store before they open it again. The
+    /// exceptions are the cases of [`SHARED`](crate::conformance::SHARED), which need several open handles at once, and
+    /// [`crash`](Self::crash).
     fn open(&self) -> impl Future<Output = Arc<Self::Store>> + Send;
 
-    /// Simulates a crash. It is called while the store is open, and the store is then opened again without being
-    /// closed. A fixture whose files can be opened only once at a time copies them here, and opens the copy from then
-    /// on.
+    /// Simulates a crash. [`histories`](crate::histories) calls this method while the store is open, and then opens the
+    /// store again without closing it. If only one handle can have the files open, copy the files here, and let
+    /// [`open`](Self::open) open the copy from then on. By default, the method does nothing.
     fn crash(&mut self) {}
 }
 

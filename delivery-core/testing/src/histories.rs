@@ -1,9 +1,10 @@
-//! Checks that the service on your store answers as a naive model does, whatever happens and in any order.
+//! Checks that the service on your store answers as a naive model does, for generated histories of calls and failures.
 //!
-//! [`check`] generates histories of up to 59 steps: orders, keys, validations, repeated fetches, guessed keys, the
-//! seller's changes of keys, moving clocks, failing mail servers, restarts and crashes. After every step, the service
-//! must have answered as the [`Model`] says, and every key, history and e-mail must be as in the model. A failure
-//! shrinks to a shorter history that still fails.
+//! [`check`] generates histories of up to 59 steps: orders, platform events, keys, validations, repeated fetches,
+//! guessed keys, the seller's changes of keys and files, moving clocks, failing mail servers, restarts and crashes.
+//! Steps that the store does not support are skipped. After every step, the service's answer must be the [`Model`]'s,
+//! and every key, history of uses and e-mail must be as in the model. A failure shrinks to a shorter history that still
+//! fails.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -52,14 +53,15 @@ use crate::Fixture;
 /// The number of steps of a history.
 const STEPS: std::ops::Range<usize> = 1..60;
 
-/// Checks `cases` histories, each on a new fixture of a store that keeps everything.
+/// Checks `cases` histories, each on a new fixture. The store keeps keys, messages, products and posts; for a store
+/// without products and posts, use [`check_ledger`].
 ///
-/// Each run generates new histories. To keep one that failed, copy its steps into a test that [`play`]s them.
+/// Each run generates new histories. To keep a history that failed, copy its steps into a test that [`play`]s them.
 ///
 /// # Panics
 ///
-/// If the service deviates from the model. The message has the shortest failing history that two minutes of shrinking
-/// found.
+/// If the service deviates from the model. The message contains the shortest failing history that was found within two
+/// minutes of shrinking.
 pub fn check<F>(fixture: impl Fn() -> F, cases: u32)
 where
     F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
@@ -93,9 +95,9 @@ where
 pub struct Ruled {
     /// The rule that the service asks.
     pub rule: Arc<dyn Rule>,
-    /// The rule that the model asks. Returns the code of the refusal, or `None` if the use is allowed. The arguments are
-    /// the key as it is after the use, and the time of the use in milliseconds since 1970. The model does not know the order
-    /// of a key: a rule about orders is proved with [`rules::check`](crate::rules::check) alone.
+    /// The rule that the model asks. Returns the code of the refusal, or `None` if the use is allowed. The arguments
+    /// are the key as it is after the use, and the time of the use in milliseconds since 1970. The model's keys do not
+    /// expose their orders, so check a rule about orders only with [`rules::check`](crate::rules::check).
     pub model: fn(&Key, i64) -> Option<&'static str>,
 }
 
@@ -112,7 +114,8 @@ where
     run(fixture, || Box::new(Stores::from), Some(ruled), config);
 }
 
-/// Returns a configuration for [`check_with`]: this number of cases, and two minutes at most to shrink a failure.
+/// Returns a configuration for [`check_with`]: this number of cases, and at most two minutes or 20,000 attempts to
+/// shrink a failure. Unlike in [`check`], the field `failure_persistence` has proptest's default.
 #[must_use]
 pub fn config(cases: u32) -> Config {
     Config { cases, max_shrink_iters: 20_000, max_shrink_time: 120_000, ..Config::default() }
@@ -130,7 +133,7 @@ where
     run(fixture, || Box::new(Stores::from), None, config);
 }
 
-/// Plays one history on a new fixture, such as one that [`check`] found, as a regression test.
+/// Plays one history on a new fixture. Use this function to turn a history that [`check`] found into a regression test.
 ///
 /// # Panics
 ///
@@ -143,7 +146,7 @@ where
     runtime().block_on(history((fixture, keeps, None), Model::new(), steps, || {}));
 }
 
-/// Makes the stores of a service from the opened store.
+/// Returns the stores of a service, given the opened store.
 type Keeps<S> = Box<dyn Fn(Arc<S>) -> Stores + Send>;
 
 fn run<F: Fixture<Store: Ledger + Sized>>(
@@ -187,7 +190,7 @@ async fn history<F: Fixture<Store: Ledger + Sized>>(
         if !is_possible {
             continue;
         }
-        // Shrinking removes the steps that were not reached.
+        // Counts the steps that were reached, so that shrinking can remove the others at once.
         seen();
         model = Model::apply(model, &step);
         service.apply(&step, &model).await;

@@ -3,15 +3,16 @@
 //!
 //! * [`Shop`] is a whole service in memory, against which you test a host application: [`paid`](Shop::paid),
 //!   [`messages`](Shop::messages), [`advance`](Shop::advance).
-//! * [`ManualClock`] and [`SeededEntropy`] let a test control time and chance. [`RecordingMailer`] records the messages
-//!   it gets and fails on demand; [`Faulty`] makes any store fail on demand. [`MemoryStore`] is a store that lasts as
-//!   long as the process.
+//! * [`ManualClock`] and [`SeededEntropy`] let a test control time and randomness. [`RecordingMailer`] records the
+//!   messages that it accepts, and fails on demand. [`Faulty`] makes any store fail on demand. [`MemoryStore`] is a
+//!   store in memory.
 //! * [`strategies`] generate keys, orders, products, terms, changes, histories and hostile text, for tests of your own
 //!   rules.
-//! * [`histories`] runs generated histories of the whole service on your store and compares it with a naive model.
-//! * [`mod@conformance`] has cases for the promises of a store, a catalog and a limiter, which you run on your own. A
-//!   [`Fixture`] opens your store for them.
-//! * [`race`] starts calls at the same moment and makes them give way to each other, for tests of races of your own.
+//! * [`histories`] runs generated histories of the whole service on your store and compares the results with a naive
+//!   model.
+//! * [`mod@conformance`] has cases that check the promises of a store, a catalog and a limiter. You run them on your
+//!   own implementation; a [`Fixture`] opens your store for them.
+//! * [`race`] starts calls at the same moment and makes them yield to each other, for your own tests of races.
 //!
 //! # Guides
 //!
@@ -66,9 +67,9 @@
 //! # Stability
 //!
 //! Semver covers the names and signatures of this crate, not the cases. A later version may add cases and make others
-//! stricter, so a store that passes today may fail then. Treat such a failure as a bug report.
+//! stricter, so a store that passes today may fail with that version. Treat such a failure as a bug report.
 //!
-//! Failures panic, as tests do.
+//! Every check panics if it fails.
 
 #![expect(
     clippy::panic,

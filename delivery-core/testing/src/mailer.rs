@@ -25,8 +25,8 @@ pub enum Behaviour {
     Hang,
 }
 
-/// A mailer that records the messages it accepts. It accepts all of them unless [`then`](Self::then) or
-/// [`otherwise`](Self::otherwise) says otherwise.
+/// A mailer that records the messages that it accepts. It accepts every message unless [`then`](Self::then) or
+/// [`otherwise`](Self::otherwise) sets another behaviour.
 #[derive(Debug, Default)]
 pub struct RecordingMailer(Mutex<State>);
 

@@ -155,7 +155,7 @@ impl Storage for MemoryStore {
             if let (Some(purchase), None) = (PurchaseId::of(row.key.granted()), loaded) {
                 state.purchases.insert(purchase, id);
             }
-            // The successor's buyer has already been notified of the expiry of the key that it replaces.
+            // If the buyer was notified of the replaced key's expiry, the successor causes no second e-mail about it.
             let before = heir_of.and_then(|number| state.keys.values().find(|row| row.number == number));
             if let Some(noticed) = before.and_then(|row| state.noticed.get(&row.key.id())).copied() {
                 state.noticed.insert(id, noticed);

@@ -1,8 +1,8 @@
-//! Races that are rarely won: calls that begin together and give way to each other.
+//! Races: calls that begin together and yield to each other, so that a test finds races that occur rarely.
 //!
-//! A store that gives way inside its own awaits loses such a race every time. One with a fault between two uses of a lock that
-//! is never awaited loses it only while two threads run at the same moment: in 100 of 100 runs on an idle machine, and in about
-//! 75 on one that is busy.
+//! If a faulty store yields at an await between a read and a write, these races find the fault every time. If the fault
+//! is between two uses of a lock that is not awaited, two threads must run at the same moment. These races found such a
+//! fault in 100 of 100 runs on an idle machine, and in about 75 of 100 on a busy one.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -15,28 +15,29 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::task::coop::{consume_budget, has_budget_remaining};
 
-/// The number of times a race is run, unless it is slow.
+/// The maximum number of rounds of a race.
 const ROUNDS: u32 = 256;
-/// The number of times a slow race is run.
+/// The minimum number of rounds of a race, even if they are slow.
 const LEAST: u32 = 4;
-/// How long a race is run again.
+/// The time after which no further round starts, except for the first [`LEAST`].
 const LONG: Duration = Duration::from_secs(1);
-/// How long a call waits for another one to go on with, in turns of a loop: some microseconds.
+/// How long a call waits for a second call, in iterations of a loop: some microseconds.
 const SPINS: u32 = 2000;
-/// What tokio lets a task do before it makes the task give way.
+/// Tokio's cooperative budget: the number of operations that a task may do before Tokio makes it yield.
 const BUDGET: u32 = 128;
 
-/// Runs a call such that it gives way to other tasks where it awaits something of tokio's: a lock, a channel, a socket. The service
-/// itself gives way between loading rows and persisting them.
+/// Runs a call so that it yields to other tasks where it awaits a Tokio resource: a lock, a channel or a socket. The
+/// service itself yields between loading rows and persisting them.
 ///
-/// Without this, a call on a store that never waits runs from its beginning to its end, and a test meets no race. Calls with
-/// different values of `seed` give way at different places.
+/// Without this function, a call on a store that never waits runs from its beginning to its end, and a test meets no
+/// race. Calls with different values of `seed` yield at different places.
 ///
-/// tokio makes a task give way once it has used up its budget. This uses the budget up beforehand.
+/// Tokio makes a task yield once the task has used up its budget. `yielding` uses up most of the budget before each
+/// poll.
 pub async fn yielding<F: Future>(seed: u32, call: F) -> F::Output {
     let (mut call, mut polls) = (pin!(call), 0);
     std::future::poll_fn(|context| {
-        // At first every call gives way where it can.
+        // In the first poll, every call has no budget left and yields at its first Tokio resource.
         spend(if polls == 0 { 0 } else { (polls + seed) % 3 });
         polls += 1;
         call.as_mut().poll(context)
@@ -44,7 +45,7 @@ pub async fn yielding<F: Future>(seed: u32, call: F) -> F::Output {
     .await
 }
 
-/// Where two calls on two threads wait for each other, so that they go on at the same moment.
+/// Makes two calls on two threads wait for each other, so that they continue at the same moment.
 #[derive(Debug, Default)]
 struct Meeting(AtomicUsize);
 
@@ -52,7 +53,7 @@ impl Meeting {
     fn wait(&self) {
         let arrived = self.0.fetch_add(1, Ordering::SeqCst);
         let mut spins = 0;
-        // The first of two waits for the second, which may not come.
+        // The first call of a pair waits for the second one, but not for ever: there may be no second one.
         while arrived.is_multiple_of(2) && self.0.load(Ordering::SeqCst) == arrived + 1 && spins < SPINS {
             std::hint::spin_loop();
             spins += 1;
@@ -60,7 +61,7 @@ impl Meeting {
     }
 }
 
-/// Uses the task's budget up, but for `left`.
+/// Uses up the task's budget except for `left` operations.
 fn spend(left: u32) {
     let mut context = Context::from_waker(Waker::noop());
     for _ in left..BUDGET {
@@ -70,8 +71,8 @@ fn spend(left: u32) {
     }
 }
 
-/// Runs calls that begin at the same moment and [give way](yielding) to each other. Returns what they return, in the order in which
-/// they end.
+/// Runs calls that begin at the same moment and [yield](yielding) to each other. Returns their results, in the order in
+/// which the calls finish.
 pub async fn race<F>(calls: impl IntoIterator<Item = F>) -> Vec<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
@@ -97,7 +98,7 @@ where
     racers.join_all().await
 }
 
-/// Returns the numbers of the rounds of a race: 256, or as many as are possible in a second, but at least four.
+/// Returns the numbers of the rounds of a race, from 0: at most 256, and no new ones after a second, but at least four.
 #[expect(clippy::disallowed_methods, reason = "the time that a test takes is real")]
 pub(crate) fn rounds() -> impl Iterator<Item = u32> {
     let began = Instant::now();

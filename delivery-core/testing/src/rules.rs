@@ -38,24 +38,26 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::{Shop, strategies};
 
-/// The number of generated keys, and of generated shops.
+/// How many keys are generated. `SHOPS` is how many shops, and how many sequences of questions, are generated.
 const CASES: u32 = 256;
 const SHOPS: u32 = 32;
 const TOKEN: &str = "the-seller's-token";
 
 /// Checks a rule with generated keys and times, and in generated shops.
 ///
-/// * The rule answers as `allows`, which is a second, simpler version of the rule. It gets the key as it is
-///   after the use, and the time of the use. A rule that reads a clock, or that forgets the use it is asked about,
-///   answers differently.
-/// * The answers do not depend on what the rule was asked before. `rule` makes a new rule for each comparison.
-/// * In a shop all parts of the service agree with the rule: the validation, HEAD and GET of the product, the checks of a
-///   `Grant`, and what the seller is shown. With the feature `pages`, the buyer's page agrees too.
+/// * The rule gives the same answers as `allows`, which is a second, simpler version of the rule. The arguments of
+///   `allows` are the key as it is after the use, and the time of the use. The comparison finds rules that read a
+///   clock, and rules that expect the key as it is before the use.
+/// * The answers do not depend on earlier questions to the rule. `rule` returns a new rule for each comparison.
+/// * In a shop, all parts of the service agree with the rule: the validation, HEAD and GET of the product, the check of
+///   a `Grant`, and what the API shows the seller. With the feature `pages`, the buyer's page agrees too.
 ///
 /// # Panics
 ///
-/// If one of these does not hold. The message has the simplest key, time or history that was found. Also inside a runtime
-/// of tokio, because this starts one: call it from `#[test]`, or with `spawn_blocking`.
+/// If one of these checks fails. The message contains the simplest failing key, time or history that was found.
+///
+/// Also if the function is called inside a Tokio runtime, because it starts a runtime itself. Call it from a plain
+/// `#[test]`, or inside `spawn_blocking`.
 pub fn check(rule: impl Fn() -> Arc<dyn Rule>, allows: impl Fn(&Key, DateTime<Utc>) -> bool) {
     let one = rule();
     let used = || (strategies::key(), strategies::instant()).prop_map(|(key, at)| (after_a_use(&key), at));
@@ -80,8 +82,9 @@ pub fn check(rule: impl Fn() -> Arc<dyn Rule>, allows: impl Fn(&Key, DateTime<Ut
     });
 }
 
-/// Checks that a rule refuses a key for good: once it refused a use, it refuses every later use, also after further
-/// uses. Buyers rely on that where a rule ends a key, for example after a trial.
+/// Checks that a rule's refusals are final: once the rule has refused a use of a key, it refuses every later use of
+/// that key, even if the key's count of uses has grown since. Use this check for a rule that ends a key, for example
+/// after a trial.
 ///
 /// # Panics
 ///
@@ -105,7 +108,7 @@ pub fn check_refuses_for_good(rule: &dyn Rule) {
     });
 }
 
-/// Returns the key with one more use, whether or not our own rules allow it.
+/// Returns the key with one more use, even if the key is revoked, expired or used up.
 fn after_a_use(key: &Key) -> Key {
     let mut state = key.state().clone();
     state.used += 1;
@@ -122,7 +125,8 @@ where
     }
 }
 
-/// Sells a key, and uses it after each pause. Before each use all parts of the service must say what comes of it.
+/// Sells a key, and uses it after each pause. Before each use, all parts of the service must report correctly whether
+/// the use will be allowed.
 async fn in_a_shop(rule: Arc<dyn Rule>, allows: &impl Fn(&Key, DateTime<Utc>) -> bool, pauses: Vec<Duration>) {
     let shop = Shop::with(|builder| with_pages(builder.rule(rule))).await;
     let terms = OwnTerms { limit: UseLimit::from_count(10).ok(), ..OwnTerms::default() };
@@ -161,14 +165,14 @@ fn with_pages(builder: Builder) -> Builder {
     builder
 }
 
-/// Returns whether the buyer's page says that the key can be used.
+/// Returns whether the buyer's page accepts the key as usable.
 #[cfg(feature = "pages")]
 async fn on_the_page(delivery: &Delivery, text: &str) -> bool {
     let form = http::HeaderValue::from_static("application/x-www-form-urlencoded");
     let mut call = Call::new(Method::POST).header(header::CONTENT_TYPE, form);
     call.body = format!("key={text}").into();
     let page = Endpoint::pages().find(|page| page.is_at("/key")).expect("the buyer's page");
-    // It leads to the page with the state of the key.
+    // The response to an accepted key redirects to the page with the key's state.
     page.call(delivery, call).await.status() == 303
 }
 

@@ -36,24 +36,27 @@ pub struct Shop {
     pub clock: Arc<ManualClock>,
     /// The mailer that records the service's e-mails.
     pub mailer: Arc<RecordingMailer>,
-    /// The first product.
+    /// The product that [`paid`](Self::paid) sells. If the store already had products, this value contains only the id
+    /// and the name of the first one.
     pub product: Arc<Product>,
 }
 
 impl Shop {
-    /// Creates a shop with one product, on the default terms: a year, without a limit of uses. The shop accepts orders
-    /// with the secret `the platform's secret`, and the seller's calls with the token `the-seller's-token`.
+    /// Creates a shop with one product on the default terms: a year, without a use limit. The shop accepts orders with
+    /// the secret `the platform's secret`, and the seller's calls with the token `the-seller's-token`.
     pub async fn new() -> Self {
         Self::with(|builder| builder).await
     }
 
-    /// Creates a shop whose service `build` changes, such as its terms, catalog or observer.
+    /// Creates a shop like [`new`](Self::new), but lets `build` change the service, such as its terms, catalog or
+    /// observer.
     pub async fn with(build: impl FnOnce(Builder) -> Builder) -> Self {
         Self::over(Arc::new(MemoryStore::new()), build).await
     }
 
-    /// Creates a shop like [`with`](Self::with) on another store. If the store already has products, its first one is
-    /// sold. A second shop on the same store acts as a second server.
+    /// Creates a shop like [`with`](Self::with) on another store. If the store already has products, the shop sells the
+    /// first one instead of adding one. A second shop on the same store acts as a second server, with a clock of its
+    /// own.
     pub async fn over(stores: impl Into<Stores>, build: impl FnOnce(Builder) -> Builder) -> Self {
         let (clock, mailer) = (Arc::new(ManualClock::default()), Arc::new(RecordingMailer::default()));
         let keyring = "a signing secret for tests".parse().expect("a secret");
@@ -90,7 +93,7 @@ impl Shop {
         self.delivery.order(order).await.expect("issued")
     }
 
-    /// Sends the e-mails that are due, and returns all e-mails that were ever sent, oldest first.
+    /// Sends the e-mails that are due, and returns all e-mails that the mailer has accepted so far, oldest first.
     pub async fn messages(&self) -> Vec<Message> {
         self.delivery.maintenance().outbox().work().await.expect("a store in memory");
         self.mailer.accepted()

@@ -32,17 +32,17 @@ pub fn instant() -> impl Strategy<Value = DateTime<Utc>> {
         .prop_map(|milliseconds| DateTime::from_timestamp_millis(milliseconds).unwrap_or_default())
 }
 
-/// Generates one of three products, so that keys and changes often agree.
+/// Generates the id of one of three products, so that a key and a change often have the same product.
 pub fn product() -> impl Strategy<Value = ProductId> {
     (1_i64..4).prop_map(|id| ProductId::new(id).expect("1 or more"))
 }
 
-/// Generates one of a few names of files. Some differ only in the case of letters.
+/// Generates one of eight file names. Some differ only in the case of letters.
 pub fn file_name() -> impl Strategy<Value = FileName> {
     "[abAB]\\.(pdf|zip)".prop_map(|text| text.parse().expect("a name"))
 }
 
-/// Generates files with different objects, whose names often agree.
+/// Generates a file. Generated files have different objects, but often the same name.
 pub fn file() -> impl Strategy<Value = File> {
     (any::<[u8; 16]>(), file_name(), 0..=u64::MAX >> 1, any::<[u8; 32]>(), instant()).prop_map(
         |(object, name, size, sha256, added_at)| File {
@@ -66,29 +66,29 @@ pub fn order() -> impl Strategy<Value = OrderRef> {
     "[A-D]".prop_map(|id| OrderRef { source: Source::webhook(), id: id.parse::<OrderId>().expect("a number") })
 }
 
-/// Generates one of a few names that a host application may give.
+/// Generates one of 20 names that a host application may give to a key or a product.
 pub fn host_ref() -> impl Strategy<Value = HostRef> {
     "[a-d]{1,2}".prop_map(|text| text.parse().expect("a name"))
 }
 
-/// Generates short, long and endless validities.
+/// Generates a validity: mostly 1 to 3 days, sometimes up to [`MAX_DAYS`], sometimes without an end.
 pub fn validity() -> impl Strategy<Value = Validity> {
     let days = prop_oneof![3 => 1..=3_i64, 1 => 1..=i64::from(MAX_DAYS), 1 => Just(-1)];
     days.prop_map(|days| Validity::from_days(days).expect("in range"))
 }
 
-/// Generates small, large and no limits.
+/// Generates a use limit: mostly 1 to 4 uses, sometimes up to [`MAX_USES`], sometimes unlimited.
 pub fn use_limit() -> impl Strategy<Value = UseLimit> {
     let uses = prop_oneof![3 => 1..=4_i64, 1 => 1..=i64::from(MAX_USES), 1 => Just(-1)];
     uses.prop_map(|uses| UseLimit::from_count(uses).expect("in range"))
 }
 
-/// Generates terms of every kind.
+/// Generates terms from [`validity`] and [`use_limit`].
 pub fn terms() -> impl Strategy<Value = Terms> {
     (validity(), use_limit()).prop_map(|(validity, limit)| Terms { validity, limit })
 }
 
-/// Generates terms of a product, each of which may be missing.
+/// Generates the terms of a product. The validity, the limit or both may be missing.
 pub fn own_terms() -> impl Strategy<Value = OwnTerms> {
     (prop::option::of(validity()), prop::option::of(use_limit()))
         .prop_map(|(validity, limit)| OwnTerms { validity, limit })
@@ -105,7 +105,7 @@ pub fn reason() -> impl Strategy<Value = Reason> {
     prop::sample::select(vec!["refunded", "Rückbuchung'; --"]).prop_map(|text| text.parse().expect("a reason"))
 }
 
-/// Generates limits that are set, and uses that are added.
+/// Generates a change of a use limit: a new limit, or a number of uses to add.
 pub fn limit_change() -> impl Strategy<Value = LimitChange> {
     (use_limit(), any::<bool>()).prop_map(|(limit, added)| match limit {
         UseLimit::Uses(uses) if added => LimitChange::Add(uses),
@@ -127,7 +127,7 @@ pub fn paid_order() -> impl Strategy<Value = Order> {
     (order(), product(), email()).prop_map(|(reference, product, email)| Order { reference, product, email })
 }
 
-/// Generates one of four languages of e-mails, with and without templates.
+/// Generates one of four languages of e-mails. Not all of them have built-in templates.
 pub fn language() -> impl Strategy<Value = Language> {
     prop::sample::select(vec!["en", "de", "de-AT", "pt-BR"]).prop_map(|tag| tag.parse().expect("a language"))
 }
@@ -166,7 +166,7 @@ pub fn new_post() -> impl Strategy<Value = NewPost> {
     })
 }
 
-/// Generates a search for keys by any of its fields.
+/// Generates a search for keys by any combination of fields, always for the first page.
 pub fn key_query() -> impl Strategy<Value = KeyQuery> {
     let status = prop::sample::select(vec![Status::Valid, Status::Expired, Status::Exhausted, Status::Revoked]);
     let fields = (
@@ -187,7 +187,8 @@ pub fn key_query() -> impl Strategy<Value = KeyQuery> {
 }
 
 /// Generates text that has broken software before: quotes, markup, template braces, other scripts, emoji, marks that
-/// turn the direction of writing, and long runs. It has no control characters except line breaks and tabs.
+/// reverse the writing direction, and long runs of one character. The text has no control characters except line breaks
+/// and tabs.
 pub fn hostile_text() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "'; DROP TABLE delivery_key; --",
@@ -209,7 +210,7 @@ pub fn hostile_text() -> impl Strategy<Value = String> {
     prop::collection::vec(prop_oneof![3 => piece.prop_map(str::to_owned), 1 => run], 1..6).prop_map(|all| all.concat())
 }
 
-/// Generates a key and up to 19 uses, some of them after the key has expired.
+/// Generates a key that is valid for 1 to 3 days, and 1 to 19 uses. Some of the uses are after the key's expiry.
 pub fn history_to_expiry() -> impl Strategy<Value = (NewKey, Vec<Change>)> {
     let soon = (1..=3_i64).prop_map(|days| Validity::from_days(days).expect("in range"));
     (new_key(), soon, use_limit()).prop_flat_map(|(key, validity, limit)| {
@@ -225,18 +226,19 @@ pub fn history_to_expiry() -> impl Strategy<Value = (NewKey, Vec<Change>)> {
     })
 }
 
-/// Generates a change at any time.
+/// Generates a change at an [`instant`].
 pub fn change() -> impl Strategy<Value = Change> {
     change_around(instant().boxed())
 }
 
-/// Generates a key after some changes.
+/// Generates a key after up to 19 changes. A change that the key refuses has no effect.
 pub fn key() -> impl Strategy<Value = Key> {
     history()
         .prop_map(|(key, changes)| changes.iter().fold(Key::from(key), |key, change| key.apply(change).unwrap_or(key)))
 }
 
-/// Generates a key that may be used, and a time at which it may: it is neither revoked nor used up, and has not expired.
+/// Generates a key and a time at which the key may be used. The key is neither revoked nor used up, and has not expired
+/// at that time.
 pub fn valid_key() -> impl Strategy<Value = (Key, DateTime<Utc>)> {
     let fresh = new_key().prop_map(|key| {
         let at = key.issued_at.max(key.expires_at - TimeDelta::seconds(1));
@@ -249,8 +251,8 @@ pub fn valid_key() -> impl Strategy<Value = (Key, DateTime<Utc>)> {
     prop_oneof![1 => fresh, 3 => at].prop_filter("a key that may be used", |(key, at)| key.check(*at).is_ok())
 }
 
-/// Generates a key, and changes in any order. They are at times from a second before the key's issue until four days
-/// after it, or within a day before or after its expiry.
+/// Generates a key, and up to 19 changes that need not be in the order of their times. Each change is between a second
+/// before the key's issue and four days after it, or within a day before or after the key's expiry.
 pub fn history() -> impl Strategy<Value = (NewKey, Vec<Change>)> {
     new_key().prop_flat_map(|key| {
         const DAY: i64 = 24 * 3_600_000;

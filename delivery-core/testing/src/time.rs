@@ -18,7 +18,7 @@ impl ManualClock {
         Self(Mutex::new((now, Duration::ZERO)))
     }
 
-    /// Moves the clock forward.
+    /// Moves the clock forward, and its [`monotonic`](Clock::monotonic) time with it.
     pub fn advance(&self, by: Duration) {
         let mut time = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let delta = TimeDelta::from_std(by).unwrap_or(TimeDelta::MAX);

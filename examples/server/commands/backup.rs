@@ -1,4 +1,4 @@
-//! A copy of a SQLite store, beside a server that uses it.
+//! Copies a SQLite store, also while a server uses it.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use crate::settings::{Database, Settings};
 use crate::start::secrets::Found;
 use crate::{Refusal, say};
 
-/// The name of the copy: that of a database in a `DATA_DIR`, so that the folder can take the place of one.
+/// The name of the copy. A `DATA_DIR` uses the same name, so that the folder can be used as a `DATA_DIR`.
 const NAME: &str = "delivery.db";
 
 pub(super) async fn run(settings: &Settings, folder: &Path) -> Result<(), Refusal> {
@@ -37,8 +37,8 @@ pub(super) async fn run(settings: &Settings, folder: &Path) -> Result<(), Refusa
     Ok(())
 }
 
-/// Copies the files that the copy has not yet. They never change, so one that is there is the same. Returns how many were
-/// copied.
+/// Copies the files that the copy does not have yet. Files never change, so existing ones need not be compared. Returns
+/// how many were copied.
 fn copy_new(from: &Path, to: &Path) -> io::Result<usize> {
     if !from.exists() || fs::read_dir(from)?.next().is_none() {
         return Ok(0);
@@ -51,10 +51,10 @@ fn copy_new(from: &Path, to: &Path) -> io::Result<usize> {
         if entry.file_type()?.is_dir() {
             copied += copy_new(&entry.path(), &copy)?;
         } else if !copy.exists() && !is_under_way(&entry.path()) {
-            // A copy that breaks off has another name.
+            // Only a complete copy gets the final name.
             let part = copy.with_extension("part");
             match fs::copy(entry.path(), &part) {
-                // The file was deleted meanwhile, and the database that was copied does not name it.
+                // The file was deleted meanwhile, because no product in the database has used it for days.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 done => done?,
             };

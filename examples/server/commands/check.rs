@@ -1,4 +1,4 @@
-//! Looks at everything that a server needs, before it is started or while it runs, and changes nothing.
+//! Checks everything that a server needs, before it is started or while it runs, and changes nothing.
 
 use std::collections::HashSet;
 use std::fs::OpenOptions;
@@ -51,7 +51,7 @@ pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
 fn data(folder: &Path) -> Result<String, Refusal> {
     let failed = |path: &Path, error: io::Error| format!("{} cannot be used by this user: {error}", path.display());
     let is_there = folder.try_exists().map_err(|error| failed(folder, error))?;
-    // A folder without a parent is one of the working folder.
+    // A relative path of one component has an empty parent: the working folder.
     let mut nearest = folder;
     while !nearest.try_exists().map_err(|error| failed(nearest, error))? {
         nearest = nearest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

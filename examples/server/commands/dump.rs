@@ -1,4 +1,4 @@
-//! A whole store as one file of text, and a new store from such a file.
+//! Writes a whole store to one text file, and fills a new store from such a file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write, stderr, stdout};
@@ -11,13 +11,14 @@ use crate::settings::{Database, Settings};
 use crate::start::secrets::Found;
 use crate::{Refusal, say};
 
-/// Writes a dump to `to`, or to standard output if that is `-`. A file takes its name once it is whole.
+/// Writes a dump to `to`, or to standard output if that is `-`. A file gets its final name once it
+/// is complete.
 pub(super) async fn dump(settings: &Settings, to: &Path) -> Result<(), Refusal> {
     settings.expect_database()?;
     if to.as_os_str() == "-" {
         return write(settings, stdout()).await.map(drop);
     }
-    // Where a link leads to.
+    // If `to` is a symbolic link, its target is replaced, and the link stays.
     let to = &to.canonicalize().unwrap_or_else(|_| to.to_owned());
     if let Database::Sqlite(file) = &settings.database
         && is_of(file, to)
@@ -25,13 +26,13 @@ pub(super) async fn dump(settings: &Settings, to: &Path) -> Result<(), Refusal> 
         return Err(format!("{} belongs to the store itself: dump it into another file", to.display()).into());
     }
     if to.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
-        // A pipe or a device takes it as standard output does.
+        // A pipe or a device cannot be replaced: it is written to directly, like standard output.
         let there = fs::OpenOptions::new().write(true).open(to).map_err(|error| unwritten(to, &error))?;
         return write(settings, there).await.map(drop);
     }
     let new = beside(to);
     let made = async {
-        // Not a file that somebody else has made under this name, and can read.
+        // Somebody else may have made a file with this name, and could read the dump in it.
         let _ = fs::remove_file(&new);
         let file =
             OpenOptions::new().create_new(true).write(true).open(&new).map_err(|error| unwritten(&new, &error))?;
@@ -48,7 +49,7 @@ pub(super) async fn dump(settings: &Settings, to: &Path) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// Whether `file` is the database's, or stands beside it for the database.
+/// Whether `file` is the database file, or one of the files that SQLite keeps beside it.
 fn is_of(database: &Path, file: &Path) -> bool {
     ["", "-wal", "-shm", "-journal"].into_iter().any(|end| {
         let mut name = database.as_os_str().to_owned();
@@ -109,7 +110,7 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A bar for each table on a terminal, and nothing elsewhere.
+/// A progress bar for each table, shown only if standard error is a terminal.
 #[derive(Default)]
 struct Bar(Option<ProgressBar>);
 

@@ -10,9 +10,9 @@ use crate::connections::health;
 use crate::settings::Settings;
 use crate::{Refusal, say};
 
-/// How long the server may take.
+/// How long the server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// More than the head of the answer, in bytes.
+/// How much of the answer is read, in bytes. The whole answer is shorter.
 const HEAD: u64 = 4096;
 
 pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
@@ -20,7 +20,7 @@ pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
     if address.port() == 0 {
         return Err("BIND (--bind) must name a port other than 0, at which the server can be asked".into());
     }
-    // A server that listens on every address listens on this machine's own.
+    // A server that listens on every address can be reached at the loopback address.
     if address.ip().is_unspecified() {
         address.set_ip(if address.is_ipv4() {
             IpAddr::V4(Ipv4Addr::LOCALHOST)

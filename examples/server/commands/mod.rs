@@ -1,4 +1,4 @@
-//! What the programs do when they are not to serve.
+//! The commands of the programs, which do something else than serve.
 
 mod backup;
 mod check;

@@ -21,7 +21,7 @@ struct Alarm {
 }
 
 impl Timer {
-    /// The timer of a connection that begins now.
+    /// A timer for a new connection.
     pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(Box::pin(tokio::time::sleep(Duration::ZERO)))))
     }

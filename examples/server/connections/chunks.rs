@@ -1,7 +1,7 @@
-//! A response body of which hyper holds one chunk at a time.
+//! A response body of which hyper buffers one chunk at a time.
 //!
-//! hyper asks for chunks until it holds as many bytes as the head of a request may have. A client that stops reading a download
-//! would keep all of them in memory.
+//! hyper asks for chunks until it has buffered as many bytes as the head of a request may have. If a client stopped
+//! reading a download, all of them would stay in memory.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// A body up to this length is given as it comes, in bytes.
+/// A body up to this length, in bytes, does not wait between chunks.
 const SHORT: u64 = 32 << 10;
 
-/// A body that gives its next chunk once the one before is sent.
+/// A body that returns its next chunk once the previous one is sent.
 pub(crate) struct Chunks<B> {
     body: Pin<Box<B>>,
     /// `None` for a short body.

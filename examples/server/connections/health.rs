@@ -1,4 +1,4 @@
-//! What a service manager asks: does the process live, does the store answer?
+//! Health checks for a service manager: whether the process is alive, and whether the store answers.
 
 use delivery_core::Delivery;
 
@@ -9,7 +9,7 @@ pub const LIVE: &str = "/healthz";
 /// Ready: the store answers too, and the server was not asked to stop.
 pub const READY: &str = "/readyz";
 
-/// Status and JSON of a health route; nothing for another path.
+/// Status and JSON of a health route; `None` for another path.
 pub async fn check(path: &str, delivery: &Delivery, stop: &Stop) -> Option<(u16, &'static str)> {
     match path {
         LIVE => Some((200, r#"{"status":"ok"}"#)),

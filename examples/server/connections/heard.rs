@@ -1,4 +1,4 @@
-//! The body of a request, which tells the connection whether it comes, and whether all of it was read.
+//! The body of a request, which reports to its connection how fast it arrives, and whether all of it was read.
 
 use std::mem;
 use std::pin::Pin;
@@ -13,25 +13,25 @@ use tokio::time::{Sleep, sleep};
 
 use super::idle::{Conversation, Spare};
 
-/// How much must come in a [`PERIOD`] of a body that is waited for, in bytes, or its connection counts as idle.
+/// How many bytes of a body must arrive in a [`PERIOD`]. With fewer, the connection counts as idle.
 const LEAST: usize = 4 << 10;
 const PERIOD: Duration = Duration::from_secs(1);
-/// After how many of them the connection makes room for another one if none is idle, however much comes: a client that sends a
-/// little more than [`LEAST`] keeps no place from the others. Most bodies come within a few milliseconds.
+/// After this many periods the connection may be closed to make room if none is idle, however much arrives. So a client
+/// that sends a little more than [`LEAST`] cannot keep its place. Most bodies arrive within a few milliseconds.
 const LONG: usize = 2;
 
-/// The body of a request, which tells its connection whether it comes, and whether the end was reached.
+/// The body of a request, which reports to its connection how fast it arrives, and whether the end was reached.
 pub struct Heard {
     body: Incoming,
     unread: Unread,
     conversation: Arc<Conversation>,
-    /// When the period ends, once something was waited for.
+    /// The end of the current period; `None` until the body was first waited for.
     end: Option<Pin<Box<Sleep>>>,
-    /// How many bytes have come in it.
+    /// How many bytes have arrived in the current period.
     came: usize,
     /// How many periods have ended.
     periods: usize,
-    /// Why the connection may make room.
+    /// Why the connection may make room; `None` if it may not.
     spare: Option<Spare>,
 }
 
@@ -46,7 +46,7 @@ impl Heard {
         (heard, unread)
     }
 
-    /// Nothing more has come yet.
+    /// Waits for more of the body, and rates its speed at the end of each period.
     fn wait(&mut self, context: &mut Context<'_>) {
         loop {
             let end = self.end.get_or_insert_with(|| Box::pin(sleep(PERIOD)));

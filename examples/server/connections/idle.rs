@@ -1,9 +1,11 @@
-//! Which connection makes room when all places are taken: the one that has been idle longest; if none is idle, the one whose
-//! request's body has been coming longest, once that is two seconds.
+//! Chooses the connection that is closed to make room when all places are taken. This is the connection that has been
+//! idle longest. If none is idle, it is the one that has been receiving the body of a request longest, if it has done
+//! so for two seconds.
 //!
-//! A connection is idle until the head of its first request has come, from the end of an answer until the head of the next
-//! request has come, and while next to nothing comes of the body of a request. A client that is slow keeps no place. The first
-//! request of a new connection may be on its way when it is chosen: it is given [a moment](MOMENT).
+//! A connection is idle until the head of its first request has arrived, from the end of an answer until the head of
+//! the next request has arrived, and while the body of a request arrives too slowly. So a slow client cannot keep its
+//! place. A new connection may be chosen while its first request is on its way, so it gets [a moment](MOMENT) before it
+//! is closed.
 
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
@@ -17,61 +19,64 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// How long a new connection may take to bring its first request before it is closed for others.
+/// How long a new connection may take to send its first request before it is closed to make room.
 const MOMENT: Duration = Duration::from_millis(250);
 
-/// The connections of a server that may make room. Clones share them.
+/// The connections of a server that may be closed to make room. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Idle(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
-    /// Numbers are given in the order of time.
+    /// The last number given to a connection. Numbers increase, so the lowest belongs to the connection that waits
+    /// longest.
     last: u64,
-    /// How each that is idle is told to close.
+    /// The idle connections by number, each with the signal that closes it.
     idle: BTreeMap<u64, Arc<Notify>>,
-    /// The same for those whose body has been coming for long.
+    /// The same for connections that have been receiving a body for long.
     bodies: BTreeMap<u64, Arc<Notify>>,
-    /// How many need room.
+    /// How many [`Wish`]es there are.
     wishes: usize,
-    /// For how many of them a connection closes.
+    /// For how many of these wishes a connection is being closed.
     granted: usize,
 }
 
 /// Why a connection may make room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spare {
-    /// Nothing comes over it, or next to nothing.
+    /// It receives nothing, or a body too slowly.
     Idle,
-    /// The body of its request has been coming for long. It makes room only if none is idle.
+    /// It has been receiving the body of a request for long. It makes room only if no connection is idle.
     Body,
 }
 
-/// Somebody needs room, until this is dropped.
+/// A request for room, until this is dropped.
 pub(crate) struct Wish(Idle);
 
-/// What goes on over a connection.
+/// The state of a connection.
 pub(crate) struct Conversation {
     idle: Idle,
     /// Its number among the connections that may make room; 0 while it is none of them.
     number: AtomicU64,
-    /// Whether there is no more of the answer to come, though perhaps to send.
+    /// Whether the body of the answer has been produced in full, though perhaps not sent. Stays false if the connection
+    /// closes after the answer to make room.
     answered: AtomicBool,
-    /// Whether a request has come over it.
+    /// Whether the head of a request has arrived over it.
     has_asked: AtomicBool,
     close: Arc<Notify>,
 }
 
-/// A request that is answered, until the body of the answer is dropped.
+/// A request that is being answered, until the body of the answer is dropped.
 pub(crate) struct Answering {
     conversation: Arc<Conversation>,
-    /// Whether the connection makes room for somebody once it is answered.
+    /// Whether the connection is closed after this answer to make room.
     is_last: bool,
 }
 
 impl Idle {
-    /// Has the connection closed that has been idle longest or, if none is idle, whose body has been coming longest. If there is
-    /// neither, the next of either kind is closed, and those are whose answers begin until there is room.
+    /// Closes the connection that has been idle longest. If none is idle, closes the one that has been receiving a body
+    /// longest. If there is neither, closes the next connection that becomes one of the two. Until there is room, each
+    /// connection whose answer begins is also closed after that answer.
     pub(crate) fn make_room(&self) -> Wish {
         let mut inner = self.lock();
         inner.wishes += 1;
@@ -79,7 +84,7 @@ impl Idle {
         Wish(self.clone())
     }
 
-    /// A connection that begins now.
+    /// Registers a new connection, which is idle.
     pub(crate) fn begin(&self) -> Arc<Conversation> {
         let (number, answered, close) = (AtomicU64::new(0), AtomicBool::new(false), Arc::default());
         let conversation =
@@ -99,8 +104,8 @@ impl Inner {
         self.last
     }
 
-    /// Whether somebody needs room for whom no such connection closes. One that closes with its answer does not count: its client
-    /// may take its time over that.
+    /// Whether there are more wishes than connections that are being closed for them. A connection that closes after
+    /// its answer does not count, because its client may read the answer slowly.
     fn lacks_room(&self) -> bool {
         self.wishes > self.granted
     }
@@ -120,7 +125,7 @@ impl Inner {
 }
 
 impl Conversation {
-    /// The head of a request has come.
+    /// To be called when the head of a request has arrived.
     pub(crate) fn answer(self: &Arc<Self>) -> Answering {
         self.wake();
         self.answered.store(false, Ordering::Relaxed);
@@ -128,19 +133,19 @@ impl Conversation {
         Answering { conversation: self.clone(), is_last: false }
     }
 
-    /// All that was written is sent: the connection is idle if that was the whole answer.
+    /// To be called when everything that was written is sent. The connection becomes idle if that was the whole answer.
     pub(crate) fn flushed(&self) {
         if self.answered.swap(false, Ordering::Relaxed) {
             self.rest();
         }
     }
 
-    /// It is idle, if it was not before.
+    /// Marks the connection as idle, unless it may already make room.
     fn rest(&self) {
         self.become_spare(Spare::Idle);
     }
 
-    /// It may make room, if it might not before.
+    /// Adds the connection to those that may make room, unless it is already one of them.
     pub(crate) fn become_spare(&self, spare: Spare) {
         if self.number.load(Ordering::Relaxed) != 0 {
             return;
@@ -156,7 +161,8 @@ impl Conversation {
         inner.grant();
     }
 
-    /// It may make room no more. If it was to be closed, another one is in its place.
+    /// Removes the connection from those that may make room. If it was chosen to be closed, another one is chosen
+    /// instead.
     pub(crate) fn wake(&self) {
         if self.number.load(Ordering::Relaxed) == 0 {
             return;
@@ -171,7 +177,7 @@ impl Conversation {
 
     /// Resolves when the connection is to be closed.
     pub(crate) async fn closed(&self) {
-        // From the time on at which this is called first: when the connection begins.
+        // The moment begins when this is first polled, which is when the connection begins.
         let mut moment = pin!(sleep(MOMENT));
         loop {
             self.close.notified().await;
@@ -184,8 +190,8 @@ impl Conversation {
         }
     }
 
-    /// Whether it is to be closed, which is final: what ends with it, such as the body of its request, does not call for another one
-    /// in its place.
+    /// Whether the connection is to be closed. If so, the choice is final: dropping the body of its request does not
+    /// make [`wake`](Self::wake) choose another connection instead.
     fn closes(&self) -> bool {
         let inner = self.idle.lock();
         let number = self.number.load(Ordering::Relaxed);
@@ -202,7 +208,7 @@ impl Answering {
         self.conversation.clone()
     }
 
-    /// Whether the answer is the last of its connection, because somebody needs the place.
+    /// Whether the connection is closed after this answer, because its place is needed.
     pub(crate) fn is_last(&mut self) -> bool {
         self.is_last = self.is_last || self.conversation.idle.lock().lacks_room();
         self.is_last
@@ -219,7 +225,7 @@ impl Drop for Wish {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        // The connection makes room for one, and is not chosen again for another.
+        // A connection that is closed after this answer does not become idle, so it is not chosen again.
         self.conversation.answered.store(!self.is_last, Ordering::Relaxed);
     }
 }

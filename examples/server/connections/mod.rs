@@ -1,4 +1,4 @@
-//! Connections and requests, as they come and as the server ends: what a client can hold, and for how long.
+//! Connections and requests: how many are served, how long a client may occupy a connection, and how the server stops.
 
 pub(crate) mod alarm;
 mod chunks;

@@ -1,4 +1,4 @@
-//! A connection that is given up when its client takes too long over an answer.
+//! A connection that is closed when its client reads an answer too slowly.
 
 use std::io;
 use std::pin::Pin;
@@ -18,35 +18,35 @@ use super::idle::Conversation;
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How many bytes a client must read to get one more second: 1 MiB may take three minutes.
 const BYTES_A_SECOND: u64 = 8 << 10;
-/// What the kernel may hold of an answer, in bytes; Linux doubles it for its own use.
+/// How much of an answer the kernel may buffer, in bytes. Linux doubles this value for its own use.
 const KERNEL: usize = 128 << 10;
 
 /// How much is read at once, in bytes: below the buffer of 8 KiB that hyper begins with, so that it never grows for a body.
 const PIECE: usize = (8 << 10) - 1;
 
-/// How long the rest of a body is read that was answered before its end, so that its client gets the answer: a connection that
-/// is closed with unread bytes is reset.
+/// How long the rest of a request's body is read if the request was answered before the end of its body. A connection
+/// that is closed with unread bytes is reset, and its client might not get the answer.
 const LINGER: Duration = Duration::from_secs(5);
-/// How much of it is read, in bytes.
+/// How much of this rest is read, in bytes.
 const REST: usize = 16 << 20;
 
 /// A client's connection. A write fails with [`io::ErrorKind::TimedOut`] once the client is too slow; the server then
 /// closes the connection. A client that keeps up costs no timer.
 pub(crate) struct Paced {
     stream: TcpStream,
-    /// How long the client may take nothing of an answer.
+    /// How long the client may read nothing of an answer.
     patience: Duration,
-    /// The answer that the client has not taken whole yet.
+    /// The answer that the client has kept waiting; `None` if no write of it had to wait.
     answer: Option<Answer>,
-    /// Set while the client takes nothing.
+    /// Set while a write waits for the client.
     deadline: Option<Pin<Box<Sleep>>>,
     /// Whether the client may still be sending a body when the connection is closed.
     lingers: Arc<AtomicBool>,
-    /// Set while it is closed.
+    /// When to stop reading the rest of a body; set while the connection is closed.
     lingering: Option<Pin<Box<Sleep>>>,
-    /// Bytes that nobody wanted.
+    /// How many bytes of this rest were read.
     discarded: usize,
-    /// Told when an answer is sent.
+    /// Notified when an answer is sent.
     conversation: Arc<Conversation>,
 }
 
@@ -56,7 +56,7 @@ struct Answer {
 }
 
 impl Paced {
-    /// `patience` is how long the client may take nothing of an answer. `lingers` is true while the last
+    /// `patience` is how long the client may read nothing of an answer. `lingers` is true while the last
     /// request was answered before the end of its body.
     pub(crate) fn new(
         stream: TcpStream,
@@ -72,7 +72,7 @@ impl Paced {
         Self { stream, patience, answer: None, deadline: None, lingers, lingering: None, discarded: 0, conversation }
     }
 
-    /// Judges what a write came to.
+    /// Applies the deadlines to the result of a write.
     fn paced(&mut self, wrote: Poll<io::Result<usize>>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(wrote) = wrote {
             self.deadline = None;
@@ -155,7 +155,7 @@ impl AsyncWrite for Paced {
                 return Poll::Ready(Ok(()));
             }
             let mut rest = ReadBuf::new(&mut room);
-            // An error is an end too.
+            // A read error ends the body too.
             let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut rest));
             if read.is_err() || rest.filled().is_empty() {
                 return Poll::Ready(Ok(()));

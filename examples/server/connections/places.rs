@@ -14,11 +14,11 @@ use tokio::task::coop::unconstrained;
 
 use super::idle::{Conversation, Idle};
 
-/// Descriptors for everything else: the database, e-mails, connections to the mail server.
+/// File descriptors that are reserved for everything else: the database, e-mails, connections to the mail server.
 const RESERVED: u64 = 64;
 const FEWEST: u64 = 16;
-/// At least this many connections of one address may wait in line, or four for each that is served if that is more.
-/// Further connections are closed.
+/// This many connections of one address may wait in line, or four times as many as are served at once if that is more.
+/// Further connections are closed. Served and waiting connections together may use three quarters of the descriptors.
 const LINE: usize = 4000;
 
 /// The places of a server. Clones share them.
@@ -26,17 +26,17 @@ const LINE: usize = 4000;
 pub(crate) struct Places(Arc<Inner>);
 
 struct Inner {
-    /// Connections that the operating system allows.
+    /// How many connections the operating system allows.
     descriptors: usize,
-    /// What the operating system allows: a connection that waits in line needs a descriptor too.
+    /// A permit for each connection that the operating system allows. A connection that waits in line needs one too.
     sockets: Arc<Semaphore>,
     served: Arc<Semaphore>,
     idle: Idle,
-    /// Told when nobody who waits is served any more.
+    /// Notified when connections that wait are no longer served.
     closed: Notify,
-    /// Served at once for one address.
+    /// The maximum number of connections that are served at once for one address.
     most: usize,
-    /// Served and in line for one address.
+    /// The maximum number of connections of one address that are served or in line.
     longest: usize,
     addresses: Mutex<HashMap<Identity, Address>>,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Accepted {
     places: Places,
     identity: Option<Identity>,
     line: Option<Arc<Semaphore>>,
-    /// Where there was one at once.
+    /// The place, if one was free when the connection was accepted.
     place: Option<Place>,
     _socket: OwnedSemaphorePermit,
 }
@@ -64,8 +64,8 @@ pub(crate) struct Place {
 }
 
 impl Places {
-    /// Takes as many descriptors as the process may have. The soft limit of most systems, 1,024, dates from programs that
-    /// call `select`. No address takes more than three quarters of what there is.
+    /// Raises the process's limit of file descriptors as far as possible. The soft limit of most systems, 1,024, dates
+    /// from programs that call `select`. One address gets at most three quarters of the places.
     pub(crate) fn new(connections: usize, per_address: usize) -> Self {
         let descriptors = descriptors().min(Semaphore::MAX_PERMITS);
         let sockets = descriptors;
@@ -80,7 +80,7 @@ impl Places {
 
     /// How many connections are open: those that are served, and those in line.
     pub(crate) fn open(&self) -> usize {
-        // One permit is held for the next connection.
+        // The accept loop always holds one permit for the next connection.
         self.0.descriptors.saturating_sub(self.0.sockets.available_permits()).saturating_sub(1)
     }
 
@@ -89,10 +89,10 @@ impl Places {
         self.permit(&self.0.sockets).await
     }
 
-    /// Waits for a permit. If all are taken, a connection that is idle makes room, or one whose body has been coming for long.
+    /// Waits for a permit. If all are taken, closes a connection to [make room](Idle::make_room).
     async fn permit(&self, permits: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         let mut permit = pin!(unconstrained(permits.clone().acquire_owned()));
-        // It stands in line before there is room: a client that comes meanwhile would take that otherwise.
+        // Joins the queue before making room. Otherwise a client that arrives in between would take the permit.
         if let Some(permit) = permit.as_mut().now_or_never() {
             return permit.ok();
         }
@@ -116,7 +116,7 @@ impl Places {
             entry.connections += 1;
             (accepted.identity, accepted.line) = (Some(identity), Some(entry.served.clone()));
         }
-        // Now, in the order in which they came.
+        // Takes a free place now, so that clients get places in the order in which they connected.
         let own = accepted.line.clone().map(Semaphore::try_acquire_owned).transpose().ok();
         accepted.place = own.and_then(|own| Some(self.place(own, self.0.served.clone().try_acquire_owned().ok()?)));
         Some(accepted)
@@ -126,7 +126,7 @@ impl Places {
         Place { conversation: self.0.idle.begin(), _own: own, _shared: shared }
     }
 
-    /// From now on nobody who waits is served.
+    /// From now on, connections that wait are not served.
     pub(crate) fn close(&self) {
         self.0.served.close();
         self.addresses().values().for_each(|address| address.served.close());
@@ -151,7 +151,7 @@ impl Accepted {
         if self.place.is_some() {
             return self.place.take();
         }
-        // A client that has sent nothing does not stand in line before those that have.
+        // A client joins the queue only after it has sent something.
         let mut first = [0];
         let sent = tokio::select! {
             biased;

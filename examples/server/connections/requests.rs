@@ -1,4 +1,4 @@
-//! The log of requests, and the name each of them has in it.
+//! The log of requests, and the id of each request in it.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::health;
 use crate::docs;
 
-/// The header that holds a request's name, in the request and in the answer.
+/// The header with a request's id, in the request and in the answer.
 pub const ID: &str = "x-request-id";
 
 /// The methods of RFC 9110 and RFC 5789.
@@ -18,7 +18,7 @@ const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "
 /// A request that is being answered.
 pub struct Open {
     id: String,
-    /// What the log will say of it, if it wants to know.
+    /// What will be logged; `None` if the level DEBUG is off.
     logged: Option<Logged>,
 }
 
@@ -29,7 +29,7 @@ struct Logged {
 }
 
 impl Open {
-    /// Takes the name that the client or its proxy gave the request, if it is fit for a log; else makes one.
+    /// Uses the id that the client or its proxy sent, if it may be logged. Otherwise makes one.
     pub fn new(given: Option<&str>, method: &str, path: &str) -> Self {
         let given = given.filter(|id| is_request_id(id));
         let id = given.map_or_else(|| Uuid::new_v4().simple().to_string(), str::to_owned);
@@ -37,13 +37,13 @@ impl Open {
         Self { id, logged: wanted.then(|| Logged::new(method, path)) }
     }
 
-    /// The name.
+    /// The id of the request.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Tells the log, at level DEBUG: `RUST_LOG=info,request=debug` shows it.
+    /// Logs the request at level DEBUG: `RUST_LOG=info,request=debug` shows it.
     pub fn answered(&self, status: u16) {
         if let Some(Logged { method, path, since }) = self.logged {
             let elapsed = since.elapsed();
@@ -53,10 +53,10 @@ impl Open {
 }
 
 impl Logged {
-    /// Never logs the query, which may hold a key, nor an unknown method or path, which may hold anything.
+    /// Never logs the query, which may contain a key, nor an unknown method or path, which may contain anything.
     fn new(method: &str, path: &str) -> Self {
         let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("another method");
-        // A path with parameters is logged as the API writes it: its ticket is a secret.
+        // A path with parameters is logged as in the API reference, without their values: a ticket is a secret.
         let known = Endpoint::ALL.iter().copied().chain(Endpoint::pages()).find(|endpoint| endpoint.is_at(path));
         let path = known
             .map(Endpoint::path)

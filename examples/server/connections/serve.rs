@@ -1,7 +1,7 @@
 //! The accept loop of `axum_server`: deadlines, limits, an id for each request, and a graceful shutdown.
 //!
-//! `axum::serve` sets no deadline on what a client can delay, so one slow client with a thousand connections would hold
-//! every descriptor.
+//! `axum::serve` sets no deadline on what a client can delay, so one slow client with a thousand connections could use
+//! up the file descriptors.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -42,11 +42,12 @@ use crate::{GRACE, Opened, Refusal, announce};
 static ID: HeaderName = HeaderName::from_static(requests::ID);
 /// How many connections may wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// How long the head of a request may be, and how much of a body waits to be read, in bytes.
+/// The longest head of a request, and how much of a body is buffered, in bytes.
 const BUFFER: usize = 64 << 10;
-/// How long to leave the listener alone after it failed: no descriptor is free, or a client is gone already.
+/// How long to wait after a connection could not be accepted: no file descriptor is free, or the client has already
+/// gone.
 const FAILED: Duration = Duration::from_millis(50);
-/// How long connections that are idle may bring one more request once the server stops.
+/// How long idle connections stay open for one more request once the server stops.
 const DRAIN: Duration = Duration::from_secs(2);
 /// How often to look whether all connections are closed.
 const LOOK: Duration = Duration::from_millis(20);
@@ -61,8 +62,8 @@ pub fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     Ok((socket.listen(BACKLOG)?, address))
 }
 
-/// Reserves `address`, and the port if the system is to choose it, for a framework that listens by itself. Linux lets
-/// that framework's socket have the address too, as long as this one does not listen.
+/// Reserves `address` for a framework that opens its own listener. If the port is 0, the system chooses one. On Linux
+/// the framework can bind the same address, because this socket does not listen.
 ///
 /// # Errors
 ///
@@ -92,7 +93,7 @@ pub trait Application: Clone + Send + Sync + 'static {
 ///
 /// # Errors
 ///
-/// The store refuses to serve with these secrets.
+/// The store refuses these secrets, or does not answer.
 pub async fn serve(opened: Opened<TcpListener>, app: impl Application) -> Result<(), Refusal> {
     let Opened { listener, address, delivery, mut background, listen, stop } = opened;
     let running = delivery.start().await?;
@@ -102,7 +103,7 @@ pub async fn serve(opened: Opened<TcpListener>, app: impl Application) -> Result
     let server = Server { app, delivery, places, listen, connections: GracefulShutdown::new(), stop: stop.clone() };
     announce(address);
     server.accept_until(&listener, pin!(stop.asked())).await;
-    // Includes the delay.
+    // The grace period includes `STOP_DELAY`.
     let grace = tokio::time::sleep(GRACE);
     server.accept_until(&listener, pin!(stop.delayed())).await;
     server.accept_the_last(listener);
@@ -162,7 +163,7 @@ impl<A: Application> Server<A> {
                     let (head, body) = request.into_parts();
                     let (body, unread) = Heard::new(body, answering.conversation());
                     let mut response = respond(app, Request::from_parts(head, body), peer).await;
-                    // A proxy that is still sending must be told, or it takes the closed connection for a broken server.
+                    // A proxy that is still sending needs `Connection: close`. Otherwise it reports a broken server.
                     let unread = unread.is_unread();
                     lingers.store(unread, Ordering::Relaxed);
                     if unread || stop.has_begun() || answering.is_last() {
@@ -176,15 +177,15 @@ impl<A: Application> Server<A> {
             let connection = http.serve_connection(TokioIo::new(Box::pin(paced)), service);
             tokio::select! {
                 biased;
-                // Clients break off as they like.
+                // Errors are ignored: clients may disconnect at any time.
                 _ = watcher.watch(connection) => {}
                 () = place.conversation.closed() => {}
             }
         });
     }
 
-    /// Serves the connections that the system has taken already: closing the listener would reset them, with the requests that
-    /// their clients have sent.
+    /// Serves the connections that the operating system has already accepted. Closing the listener would reset them,
+    /// and requests that their clients have sent would be lost.
     fn accept_the_last(&self, listener: TcpListener) {
         let Ok(listener) = listener.into_std() else { return };
         while let Some(Some(socket)) = self.places.socket().now_or_never()
@@ -197,8 +198,9 @@ impl<A: Application> Server<A> {
     }
 }
 
-/// Answers what still comes over open connections, and closes each with its answer. A proxy that keeps connections may send a
-/// request at this moment, and could not tell whether one that is closed at once has taken it.
+/// Waits while requests over open connections are still answered; each connection is closed after its answer. A proxy
+/// may be sending a request over an idle connection right now. If the connection were closed at once, the proxy could
+/// not tell whether the request was processed.
 async fn drain(connections: &GracefulShutdown) {
     let mut left = DRAIN;
     while connections.count() > 0 && !left.is_zero() {
@@ -221,7 +223,7 @@ async fn accept(listener: &TcpListener, places: &Places) -> (TcpStream, SocketAd
     }
 }
 
-/// Answers a request: gives it a name, tells the log how it was answered, and answers for a handler that panics.
+/// Answers a request: gives it an id, logs it, and answers 500 if the handler panics.
 async fn respond<A: Application>(
     app: A,
     mut request: Request<Heard>,
@@ -245,7 +247,8 @@ async fn respond<A: Application>(
     response
 }
 
-/// RFC 9112, 3.2: a request of HTTP/1.1 without `Host`, or with two, is answered 400. A proxy might take another one.
+/// RFC 9112, 3.2: a request of HTTP/1.1 without `Host`, or with two, is answered 400. A proxy might use the other of
+/// two.
 fn has_host(version: Version, headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {

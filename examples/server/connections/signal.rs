@@ -1,4 +1,4 @@
-//! Being asked to stop.
+//! Signals that ask the server to stop.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// How long a server may take to end, from the signal on.
+/// How long a server may take to end after the first signal.
 const LONGEST: Duration = Duration::from_secs(27);
 
 /// How often the process was asked to stop, by SIGTERM or Ctrl-C.
@@ -16,7 +16,8 @@ const LONGEST: Duration = Duration::from_secs(27);
 pub(crate) struct Signals(watch::Receiver<u32>);
 
 impl Signals {
-    /// Listens from now on: the process no longer ends by itself, also as the first of a container.
+    /// Handles signals from now on, so that they no longer end the process by themselves. The first process of a
+    /// container would otherwise ignore them.
     pub(crate) fn listen() -> io::Result<Self> {
         let (mut terminated, mut interrupted) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let (count, counted) = watch::channel(0);
@@ -32,16 +33,16 @@ impl Signals {
         Ok(Self(counted))
     }
 
-    /// Resolves once the process was asked so often.
+    /// Resolves once the process was asked to stop this many `times`.
     pub(crate) async fn asked(mut self, times: u32) {
         if self.0.wait_for(|count| *count >= times).await.is_err() {
-            // The runtime ends.
+            // The task above has ended, because the runtime shuts down.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// The end of a server: when it begins, and when the server stops taking connections. Clones share it.
+/// The shutdown of a server: when it begins, and when the server stops accepting connections. Clones share it.
 #[derive(Clone)]
 pub struct Stop {
     signals: Signals,
@@ -60,7 +61,7 @@ impl Stop {
         self.has_begun.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for `STOP_DELAY` to end, or for a second signal: a second signal means that the operator does not want to wait. The server takes
+    /// Waits for `STOP_DELAY` to end, or for a second signal, with which the operator ends the wait. The server accepts
     /// connections meanwhile.
     pub async fn delayed(&self) {
         if !self.delay.is_zero() {

@@ -1,6 +1,6 @@
-//! The API reference as a page, where endpoints can be tried. It is rendered from the OpenAPI document, and loads nothing from
-//! elsewhere. It is a page of our own, because those that are known fail accessibility checks: Swagger UI 5.32 those for contrast,
-//! for nested buttons and for the names of fields.
+//! The API reference as a page on which endpoints can be tried. The page is rendered from the OpenAPI document, and
+//! loads nothing from other sites. It is not Swagger UI, because Swagger UI 5.32 fails accessibility checks: those for
+//! contrast, for nested buttons and for the names of fields.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -10,14 +10,14 @@ use minijinja::value::{Serde, Value};
 use minijinja::{Environment, Error, HtmlEscape, context};
 use sha2::{Digest, Sha256};
 
-/// Where the page is.
+/// The path of the page.
 pub const PATH: &str = "/docs";
-/// What it is served as.
+/// The media type of the page.
 pub const TYPE: &str = "text/html; charset=utf-8";
-/// Finds endpoints, and sends requests to them.
+/// The script of the page, which finds endpoints and sends requests to them.
 const SCRIPT: &str = include_str!("page.js");
 
-/// No script but the page's own, and nothing from anywhere.
+/// The `Content-Security-Policy` of the page. It allows the page's own script and styles, and requests to this server.
 #[must_use]
 pub fn policy() -> &'static str {
     static POLICY: LazyLock<String> = LazyLock::new(|| {
@@ -30,7 +30,7 @@ pub fn policy() -> &'static str {
     &POLICY
 }
 
-/// The page, as HTML. None if it cannot be made, which a test would have shown.
+/// The page, as HTML. `None` if it cannot be rendered, which the tests would detect.
 pub fn page() -> Option<&'static str> {
     static PAGE: OnceLock<Option<String>> = OnceLock::new();
     PAGE.get_or_init(|| {
@@ -55,7 +55,7 @@ fn render() -> Result<String, Error> {
     environment.get_template("page.html")?.render(context! { api, script => SCRIPT })
 }
 
-/// What a schema is of: its type, or the first of several.
+/// The type of a schema, or the first of several types.
 fn kind(schema: &Value) -> Result<String, Error> {
     let first = |several: Value| several.get_item_by_index(0);
     let kind = schema.get_attr("type")?;
@@ -87,7 +87,7 @@ fn fields(operation: &Value) -> Result<Vec<(String, String)>, Error> {
     Ok(fields)
 }
 
-/// Text with its `code` as such, in paragraphs.
+/// Converts text to HTML paragraphs. Text in backticks becomes `<code>`.
 fn prose(text: &str) -> Value {
     let paragraphs = text.split("\n\n").map(|paragraph| {
         let pieces = paragraph.split('`').enumerate().map(|(nth, piece)| {
@@ -99,12 +99,12 @@ fn prose(text: &str) -> Value {
     Value::from_safe_string(paragraphs.collect())
 }
 
-/// A value as JSON that people read.
+/// A value as indented JSON.
 fn shown(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// What a `$ref` of the document leads to; anything else is that itself.
+/// Resolves a `$ref` within the document. Any other value is returned as it is.
 fn at(api: &Value, reference: Value) -> Result<Value, Error> {
     let Some(path) = reference.get_attr("$ref")?.as_str().map(str::to_owned) else { return Ok(reference) };
     path.trim_start_matches("#/").split('/').try_fold(api.clone(), |value, name| value.get_attr(name))

@@ -1,7 +1,7 @@
-//! E-mails to the seller about e-mails to buyers that failed for good.
+//! E-mails to the seller about messages that failed for good: e-mails to buyers, and webhooks.
 //!
-//! They go out by the same mail server, and are tried until it takes them. They are not kept: what failed stands at the desk,
-//! whether or not its seller was told.
+//! Alerts use the same mail server, and are retried until it accepts them. Alerts are not stored. If the server stops
+//! before an alert is sent, the seller still finds the failures at the desk.
 
 use std::fmt::Write as _;
 use std::future::Future;
@@ -21,20 +21,20 @@ use uuid::Uuid;
 
 use crate::Refusal;
 
-/// How long others are waited for that fail for the same reason.
+/// How long an alert waits for further failures, which often have the same cause.
 const GATHER: Duration = Duration::from_secs(10);
-/// How long no other alert is sent after one.
+/// How long to wait after an alert before the next one.
 const PAUSE: Duration = Duration::from_hours(1);
-/// How long to wait before an alert that was not sent is tried again.
+/// How long to wait before retrying an alert that could not be sent.
 const AGAIN: Duration = Duration::from_mins(5);
-/// Failures that an alert lists; more are counted.
+/// The maximum number of failures that an alert lists. Further failures are only counted.
 const LISTED: usize = 20;
 
-/// Notes what fails.
+/// An observer that records failures for the [`AlertWorker`].
 #[derive(Debug)]
 pub(crate) struct Alerts(Arc<Noted>);
 
-/// What failed, and nobody was told of.
+/// The failures that no alert has reported yet.
 #[derive(Debug, Default)]
 struct Noted {
     failures: Mutex<Failures>,
@@ -44,11 +44,11 @@ struct Noted {
 #[derive(Debug, Default)]
 struct Failures {
     count: usize,
-    /// The first of them.
+    /// Descriptions of the first failures, at most `LISTED`.
     listed: Vec<String>,
 }
 
-/// Tells the seller of it.
+/// Sends the alerts to the seller.
 pub(crate) struct AlertWorker {
     noted: Arc<Noted>,
     mailer: Arc<dyn Mailer>,
@@ -57,7 +57,7 @@ pub(crate) struct AlertWorker {
     base_url: String,
 }
 
-/// An observer, and the worker that sends what it notes to `to`.
+/// Returns an observer, and the worker that e-mails the failures it records to `to`.
 pub(crate) fn alerts(mailer: Arc<dyn Mailer>, from: Sender, to: Email, base_url: String) -> (Alerts, AlertWorker) {
     let noted = Arc::new(Noted::default());
     (Alerts(noted.clone()), AlertWorker { noted, mailer, from, to, base_url })
@@ -83,7 +83,7 @@ impl Noted {
 }
 
 impl AlertWorker {
-    /// Sends alerts until `stop`; then, at once, the one that waits.
+    /// Sends alerts until `stop` resolves, then sends a pending alert at once.
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
         let (mut stop, mut stopped) = (pin!(stop), false);
         loop {
@@ -147,7 +147,7 @@ impl AlertWorker {
 }
 
 impl Failures {
-    /// What was taken, before what was noted since.
+    /// Puts `taken` back, before the failures that were recorded since.
     fn put_back(&mut self, mut taken: Self) {
         taken.count += self.count;
         taken.listed.append(&mut self.listed);
@@ -156,7 +156,7 @@ impl Failures {
     }
 }
 
-/// A message that is about no key.
+/// A message that concerns no key, such as an alert.
 pub(crate) fn message(
     from: Sender,
     to: Email,

@@ -1,16 +1,16 @@
-//! Deleting records of uses that are older than the seller keeps them. Counts stay.
+//! Deletes records of uses that are older than `HISTORY_DAYS`. The counts of uses stay.
 
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use delivery_core::{Clock, Delivery, SystemClock, explain};
 
-/// How often to look; several servers may do so at once.
+/// How often records are deleted. Several servers may do so at the same time.
 const EVERY: Duration = Duration::from_hours(24);
-/// How soon to look again when the store did not answer.
+/// How long to wait after a store error.
 const AGAIN: Duration = Duration::from_mins(10);
 
-/// Deletes what is older than `kept`, now and each day, until it is dropped.
+/// Deletes records that are older than `kept`, now and then once a day, until the future is dropped.
 pub(crate) async fn prune(delivery: Delivery, kept: TimeDelta) {
     loop {
         let now = SystemClock::default().now();

@@ -1,4 +1,4 @@
-//! `GET /metrics`, on an address of its own, so that it is not on the internet with the API.
+//! `GET /metrics`, on a separate address, so that the metrics are not as public as the API.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -23,35 +23,35 @@ use crate::Refusal;
 use crate::connections::alarm::Timer;
 use crate::connections::places::Places;
 
-/// Where the metrics are.
 const PATH: &str = "/metrics";
-/// Version 0.0.4 of the text format.
+/// The content type of Prometheus' text format, version 0.0.4.
 const TYPE: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-/// Upper bounds of what takes time, in seconds: from a validation in memory to a disk that hangs.
+/// Upper bounds of the buckets for durations, in seconds: from a validation in memory to a disk that hangs.
 const SECONDS: [f64; 14] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
-/// Upper bounds of operations that share a commit.
+/// Upper bounds of the buckets for the number of operations that share a commit.
 const OPERATIONS: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
-/// How often values that nobody has collected are put together, so that they take no more memory than the buckets.
+/// How often recorded values are merged into the buckets. Values that nobody collects would otherwise use ever more
+/// memory.
 const UPKEEP: Duration = Duration::from_secs(5);
-/// How long the store may take to say what waits.
+/// How long the store may take to count the messages that wait.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Connections at once; further ones wait.
+/// The maximum number of connections at once. Further ones wait.
 const CONNECTIONS: usize = 256;
-/// How long a connection may be open, also with a client that reads nothing: Prometheus makes another one.
+/// How long a connection may stay open, even if its client reads nothing. Prometheus reconnects.
 const LONGEST: Duration = Duration::from_secs(30);
-/// How long no connection is accepted after one could not be: no descriptor is free.
+/// How long to wait after a connection could not be accepted, for example because no file descriptor was free.
 const AGAIN: Duration = Duration::from_millis(500);
-/// How long a client may take over a request.
+/// How long a client may take to send the head of a request.
 const HEADERS: Duration = Duration::from_secs(5);
 
-/// The metrics of this process, and the socket that they are asked for at.
+/// The metrics of this process, and the socket at which they are served.
 pub(crate) struct Metrics {
     listener: TcpListener,
     handle: PrometheusHandle,
 }
 
 impl Metrics {
-    /// Listens, and collects metrics from here on.
+    /// Listens on `address`, and starts to collect metrics.
     pub(crate) async fn listen(address: SocketAddr) -> Result<Self, Refusal> {
         let listener = TcpListener::bind(address).await;
         let listener = listener
@@ -70,7 +70,7 @@ impl Metrics {
         self.listener.local_addr()
     }
 
-    /// Answers until it is dropped.
+    /// Serves the metrics until the future is dropped.
     pub(crate) async fn serve(self, delivery: Delivery, places: Option<Places>) {
         let Self { listener, handle } = self;
         let connections = Arc::new(Semaphore::new(CONNECTIONS));
@@ -92,7 +92,7 @@ impl Metrics {
                 Some((place, stream)) = accepted => {
                     let (delivery, places, handle) = (delivery.clone(), places.clone(), handle.clone());
                     tokio::spawn(async move {
-                        // Also ends a client that reads nothing.
+                        // The timeout also disconnects a client that reads nothing.
                         let _ = tokio::time::timeout(LONGEST, serve_connection(stream, delivery, places, handle)).await;
                         drop(place);
                     });
@@ -110,7 +110,7 @@ async fn serve_connection(stream: TcpStream, delivery: Delivery, places: Option<
     });
     let mut http = http1::Builder::new();
     http.header_read_timeout(HEADERS).timer(Timer::new());
-    // Clients break off as they like.
+    // Errors are ignored: clients may disconnect at any time.
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }
 

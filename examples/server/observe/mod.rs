@@ -1,4 +1,4 @@
-//! What the operator sees: the log, metrics, e-mails about failures, and how long uses are on record.
+//! Monitoring for the operator: the log, metrics and e-mails about failures. Also deletes old records of uses.
 
 pub(crate) mod alert;
 pub(crate) mod history;

@@ -15,17 +15,17 @@ use delivery_core::object_store::{self, ObjectStore};
 use delivery_core::store::StoreError;
 use hyper::Method;
 
-/// A bucket as an object store, and what makes links to it, unless its files pass through this server.
+/// A bucket as an object store, and the signer of links to its files; `None` if files pass through this server.
 type Bucket = (Arc<dyn ObjectStore>, Option<Arc<dyn Links>>);
 
-/// Makes links that a provider has signed beforehand.
+/// Makes presigned links to the files of a bucket.
 #[derive(Debug)]
 struct Presigned<S> {
     bucket: Arc<S>,
     prefix: Path,
 }
 
-/// Opens `s3://bucket/prefix` and the like. Credentials come from the environment, as the provider names them.
+/// Opens `s3://bucket/prefix` and the like. Credentials are read from the provider's usual environment variables.
 pub(super) fn read(url: &str, streams: bool) -> Result<Bucket, String> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let (_, prefix) = rest.split_once('/').unwrap_or((rest, ""));
@@ -61,7 +61,7 @@ impl<S: Signer> Links for Presigned<S> {
         let named = SignedUrlOptions::new()
             .with_query([("response-content-disposition", to.disposition), ("response-content-type", to.media_type)]);
         let signed = match self.bucket.signed_url_opts(Method::GET, &path, to.lifetime, &named).await {
-            // A provider whose links cannot name the file.
+            // The links of this provider cannot set the name of the file.
             Err(object_store::Error::NotSupported { .. }) => {
                 self.bucket.signed_url(Method::GET, &path, to.lifetime).await
             }

@@ -1,5 +1,5 @@
-//! Secrets from files: `WEBHOOK_SECRET_FILE` names a file with the value of `WEBHOOK_SECRET`, as container platforms and service
-//! managers hand secrets over. Each secret setting has such a twin.
+//! Secrets from files: `WEBHOOK_SECRET_FILE` names a file with the value of `WEBHOOK_SECRET`. Container platforms and
+//! service managers provide secrets as files. Each secret setting has such a twin.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,7 +29,7 @@ pub(super) fn with_twins(command: Command) -> Command {
 /// The names of settings, each with the file that its value is from.
 pub(super) type Files = BTreeMap<String, PathBuf>;
 
-/// The same command with the values of the files that `matches` names, and which these are.
+/// Returns the command with the contents of the files in `matches` as default values, and the names of these files.
 pub(super) fn with_contents(command: Command, matches: &ArgMatches) -> Result<(Command, Files), Refusal> {
     let (mut contents, mut files) = (Vec::new(), Files::new());
     for (id, name) in secrets(&command) {
@@ -62,8 +62,8 @@ fn content(file: &str) -> io::Result<String> {
     if text.len() as u64 > LONGEST { Err(io::Error::other("it is longer than 64 KiB")) } else { Ok(text) }
 }
 
-/// The settings that may be secrets: how the program and how the environment calls them. An empty variable is no longer known to
-/// its setting.
+/// The settings that may be secrets: the id of the argument and the name of its environment variable. The name is made
+/// from the id, because an argument whose variable is empty no longer has the variable.
 fn secrets(command: &Command) -> impl Iterator<Item = (String, String)> {
     command.get_arguments().filter(|arg| arg.is_hide_env_values_set()).map(|arg| {
         let id = arg.get_id().as_str();

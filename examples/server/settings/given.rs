@@ -1,4 +1,4 @@
-//! What the flags and the environment say.
+//! Reads flags and environment variables.
 
 use std::fmt::Display;
 
@@ -12,7 +12,7 @@ use super::refusal::{flag, id, read};
 use super::table::{FIRST, LAST};
 use crate::Refusal;
 
-/// The texts of settings, and the command.
+/// The settings as text, and the command.
 pub(crate) struct Given {
     matches: ArgMatches,
     pub(crate) command: Option<Command>,
@@ -21,7 +21,8 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Reads flags and environment. What is empty counts as not set, as deployment tools leave it.
+    /// Reads flags and environment. An empty variable counts as not set, because deployment tools leave variables
+    /// empty.
     pub(crate) fn read() -> Result<Self, Refusal> {
         let settings = FIRST.iter().copied().chain(Setting::all()).chain(LAST.iter().copied());
         let program = clap::Command::new("delivery")
@@ -29,7 +30,7 @@ impl Given {
             .about("Sells digital products: takes paid orders, e-mails keys, serves products")
             .after_help("RUST_LOG sets the log filter, info by default. An empty variable counts as not set.");
         let program = files::with_twins(program.args(settings.map(argument)));
-        // Each may stand before a command or behind it.
+        // Each setting may be given before or after a command.
         let mut program = Command::augment_subcommands(program.mut_args(|arg| arg.global(true)));
         for name in program.get_arguments().filter_map(|arg| arg.get_env()) {
             if std::env::var_os(name).is_some_and(|value| value.to_str().is_none()) {
@@ -46,7 +47,7 @@ impl Given {
         Ok(Self { matches, command, files })
     }
 
-    /// What was given for a setting, else its default.
+    /// The value of a setting, or its default; `None` if it is empty or has neither.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.matches.get_one(&id(name)).filter(|text: &&String| !text.is_empty()).cloned()
     }
@@ -69,7 +70,7 @@ impl Given {
         read(name, &self.text(name).unwrap_or_default(), parse)
     }
 
-    /// Reads a number of a range. Others are refused: the setting `expected` another.
+    /// Reads a number in `range`. The error for any other text is `expected`.
     pub(super) fn number(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! The settings of connections: where they come from, how many there may be, and how they end.
+//! The settings of connections: the address to listen on, how many there may be, and their timeouts.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use super::given::Given;
 use crate::Refusal;
 
-/// Where connections come from, how many, and how they end.
+/// The address to listen on, the limits of connections, and their timeouts.
 #[derive(Clone, Copy)]
 pub(crate) struct Listen {
     pub bind: SocketAddr,
     pub max_connections: usize,
     pub max_connections_per_address: usize,
-    /// How long a client may take over the head of a request, and a connection be idle.
+    /// How long a client may take to send the head of a request, and how long a connection may be idle.
     pub head_timeout: Duration,
-    /// How long a client may take nothing of an answer.
+    /// How long a client may read nothing of an answer.
     pub answer_timeout: Duration,
     /// How long connections are accepted once the server is asked to stop.
     pub stop_delay: Duration,
@@ -38,7 +38,7 @@ impl Listen {
     }
 }
 
-/// Where to listen.
+/// The address to listen on: `BIND`, else `PORT` at every IPv4 address, else 127.0.0.1:8080.
 fn bound(given: &Given) -> Result<SocketAddr, Refusal> {
     let bind = given.read_as("BIND", address)?;
     if let Some(bind) = bind {

@@ -1,4 +1,4 @@
-//! Settings: each a flag and an environment variable, checked before anything is touched.
+//! Settings: each is a flag and an environment variable. All are checked before anything is changed.
 
 mod cloud;
 pub(crate) mod command;
@@ -32,7 +32,7 @@ use self::refusal::{read, refusal};
 use self::watch::Watch;
 use crate::Refusal;
 
-/// Settings that make sense.
+/// The settings, after they were checked.
 pub(crate) struct Settings {
     pub listen: Listen,
     pub data_dir: PathBuf,
@@ -48,7 +48,7 @@ pub(crate) struct Settings {
     /// The files that secrets were read from.
     pub files: Files,
     pub smtp_url: Option<String>,
-    /// Sends by `SMTP_URL`.
+    /// The mailer that sends by `SMTP_URL`.
     pub smtp: Option<SmtpMailer>,
     pub templates: Templates,
     pub mail_lease: Duration,
@@ -65,7 +65,7 @@ pub(crate) enum Database {
 }
 
 impl Settings {
-    /// Checks every setting; a refusal names the setting and what it takes, and repeats no value.
+    /// Checks every setting. An error names the setting and what is accepted, and never repeats the value.
     pub(crate) fn check(given: Given) -> Result<Self, Refusal> {
         let data_dir = PathBuf::from(given.text("DATA_DIR").unwrap_or_default());
         let database = given.read_as("DATABASE_URL", database)?;
@@ -73,7 +73,7 @@ impl Settings {
         let smtp = given.read_as("SMTP_URL", str::parse::<SmtpMailer>)?;
         given.read_as("REDIS_URL", |url| RedisLimiter::new(url, [0; 32]))?;
         let smtp_url = given.text("SMTP_URL");
-        // Buyers would be told an address of this machine, by a sender that no mail server believes.
+        // With the defaults, buyers would get links to this machine, from a sender that mail servers reject.
         if smtp_url.as_ref().is_some_and(|url| !SmtpMailer::is_loopback(url)) {
             for name in ["BASE_URL", "MAIL_FROM"] {
                 if given.text(name).is_none() {
@@ -93,7 +93,7 @@ impl Settings {
             "WEBHOOK_SECRET" | "ADMIN_TOKEN" | "KEY_SECRET" => {
                 given.text(name).or_else(|| Some(PLACEHOLDER.to_owned()))
             }
-            // The generated token may be among them: that is checked when it is there.
+            // Checked later, together with the admin token, which may not have been made yet.
             "ADMIN_TOKENS" => None,
             name => given.text(name),
         };
@@ -150,7 +150,7 @@ impl Settings {
         })
     }
 
-    /// Refuses if there is no database file where one should be.
+    /// Returns an error if the SQLite file does not exist. Does not look at PostgreSQL.
     pub(crate) fn expect_database(&self) -> Result<(), Refusal> {
         let Database::Sqlite(path) = &self.database else { return Ok(()) };
         match path.try_exists() {
@@ -164,10 +164,11 @@ impl Settings {
     }
 }
 
-/// Stands for a secret that is made later, when the folder is there, while the others are checked.
+/// Takes the place of a secret that is made later, while the other settings are checked.
 const PLACEHOLDER: &str = "not-made-until-the-folder-is-there";
 
-/// The mailer, which greets with `helo`, else with the host of `BASE_URL`, or the domain of `MAIL_FROM` if that is no DNS name.
+/// Sets the name that the mailer sends in HELO: `helo`, else the host of `BASE_URL`, else the domain of `MAIL_FROM`.
+/// Host and domain are skipped if they are no DNS names.
 fn greeting(mailer: SmtpMailer, helo: Option<&str>, options: &Options) -> Result<SmtpMailer, Refusal> {
     if let Some(name) = helo {
         return read("MAIL_HELO", name, |name| mailer.helo(name));

@@ -13,7 +13,7 @@ use super::given::Given;
 use super::refusal::refusal;
 use crate::Refusal;
 
-/// How old what an upload left behind must be to be deleted. No upload takes more than 24 hours.
+/// How old a leftover of an upload must be before it is deleted. No upload takes more than 24 hours.
 const ABANDONED: Duration = Duration::from_hours(48);
 
 /// The settings of files.
@@ -27,7 +27,7 @@ enum Place {
     Bucket(Opened),
 }
 
-/// The object store, and what makes links to it.
+/// The object store, and the signer of links to its files; `None` if files pass through this server.
 pub(crate) type Opened = (Arc<dyn ObjectStore>, Option<Arc<dyn Links>>);
 
 impl Objects {
@@ -45,7 +45,7 @@ impl Objects {
         Ok(Self { place, max_size })
     }
 
-    /// The folder with the files, if they are in one.
+    /// The folder with the files; `None` if they are in a bucket.
     pub(crate) fn folder(&self) -> Option<&Path> {
         match &self.place {
             Place::Folder(folder) => Some(folder),
@@ -53,7 +53,7 @@ impl Objects {
         }
     }
 
-    /// Makes the folder, and deletes what broken uploads left in it.
+    /// Makes the folder, and deletes leftovers of interrupted uploads in it.
     pub(crate) fn prepare(&self) -> Result<(), Refusal> {
         let Some(folder) = self.folder() else { return Ok(()) };
         fs::create_dir_all(folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
@@ -61,7 +61,7 @@ impl Objects {
         Ok(())
     }
 
-    /// The folder from which what broken uploads left is deleted once an hour.
+    /// Deletes leftovers of interrupted uploads in `folder` once an hour.
     pub(crate) async fn tidy(folder: PathBuf) {
         loop {
             tokio::time::sleep(Duration::from_hours(1)).await;
@@ -71,7 +71,7 @@ impl Objects {
         }
     }
 
-    /// Opens the object store. A folder must be there.
+    /// Opens the object store. If it is a folder, the folder must exist.
     pub(crate) fn open(&self) -> Result<Opened, Refusal> {
         match &self.place {
             Place::Folder(folder) => {
@@ -109,7 +109,7 @@ fn size(text: &str) -> Result<u64, &'static str> {
     size.filter(|size| (1..=48 << 30).contains(size)).ok_or(EXPECTED)
 }
 
-/// Deletes what uploads left behind that a crash broke off: the object store does not list these files. Their names end
+/// Deletes leftovers of uploads that a crash interrupted. The object store does not list these files. Their names end
 /// with `#` and a number.
 fn delete_abandoned(folder: &Path) {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
@@ -119,7 +119,7 @@ fn delete_abandoned(folder: &Path) {
         #[expect(clippy::disallowed_methods, reason = "the times of files are the system's")]
         let age = age.and_then(|modified| SystemTime::now().duration_since(modified).ok());
         if age.is_some_and(|age| age > ABANDONED) {
-            // Tried again at the next start.
+            // A failure is retried an hour later, and at the next start.
             let _ = fs::remove_file(file.path());
         }
     }

@@ -1,4 +1,4 @@
-//! How a setting that makes no sense is refused, and what flags are called.
+//! Errors about invalid settings, and the names of flags.
 
 use std::fmt::Display;
 
@@ -13,12 +13,12 @@ pub(crate) fn read<T, E: Display>(
     parse(text).map_err(|expected| refusal(name, expected))
 }
 
-/// Refuses a setting that makes no sense.
+/// The error for an invalid setting.
 pub(crate) fn refusal(name: &str, expected: impl Display) -> Refusal {
     format!("{name} (--{}) {expected}", flag(name)).into()
 }
 
-/// The name of a setting in the program.
+/// The id of a setting's argument.
 pub(super) fn id(name: &str) -> String {
     name.to_ascii_lowercase()
 }

@@ -1,4 +1,4 @@
-//! The settings of the servers alone. Those of the service are the library's [`Setting::all`].
+//! The settings that only the servers have. Those of the service are in the library's [`Setting::all`].
 
 use delivery_core::delivery::Setting;
 
@@ -6,7 +6,7 @@ const CONNECTIONS: &str = "Connections";
 const PAGES: &str = "Pages";
 const WATCHING: &str = "Watching";
 
-/// Settings that stand before those of the service.
+/// Settings that `--help` lists before those of the service.
 pub(super) const FIRST: &[Setting] = &[
     Setting::new("DATA_DIR", Some("./delivery-data"), "Folder of the database file, e-mails and generated secrets"),
     Setting::secret(
@@ -67,7 +67,7 @@ pub(super) const FIRST: &[Setting] = &[
     ),
 ];
 
-/// Settings that stand after those of the service.
+/// Settings that `--help` lists after those of the service.
 pub(super) const LAST: &[Setting] = &[
     Setting::new("BIND", None, "Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8080]")
         .under(CONNECTIONS),

@@ -1,4 +1,4 @@
-//! The settings for watching the server: metrics, the log, e-mails about failures, and how long uses are on record.
+//! The settings for monitoring: metrics, the log, e-mails about failures, and how long records of uses are kept.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use crate::Refusal;
 
 const JSON: &str = "json";
 
-/// Who watches, and how.
+/// The settings for monitoring.
 pub(crate) struct Watch {
     pub metrics: Option<SocketAddr>,
     pub log_format: LogFormat,
@@ -25,11 +25,11 @@ pub(crate) struct Watch {
 pub(crate) enum LogFormat {
     /// For people.
     Text,
-    /// An object a line.
+    /// One JSON object a line.
     Json,
 }
 
-/// Whether the log is to be JSON, before the settings are checked.
+/// Whether `LOG_FORMAT` is JSON. This works before the settings are checked.
 pub(crate) fn is_json(given: &Given) -> bool {
     given.text("LOG_FORMAT").is_some_and(|format| format == JSON)
 }

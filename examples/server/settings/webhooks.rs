@@ -1,4 +1,4 @@
-//! The seller's own programs, which are told of keys by signed requests.
+//! The seller's own programs, which are notified of changes to keys by signed requests.
 
 use delivery_core::explain;
 use delivery_core::webhook::{Webhook, WebhookSigningSecret, Webhooks};
@@ -11,8 +11,8 @@ use crate::Refusal;
 const URLS: &str = "WEBHOOK_URLS";
 const SECRET: &str = "WEBHOOK_URLS_SECRET";
 
-/// Reads the addresses and the secret that signs requests to them. Of two secrets, the second is the previous one, and signs
-/// too.
+/// Reads the addresses, and the secret that signs requests to them. If there are two secrets, the second is the
+/// previous one, and requests are signed with both.
 pub(super) fn webhooks(given: &Given) -> Result<Option<Webhooks>, Refusal> {
     let Some(urls) = given.text(URLS) else { return Ok(None) };
     let Some(secrets) = given.text(SECRET) else {
@@ -36,7 +36,8 @@ pub(super) fn webhooks(given: &Given) -> Result<Option<Webhooks>, Refusal> {
     webhooks.map(Some).map_err(|error| refusal(URLS, format!("cannot be used: {}", explain(&error))))
 }
 
-/// The name under which messages for an address wait: its host, and a digest of the whole, because the path may hold a secret.
+/// The name of a receiver in the message queue: the host of its address, and a digest of the whole address. The address
+/// itself is not used, because its path may contain a secret.
 fn name(url: &str) -> String {
     let host = url.parse::<hyper::Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
     let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(url));

@@ -1,4 +1,4 @@
-//! From settings to a service: store, mailer, secrets, limits.
+//! Assembles the service from the settings: store, mailer, secrets, limits.
 
 use std::error::Error;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::settings::{Database, Settings};
 pub(crate) struct Service {
     pub delivery: Delivery,
     pub secrets: Secrets,
-    /// Tells the seller of what failed.
+    /// Sends the seller alerts about failed messages; `None` without `ALERT_EMAIL`.
     pub alerts: Option<AlertWorker>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) async fn assemble(settings: &Settings, address: SocketAddr) -> Result
         let opened = FolderMailer::open(&folder);
         Arc::new(opened.map_err(|error| format!("{} cannot be made: {error}", folder.display()))?)
     };
-    // The store first: a second server on the same folder is refused before it makes secrets.
+    // The store is opened first, so that a second server on the same folder is refused before it makes secrets.
     match &settings.database {
         Database::Sqlite(path) => {
             let store = SqliteStore::open(path).await.map_err(|error| no_database(&error))?;
@@ -107,7 +107,7 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
     Ok(Service { delivery, secrets, alerts })
 }
 
-/// Tells the seller of e-mails that need a hand.
+/// Logs a warning for each failed message that carries a key, among the first 100 failed messages.
 async fn report_failed(delivery: &Delivery) {
     match delivery.failed_messages(100).await {
         Ok(failed) => {

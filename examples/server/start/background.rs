@@ -1,4 +1,4 @@
-//! What the server does beside serving: metrics, alerts, and deleting old records of uses.
+//! The tasks that run in the background: metrics, alerts, and deleting old records of uses and leftovers of uploads.
 
 use std::path::PathBuf;
 
@@ -19,9 +19,10 @@ pub struct BackgroundTasks {
     pub(crate) alerts: Option<AlertWorker>,
     /// How long records of uses are kept; `None`: for ever.
     pub(crate) history: Option<TimeDelta>,
-    /// The folder of files, from which what broken uploads left is deleted.
+    /// The folder of the products' files, where leftovers of interrupted uploads are deleted; `None` if the files are
+    /// in a bucket.
     pub(crate) files: Option<PathBuf>,
-    /// The connections that the metrics count, where this server accepts them.
+    /// The connections that the metrics count; `None` if the framework accepts them itself, as Rocket does.
     pub(crate) places: Option<Places>,
 }
 
@@ -32,7 +33,7 @@ pub struct Running {
 }
 
 impl BackgroundTasks {
-    /// Starts them.
+    /// Starts the tasks.
     pub fn start(self, delivery: &Delivery) -> Running {
         let mut tasks = JoinSet::new();
         if let Some(metrics) = self.metrics {
@@ -46,7 +47,7 @@ impl BackgroundTasks {
         }
         let alerts = self.alerts.map(|worker| {
             let (stop, stopped) = oneshot::channel();
-            // An error means that the server ends too.
+            // An error means that `Running` was dropped: the worker stops then too.
             (stop, tokio::spawn(worker.run(async { stopped.await.unwrap_or_default() })))
         });
         Running { _tasks: tasks, alerts }
@@ -54,10 +55,10 @@ impl BackgroundTasks {
 }
 
 impl Running {
-    /// Sends the alert that waits, and ends.
+    /// Sends a pending alert, then stops the tasks.
     pub async fn stop(self) {
         let Some((stop, worker)) = self.alerts else { return };
-        // It has ended if nothing can fail any more.
+        // An error means that the worker has already ended.
         let _ = stop.send(());
         let _ = worker.await;
     }

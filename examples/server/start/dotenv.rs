@@ -1,4 +1,4 @@
-//! Names and values as dotenv files have them: `NAME=value`, `export NAME = "value" # why`, `# a comment`.
+//! Parses dotenv files: `NAME=value`, `export NAME = "value" # why`, `# a comment`.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(crate) fn parse(text: &str) -> Result<BTreeMap<String, String>, usize> {
     Ok(variables)
 }
 
-/// The value without its quotes and the comment behind it; none if a quote is not closed.
+/// Removes the quotes from a value, and the comment after it; `None` if a quote is not closed.
 fn unquoted(value: &str) -> Option<String> {
     if let Some(quoted) = value.strip_prefix('\'') {
         return quoted.split_once('\'').map(|(value, _)| value.to_owned());

@@ -1,4 +1,4 @@
-//! What a start does before the server listens to anybody: folders, secrets, the store, the service, the greeting.
+//! The steps of a start before the server answers requests: folders, secrets, the store, the service, the greeting.
 
 pub(crate) mod assemble;
 pub(crate) mod background;

@@ -1,10 +1,10 @@
-//! Restricts files to their owner that were made before the server set its umask, or by another program.
+//! Restricts files to their owner, in case they were made before the server set its umask, or by another program.
 
 use std::fs;
 use std::path::Path;
 
-/// Restricts the database files to their owner, in case they were made with a wider umask: they hold buyers' addresses
-/// and the products. SQLite gives the files beside the database the same mode.
+/// Restricts the database files to their owner, in case they were made with a wider umask: they contain buyers'
+/// addresses and the products. SQLite gives the `-wal` and `-shm` files the same mode.
 pub(crate) fn make_database_private(data_dir: &Path) {
     for entry in fs::read_dir(data_dir).into_iter().flatten().filter_map(Result::ok) {
         if entry.file_name().to_str().is_some_and(|name| name.starts_with("delivery.db")) {

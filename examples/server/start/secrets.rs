@@ -1,8 +1,8 @@
 //! Secrets: configured, or made on the first start and kept in a file that only its owner can read.
 //!
-//! A start only ever adds to the file, and makes nothing for a database that has keys. It makes a signing secret only for a
-//! database that accepts it, and writes the secret to a staged file before it registers it with the database. If it crashes
-//! in between, the next start continues from the staged file.
+//! A start only adds to the file, and makes no secrets for a database that already has keys. It writes a new signing
+//! secret to a staged file before it registers the secret with the database. If the database rejects the secret, the
+//! staged file is deleted. If the server crashes in between, the next start continues from the staged file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,29 +24,29 @@ use crate::settings::refusal::{read, refusal};
 
 const SIGNING: &str = "KEY_SECRET";
 const NAMES: [&str; 3] = ["WEBHOOK_SECRET", "ADMIN_TOKEN", SIGNING];
-/// Is no secret, but keys are signed with it.
+/// The prefix of keys. It is not secret, but keys signed with another prefix are invalid.
 const PREFIX: &str = "KEY_PREFIX";
-/// How long another server may take over its first start, in steps.
+/// How often to try the lock, once per `STEP`, while another server makes its secrets: 30 seconds in all.
 const PATIENCE: u32 = 300;
 const STEP: Duration = Duration::from_millis(100);
 
-/// The secrets in use. The store knows the signing secrets.
+/// The secrets in use. The signing secrets are registered with the store.
 pub(crate) struct Secrets {
     pub webhook: WebhookSecret,
     pub admin: AdminToken,
     pub keyring: Keyring,
     /// The file of generated secrets.
     pub file: PathBuf,
-    /// The names of those made by this start.
+    /// The names of the secrets that this start made.
     pub made: Vec<&'static str>,
-    /// The names of those that were configured, and are not in the file.
+    /// The names of the secrets that are configured, and so not taken from the file.
     pub configured: Vec<&'static str>,
 }
 
 type Values = BTreeMap<String, String>;
 
 impl Secrets {
-    /// Takes what is configured, then what is in the file; makes what is left.
+    /// Uses the configured secrets first, then those in the file, and makes the missing ones.
     pub(crate) async fn load(settings: &Settings, ledger: &dyn Ledger) -> Result<Self, Refusal> {
         let file = settings.data_dir.join("secrets.env");
         // If the file is a symbolic link, its target is replaced, and the link stays.
@@ -72,13 +72,13 @@ impl Secrets {
 
 /// Makes the missing secrets, and adds them to the file. The caller must hold the lock.
 async fn make(file: &Path, given: &Values, ledger: &dyn Ledger) -> Result<Vec<&'static str>, Refusal> {
-    // Another server may have been faster.
+    // Another server may have made them while this one waited for the lock.
     let (text, kept) = contents(file)?;
     let names = missing(given, &kept);
     let unwritable = |error: io::Error| format!("{} cannot be written: {error}", file.display());
     let signing = names.contains(&SIGNING);
     if let (false, Some(name)) = (signing, names.first()) {
-        // The database is asked whether it accepts the others, before it is asked for keys.
+        // Checks that the database accepts the signing secrets before searching it for keys.
         register(&keyring(given, &kept)?, ledger, file).await?;
         if has_keys(ledger).await? {
             let place = file.display();
@@ -103,18 +103,18 @@ async fn make(file: &Path, given: &Values, ledger: &dyn Ledger) -> Result<Vec<&'
         let staged = stage(file, &text, &new).map_err(unwritable)?;
         match register(&ring, ledger, file).await {
             Ok(()) => {
-                // A file that is mounted by itself cannot be replaced.
+                // A file that is itself a mount point cannot be replaced, so the lines are appended to it.
                 fs::rename(&staged, file).or_else(|_| append(file, &text, &new)).map_err(unwritable)?;
                 sync_folder(file).map_err(unwritable)?;
                 tidy(file);
                 return Ok(names);
             }
             Err(Unaccepted::Refused(refusal)) => {
-                // The database has said that it does not know this secret.
+                // The database has rejected the secret, so the staged file is not needed.
                 let _ = fs::remove_file(&staged);
                 refused = Some(refusal);
             }
-            // It may have accepted the secret: the next start finds it.
+            // The database may have accepted the secret, so the staged file stays for the next start.
             Err(error @ Unaccepted::Unknown(_)) => return Err(error.into()),
         }
     }
@@ -136,7 +136,7 @@ impl From<Unaccepted> for Refusal {
     }
 }
 
-/// Has the store accept the signing secrets.
+/// Registers the signing secrets with the store.
 async fn register(ring: &Keyring, ledger: &dyn Ledger, file: &Path) -> Result<(), Unaccepted> {
     let refused = match ledger.register(&ring.fingerprints()).await {
         Ok(()) => return Ok(()),
@@ -172,7 +172,7 @@ fn keyring(given: &Values, kept: &Values) -> Result<Keyring, Refusal> {
     read(SIGNING, ring.map_or("", String::as_str), |secrets| Keyring::read(prefix.clone(), secrets))
 }
 
-/// The file as it is, and the variables in it.
+/// The text of the file and the variables in it. Both are empty if there is no file.
 fn contents(file: &Path) -> Result<(String, Values), Refusal> {
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
@@ -199,7 +199,7 @@ fn staged(file: &Path) -> Vec<PathBuf> {
     folder.map(|entry| entry.path()).filter(ours).collect()
 }
 
-/// Writes the file with new lines under a name of its own, which nobody else has.
+/// Writes the text of the file and the new lines to a staged file with a unique name.
 fn stage(file: &Path, text: &str, new: &[(&str, String)]) -> io::Result<PathBuf> {
     let mut bytes = [0; 8];
     SystemEntropy::default().fill(&mut bytes);
@@ -208,13 +208,13 @@ fn stage(file: &Path, text: &str, new: &[(&str, String)]) -> io::Result<PathBuf>
     let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(lines(text, new).as_bytes()));
     keep_owner(&out, file);
     written.and_then(|()| out.sync_all()).and_then(|()| sync_folder(file)).inspect_err(|_| {
-        // The next start would take it for what a crash left.
+        // Otherwise the next start would take it for a file that a crash left behind.
         let _ = fs::remove_file(&staged);
     })?;
     Ok(staged)
 }
 
-/// Keeps the owner of the file, as far as this process is allowed to.
+/// Gives the new file the owner and group of the old one, if this process is allowed to.
 fn keep_owner(new: &File, file: &Path) {
     #[cfg(unix)]
     if let Ok(old) = fs::metadata(file) {
@@ -223,7 +223,7 @@ fn keep_owner(new: &File, file: &Path) {
     }
 }
 
-/// Where the secrets are that a start would use.
+/// The secrets that a start would use, and where they are configured.
 pub(crate) struct Found {
     given: Values,
     kept: Values,
@@ -232,7 +232,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Looks, and makes nothing.
+    /// Reads and checks the secrets, and makes none.
     pub(crate) fn look(settings: &Settings) -> Result<Self, Refusal> {
         let file = settings.data_dir.join("secrets.env");
         let given = given(settings);
@@ -255,7 +255,7 @@ impl Found {
         self.keyring.is_some() && !self.given.contains_key(SIGNING)
     }
 
-    /// The fingerprints of the signing secrets, if there are any yet.
+    /// The fingerprints of the signing secrets; `None` if there is no signing secret yet.
     pub(crate) fn fingerprints(&self) -> Option<Vec<Fingerprint>> {
         self.keyring.as_ref().map(Keyring::fingerprints)
     }
@@ -288,14 +288,14 @@ fn given(settings: &Settings) -> Values {
         .collect()
 }
 
-/// Adds the lines to the file itself.
+/// Appends the new lines to the file in place.
 fn append(file: &Path, text: &str, new: &[(&str, String)]) -> io::Result<()> {
     let mut out = OpenOptions::new().append(true).open(file)?;
     out.write_all(lines(text, new).as_bytes())?;
     out.sync_all()
 }
 
-/// What comes behind `text`.
+/// The lines to append to `text`.
 fn lines(text: &str, new: &[(&str, String)]) -> String {
     let begin = match text {
         "" => "# Made on first start. Keep it: without KEY_SECRET every key that was sold is invalid.\n",
@@ -305,13 +305,13 @@ fn lines(text: &str, new: &[(&str, String)]) -> String {
     new.iter().fold(begin.to_owned(), |lines, (name, value)| format!("{lines}{name}={value}\n"))
 }
 
-/// Removes what starts left behind whose signing secret is in the file by now.
+/// Deletes the staged files whose signing secret is now in the file.
 fn tidy(file: &Path) {
     let Ok((_, kept)) = contents(file) else { return };
     for path in staged(file) {
         let left = fs::read_to_string(&path).ok().and_then(|text| dotenv::parse(&text).ok()?.remove(SIGNING));
         if left.is_some() && left.as_ref() == kept.get(SIGNING) {
-            // It may stay as well: it is for its owner alone.
+            // A failure does no harm: only the owner can read the staged file.
             let _ = fs::remove_file(path);
         }
     }
@@ -337,7 +337,7 @@ fn folder(file: &Path) -> &Path {
     file.parent().unwrap_or(Path::new("."))
 }
 
-/// A name is durable once its folder is.
+/// Syncs the folder, so that a new or renamed file in it survives a crash.
 fn sync_folder(file: &Path) -> io::Result<()> {
     File::open(folder(file))?.sync_all()
 }

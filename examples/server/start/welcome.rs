@@ -6,17 +6,17 @@ use std::path::Path;
 use super::secrets::Secrets;
 use crate::settings::Settings;
 
-/// The greeting of a start that made secrets; later starts are silent about them.
+/// The greeting of a start that made secrets; `None` if this start made none.
 pub(crate) fn greeting(secrets: &Secrets, settings: &Settings, address: SocketAddr) -> Option<String> {
     if secrets.made.is_empty() {
         return None;
     }
     let base = format!("http://{address}");
-    // Absolute: the lines are pasted into another terminal, which may be anywhere.
+    // Absolute paths, because the lines may be pasted into a terminal with another working folder.
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let file = quoted(&absolute(&secrets.file));
     let answer = quoted(&absolute(&settings.data_dir.join("first-order.json")));
-    // Configured secrets are not repeated: their variables are, for a shell that has them.
+    // Configured secrets are not printed. The lines contain the name of their file or environment variable instead.
     let secret = |name: &str| {
         if let Some(file) = settings.files.get(name) {
             format!("$(cat {})", quoted(&absolute(file)))
@@ -43,7 +43,7 @@ curl -s "{base}/api/product?product_id=1" -H "Authorization: Bearer $(sed -n 's/
     ))
 }
 
-/// A path as one word of a shell.
+/// Quotes a path for a shell if necessary.
 fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
     let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));

@@ -1,4 +1,4 @@
-//! What still has to be sent, and what was given up.
+//! The backlog: the messages that wait, and the messages that failed.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn at(minutes: i64) -> DateTime<Utc> {
     now() + TimeDelta::minutes(minutes)
 }
 
-/// Issues a key a minute after the one before, with its e-mail.
+/// Issues a key with its e-mail, `index` minutes after [`now`].
 async fn issue(store: &Port, index: u8) -> KeyId {
     let granted = NewKey { issued_at: at(i64::from(index)), ..key(index, 1) };
     let sale = NewSale::new(granted, e_mail(&index.to_string()));

@@ -18,8 +18,8 @@ pub(super) async fn a_sale_is_found_by_each_of_its_references(ledger: Port) {
         ..Links::default()
     };
     let linked = |event: &str, links: Links| receipt(event, Some(Handling::Apply(vec![Report::Linked(links)])));
-    // Refunds that name the payment before and after the sale is reported, and payments that only an invoice leads to,
-    // linked before and after the sale.
+    // The refunds of A and B name the payment. A's refund arrives after the sale, B's before it. The payments of C and
+    // D are connected with the sale only by an invoice. That link is reported after C's sale and before D's.
     receive(&ledger, paid("a1", "A", links("pi_a", "-"))).await;
     receive(&ledger, refunded("a2", ChargeRef::Payment(name("pi_a")))).await;
     receive(&ledger, refunded("b1", ChargeRef::Payment(name("pi_b")))).await;
@@ -51,7 +51,7 @@ pub(super) async fn a_deal_is_found_by_each_of_its_references_and_merged_deals_a
     let deal = found(order, "A").await.expect("a deal");
     assert_eq!(deal.keys().collect::<Vec<_>>(), [sold]);
     assert_eq!(found(invoice, "in_a").await, Some(deal.clone()));
-    // References of another platform, another kind or another name lead elsewhere.
+    // A reference with another platform, kind or name does not find the deal.
     let other: Source = "paddle".parse().expect("a platform");
     assert_eq!(inbox(&ledger).deal(&other, order, &name("A")).await.expect("answered"), None);
     assert_eq!((found(payment, "A").await, found(order, "B").await), (None, None));
@@ -127,7 +127,7 @@ pub(super) async fn charges_of_a_subscription_that_race_have_one_key_that_lives_
         let [id] = issued[..] else { panic!("one key: {issued:?}") };
         let expires_at = async || ledger.find(id).await.expect("found").expect("known").expires_at();
         assert_eq!((keys(&ledger).await.len(), expires_at().await), (round + 1, day(123)), "three days of grace");
-        // The end of the subscription cuts short what was charged before.
+        // The end of the subscription shortens the key's validity, although a longer time was charged before.
         let word = Word {
             at: day(100),
             links: links(),

@@ -13,7 +13,7 @@ use delivery_core::product::{File, MOST_FILES, MediaType, NewProduct, ObjectName
 use delivery_core::store::{FileRow, Files, StoreError};
 
 cases![
-    /// What every [`Files`] promises: a catalog that keeps the rows of files.
+    /// The promises of a catalog that keeps the rows of [`Files`].
     FILES: dyn Shop, each_files_case,
     a_product_has_its_files_by_name,
     a_replaced_file_stays_as_a_former_row,

@@ -122,7 +122,7 @@ async fn a_product_that_is_not_sold_here_is_listed_once(ledger: Port) {
     let names = |listed: Vec<InboxEvent>| listed.iter().map(|entry| entry.id.name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(all(&ledger, Some(EventOutcome::NeedsAttention)).await), ["f", "e", "c", "a"]);
     assert_eq!(names(all(&ledger, None).await), ["f", "e", "d", "c", "b", "a"]);
-    // The same holds on a later page.
+    // A later page does not list a product again either.
     let first = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: 3, ..InboxQuery::default() };
     let page = inbox(&ledger).entries(&first).await.expect("listed");
     let next = inbox(&ledger).entries(&InboxQuery { before: page.next, ..first }).await.expect("listed");
@@ -337,7 +337,7 @@ async fn what_was_paid_is_in_the_figures_of_its_day(ledger: Port) {
     let expected = [(before, amount(1300, "EUR")), (before, amount(7, "JPY")), (today, amount(1, "EUR"))];
     assert_eq!(figures.revenue, expected);
 
-    // A session and its invoice are one payment, which has the invoice's name once that is known.
+    // A checkout session and its invoice are one payment, even if they are reported one after the other.
     let links =
         |is_first| Links { subscription: Some(name("S")), invoice: Some(name("inv")), is_first, ..Links::default() };
     for (event, order, is_first) in [("evt_8", "session", false), ("evt_9", "inv", true)] {
@@ -346,7 +346,7 @@ async fn what_was_paid_is_in_the_figures_of_its_day(ledger: Port) {
         let figures = office.figures(now(), now()).await.expect("counted");
         assert_eq!(figures.revenue, [(today, amount(1, "EUR")), (today, amount(900, "USD"))], "{order}");
     }
-    // Two sales turn out to be one subscription: each of its payments stays, once.
+    // Two sales turn out to belong to one subscription. Each of the two payments still counts once.
     for (event, order) in [("evt_10", "X"), ("evt_11", "Y")] {
         receive(&ledger, sold(event, order, now(), amount(5, "CHF"))).await;
     }

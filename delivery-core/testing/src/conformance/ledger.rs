@@ -229,7 +229,7 @@ async fn search_status(ledger: &Port, status: Status) -> Vec<KeyId> {
     ledger.search(&query).await.expect("searched").items.iter().map(Key::id).collect()
 }
 
-/// Returns the case that tries a change. A new kind of change does not compile until it has a case.
+/// Returns the name of the case that tests this kind of change. A new kind does not compile until a case is added here.
 #[cfg(test)]
 fn case_of(change: &Change) -> &'static str {
     match change {
@@ -243,7 +243,7 @@ fn case_of(change: &Change) -> &'static str {
 
 async fn of_many_racing_uses_exactly_the_limit_is_granted(ledger: Port) {
     for round in rounds() {
-        // Every other key has one use: the first is the last.
+        // Every other key allows only one use, so that its first use is also its last.
         let limit = if round % 2 == 0 { 1 } else { 7 };
         let id = issue(&ledger, numbered(round, limit)).await.id();
         let uses = (0..FEW).map(|_| {

@@ -239,7 +239,7 @@ pub(super) async fn messages_that_failed_by_another_way_are_due_again(ledger: Po
     assert_eq!(ledger.retry_messages(Some(route(2)), at(4)).await.expect("answered"), 0, "they are due already");
     let messages = claim(&ledger, at(4), 10).await;
     assert_eq!(messages.iter().map(|message| message.attempt).collect::<Vec<_>>(), [2, 2]);
-    // An e-mail that a mail server may have taken keeps waiting. So does a postponed e-mail, which is due soon anyway.
+    // An e-mail that a mail server may have accepted keeps waiting. So does a postponed one, which is due soon anyway.
     let ends = [
         Outcome::Retry { due: at(600), reason: "no reply".to_owned(), route: None },
         Outcome::Postpone { due: at(60), reason: "away".to_owned() },
@@ -273,7 +273,8 @@ pub(super) async fn a_lease_is_renewed_as_long_as_it_is_held(ledger: Port) {
     assert_eq!(claim_one(&ledger, at(12)).await.message_id, second.message_id);
 }
 
-/// Such a time may come from a server whose clock was a year ahead, or from a manual change in the database.
+/// A time far in the future may come from a server whose clock was a year ahead, or from a manual change in the
+/// database.
 pub(super) async fn a_time_that_no_clock_should_have_written_delays_no_message(ledger: Port) {
     let year = TimeDelta::days(365);
     // Queued a year ahead.
@@ -282,7 +283,7 @@ pub(super) async fn a_time_that_no_clock_should_have_written_delays_no_message(l
     ledger.issue(NewSale::new(late, e_mail("late"))).await.expect("issued");
     let message = claim_one(&ledger, at(1)).await;
     assert_eq!(message.queued_at, at(1), "it counts as queued now");
-    // Due a year ahead, and then at the farthest time that is believed.
+    // Due a year ahead, and then exactly `MAX_RETRY_DELAY` ahead, which is the latest plausible time.
     complete(
         &ledger,
         message.lease,

@@ -33,7 +33,8 @@ pub(super) async fn keys_are_searched_by_every_field_newest_first_in_pages(ledge
         ..KeyQuery::default()
     };
     let begins = |text: &str| KeyQuery { email_prefix: Some(text.to_owned()), ..KeyQuery::default() };
-    // A key has its number in the first byte of its id, and its time in the first six.
+    // The first six bytes of a key's id are the time at which it was made, in milliseconds. The first of them is the
+    // number of the key here.
     let time = |index: i64| DateTime::from_timestamp_millis(index << 40).expect("a time");
     let made = |since: Option<i64>, until: Option<i64>| {
         let period = Period { since: since.map(time), until: until.map(time) };

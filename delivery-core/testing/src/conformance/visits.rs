@@ -111,7 +111,8 @@ async fn the_secret_of_a_platform_is_kept_replaced_and_removed(ledger: Port) {
     }
     office.set_platform_secret(&paddle, None, edit()).await.expect("there is nothing to remove");
     assert_eq!(all().await, [("stripe".to_owned(), vec![3])]);
-    // Encrypted anew, if it is still the same, and without an entry in the audit log.
+    // A secret is replaced by its new encryption only if the stored one is still `from`. The audit log has no entry of
+    // that.
     for (source, from, expected) in
         [(&stripe, vec![0, 1, 255], vec![3]), (&paddle, vec![2], vec![3]), (&stripe, vec![3], vec![4])]
     {

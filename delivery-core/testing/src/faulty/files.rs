@@ -1,4 +1,4 @@
-//! Rows of files that fail on demand.
+//! Faults of the port that keeps the rows of files.
 
 use async_trait::async_trait;
 

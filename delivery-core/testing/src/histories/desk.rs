@@ -10,7 +10,7 @@ const HOUR: i64 = 3_600_000;
 /// How long before the expiry of a key its buyer is notified, in milliseconds.
 const TOLD_BEFORE: i64 = 14 * DAY;
 
-/// Returns the answer to the seller's changes. It has no body, because the keys are compared anyway.
+/// Returns the answer to a successful change by the seller. It has no body, because the keys are compared anyway.
 fn done() -> Answer {
     Answer::Http(200, Value::Null)
 }

@@ -9,7 +9,7 @@ const GIVE_UP: i64 = 5 * 86_400_000;
 const FEWEST: usize = 15;
 /// The number of waits at the start of `RETRIES` that are skipped if the mail server may have accepted the e-mail.
 const SKIPPED: usize = 4;
-/// The farthest credible due time of an e-mail, in milliseconds from now. A wrong clock has set a later one, which
+/// The latest plausible due time of an e-mail, in milliseconds from now. A later due time was set by a wrong clock and
 /// counts as past.
 const FARTHEST: i64 = 13 * 3_600_000;
 
@@ -17,15 +17,15 @@ const FARTHEST: i64 = 13 * 3_600_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_enums, reason = "the e-mails that histories have")]
 pub enum Topic {
-    /// The e-mail brings the key that was sold.
+    /// The e-mail contains the key that was sold.
     Sold,
     /// The key was revoked after a refund.
     Refunded,
-    /// The e-mail brings the key again.
+    /// The e-mail contains the key again.
     Again,
-    /// The e-mail brings the key that replaced another one.
+    /// The e-mail contains the key that replaced another one.
     Successor,
-    /// The key expires at this second.
+    /// The key expires soon, at this time in seconds since 1970.
     Expiring(i64),
 }
 
@@ -77,7 +77,8 @@ impl Message {
         let skipped = if mailer == Behaviour::AcceptThenFail { SKIPPED } else { 0 };
         let wait = RETRIES[(self.attempts - 1 + skipped).min(RETRIES.len() - 1)] * 1000;
         let (next, last) = (now + wait, self.queued + GIVE_UP);
-        // The last attempt is made exactly five days after the message was queued.
+        // An attempt is made exactly five days after the message was queued. It is the last one, unless there have been
+        // fewer than `FEWEST`.
         let next = if now < last { Some(next.min(last)) } else { Some(next).filter(|_| self.attempts < FEWEST) };
         self.state = match (mailer, next) {
             (Behaviour::Accept, _) => State::Sent,

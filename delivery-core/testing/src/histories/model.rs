@@ -39,7 +39,7 @@ pub struct Key {
     pub used: i64,
     /// Whether the key is revoked.
     pub revoked: bool,
-    /// The second from which the key is expired, since 1970.
+    /// When the key expires, in seconds since 1970.
     pub expires: i64,
     /// The value of `expires` when the key was sold.
     pub(super) granted: i64,
@@ -48,7 +48,7 @@ pub struct Key {
     /// Whether a dispute is the only reason for the revocation.
     pub(super) disputed: bool,
     pub(super) order: Option<u8>,
-    /// The second in which the key was issued, since 1970.
+    /// When the key was issued, in seconds since 1970.
     pub issued: i64,
     /// The key that replaced this one.
     pub(super) successor: Option<usize>,
@@ -95,12 +95,12 @@ pub struct Model {
     pub(super) mailer: Behaviour,
     pub(super) requests: Vec<Request>,
     pub(super) deals: [Deal; 3],
-    /// The files of the products 1 and 2: each by its name in lower case.
+    /// The file names of the products 1 and 2, by the same names in lower case.
     pub(super) files: [BTreeMap<String, &'static str>; 2],
     /// The rule of the host application.
     pub(super) judge: Option<fn(&Key, i64) -> Option<&'static str>>,
-    /// The e-mails that the mail server accepted: the key, the topic and the buyer. An e-mail is listed again each time
-    /// the mail server accepted it but then hung up.
+    /// The e-mails that the mail server accepted: the key, the topic and the buyer. If the mail server accepts an
+    /// e-mail and then hangs up, the e-mail is sent again, and the list has one item for each accepted attempt.
     pub accepted: Vec<(usize, Topic, usize)>,
     /// The answer that the service must give to the last step.
     pub answer: Answer,

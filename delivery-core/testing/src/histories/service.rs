@@ -203,7 +203,7 @@ where
         let received = self.delivery.receive(&source, notification).await.expect("it is well");
         assert!(received.issued.len() <= 1, "one key a sale");
         self.delivery.maintenance().apply_events().await.expect("it is well");
-        // Adds the keys that the event issued. Their buyers get them by e-mail.
+        // Adds the texts of the keys that the event issued. The answer to an event does not contain them.
         let query = KeyQuery { limit: 1000, ..KeyQuery::default() };
         for key in self.delivery.keys(&query).await.expect("it is well").items {
             let text = keyring().text(key.id(), key.granted().secret).expose().to_owned();

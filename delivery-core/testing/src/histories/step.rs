@@ -17,8 +17,8 @@ pub enum Step {
         /// One of three buyers, by index.
         buyer: usize,
     },
-    /// A commerce platform reports something about an order of product 1. Repeated reports and reports out of order
-    /// must have the same result.
+    /// A commerce platform reports something about an order of product 1. Such reports may be repeated, and may arrive
+    /// in any sequence. Stores without an inbox skip this step.
     Event {
         /// One of three orders, which are not those of [`Step::Order`].
         order: u8,
@@ -26,7 +26,7 @@ pub enum Step {
         told: Told,
         /// One of three buyers, by index.
         buyer: usize,
-        /// Which of two events that say the same.
+        /// Which of two events with the same report.
         copy: u8,
     },
     /// The seller issues a key by hand.
@@ -54,13 +54,14 @@ pub enum Step {
         /// Which product.
         product: i64,
     },
-    /// Fetches the product with an `Idempotency-Key`, which counts once.
+    /// Fetches the product with an `Idempotency-Key`. Up to ten repeats within 24 hours count no further use. Stores
+    /// that do not recognise repeated requests skip this step.
     FetchOnce {
         /// Which key.
         key: usize,
         /// Which product.
         product: i64,
-        /// One of two requests.
+        /// One of two values of the header.
         request: u8,
     },
     /// Fetches the product by HEAD, which counts no use.
@@ -89,9 +90,9 @@ pub enum Step {
     Change {
         /// Which key.
         key: usize,
-        /// The new validity, in days from the issue; -1 for ever.
+        /// The new validity, in days from the issue; -1 for ever, `None` for no change.
         days: Option<i64>,
-        /// A new limit, or additional uses.
+        /// A new limit, or additional uses; `None` for no change.
         limit: Option<Limit>,
     },
     /// The seller sends a key again.
@@ -121,7 +122,7 @@ pub enum Step {
         name: usize,
     },
     /// The periodic work of a running service: it notifies buyers of keys that expire, marks expired keys, and prunes
-    /// old requests.
+    /// old requests. Stores without an [`Office`](delivery_core::store::Office) skip this step.
     Chores,
     /// The clock moves, forward or back.
     Clock {
@@ -171,9 +172,9 @@ pub enum Told {
 pub enum Answer {
     /// The step has no answer.
     None,
-    /// A status, and the body without the message of an error.
+    /// The HTTP status, and the JSON body without an error's message; null if the body is not compared.
     Http(u16, Value),
-    /// Status 200 with this key.
+    /// Status 200 with the text of this key.
     Key(usize),
     /// Whether there was a file of this name.
     File(bool),
@@ -188,7 +189,7 @@ impl Answer {
         Self::Http(status, json!({ "error": { "code": code } }))
     }
 
-    /// Returns the answer that contains a product.
+    /// Returns the answer to an allowed fetch of a product.
     pub(super) fn served(product: i64) -> Self {
         let name = format!("Product {product}");
         let product = json!({ "id": product, "name": name, "type": "digital", "content": "# x" });

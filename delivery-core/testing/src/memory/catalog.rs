@@ -42,7 +42,7 @@ struct StoredFile {
 }
 
 impl Shop {
-    /// Makes the product's file with this name a former file. Returns whether there was one.
+    /// Marks the product's current file with this name as a former one. Returns whether there was such a file.
     fn end_file(&mut self, product: ProductId, folded: &str, at: DateTime<Utc>) -> bool {
         let mut current = self.files.values_mut().filter(|file| file.product == product && file.ended_at.is_none());
         match current.find(|stored| stored.file.name.folded() == folded) {
@@ -54,7 +54,7 @@ impl Shop {
         }
     }
 
-    /// Gives the product its current files.
+    /// Updates the list of current files in the product.
     fn list_files(&mut self, id: ProductId) {
         let current = self.files.values().filter(|stored| stored.product == id && stored.ended_at.is_none());
         let mut files: Vec<File> = current.map(|stored| stored.file.clone()).collect();
@@ -67,7 +67,7 @@ impl Shop {
         self.products.values().find(|product| product.host_ref() == Some(host_ref))
     }
 
-    /// Refuses a product with a name that another product has.
+    /// Returns [`StoreError::Refused`] if another product already has one of the product's names.
     fn check(&self, product: &Product) -> Result<(), StoreError> {
         match product.host_ref().and_then(|host_ref| self.called(host_ref)) {
             Some(other) if other.id() != product.id() => return Err(StoreError::Refused { source: None }),

@@ -52,7 +52,7 @@ impl Mailbox {
         self.entries.get(self.numbers.get(id)?)
     }
 
-    /// Returns the deal that a reference leads to.
+    /// Returns the deal of a reference. If the deal was merged into another one, returns that one.
     fn deal(&self, reference: &ReferenceId) -> Option<&Deal> {
         let mut row = self.deals.get(self.references.get(reference)?)?;
         while let Some(into) = row.deal.merged() {
@@ -70,7 +70,7 @@ impl Mailbox {
         })
     }
 
-    /// Returns whether a row has another version than the one that was loaded.
+    /// Returns whether a row has another version than the one that was loaded, or a new reference already exists.
     pub(super) fn conflicts(&self, writes: &InboxWrites) -> bool {
         let version = |entry: &InboxEvent| self.entry(&entry.id).map_or(0, |entry| entry.version);
         let deal_version = |row: &DealRow| self.deals.get(&row.number).map_or(0, |row| row.version);
@@ -79,7 +79,8 @@ impl Mailbox {
             || writes.references.iter().any(|(reference, _)| self.references.contains_key(reference))
     }
 
-    /// Erases an address: deletes its customers, and the bodies of their events that can be applied.
+    /// Deletes the customers with this address. Deletes the body of every event that names the address or one of these
+    /// customers as the buyer, so that nobody can apply the event any more.
     pub(super) fn erase(&mut self, email: &Email) {
         let (same, others) =
             std::mem::take(&mut self.customers).into_iter().partition(|(_, (of, _))| of.is_same(email));

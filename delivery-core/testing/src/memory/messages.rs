@@ -190,8 +190,8 @@ impl Queue {
     }
 
     /// Replaces an address by `pseudonym` in the messages of keys that have the address (`has`) or had it before a
-    /// correction (`had`). Removes the unsent messages of the former. Those of the latter stay, because they are sent
-    /// to the corrected address.
+    /// correction (`had`). Queued messages of keys that have the address are removed. Queued messages of keys that had
+    /// the address stay, because they are sent to the corrected address.
     pub(super) fn erase(
         &mut self,
         email: &Email,

@@ -181,8 +181,8 @@ impl Records for MemoryStore {
             } else if entry.action != Action::EmailChanged
                 && entry.detail.as_ref().is_some_and(|detail| names(detail, email))
             {
-                // Notes of address changes are kept otherwise: an address in them that only contains this one is
-                // another person's.
+                // The entry of an address change names exactly one address. If that is a longer address which contains
+                // this one, it belongs to another person.
                 entry.detail = Some("erased".to_owned());
             }
         }

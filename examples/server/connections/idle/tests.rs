@@ -1,4 +1,4 @@
-//! Who makes room, and for whom.
+//! Which connections are closed to make room.
 
 use std::pin::pin;
 
@@ -50,7 +50,7 @@ async fn while_none_is_idle_the_body_that_has_been_coming_longest_makes_room() {
     all[0].become_spare(Spare::Body);
     let _wishes = [idle.make_room(), idle.make_room()];
     assert_eq!([0, 2, 3].map(|one: usize| is_closed(&all[one])), [false, false, true]);
-    // The end of the body comes before the connection is closed: the next one makes room.
+    // The body ends before the connection is closed, so the next connection makes room.
     all[1].wake();
     assert!(!is_closed(&all[1]) && is_closed(&all[0]));
     drop(bodies);
@@ -64,7 +64,7 @@ async fn who_is_closed_calls_for_no_other_by_what_ends_with_it() {
     all[0].become_spare(Spare::Idle);
     let _wish = idle.make_room();
     assert!(is_closed(&all[0]));
-    // Its body ends, and then that of the other is slow.
+    // The body of the first ends. Then the body of the second is slow.
     all[0].wake();
     all[1].become_spare(Spare::Idle);
     assert!(!is_closed(&all[1]));
@@ -77,7 +77,7 @@ async fn while_none_is_idle_every_answer_is_the_last_until_there_is_room() {
     let all: Vec<_> = (0..3).map(|_| begin(&idle)).collect();
     let mut answers: Vec<_> = all.iter().map(Conversation::answer).collect();
     let wish = idle.make_room();
-    // The client of the first may take its time.
+    // The client of the first may read its answer slowly.
     assert!(answers[0].is_last() && answers[1].is_last());
     drop(wish);
     assert!(!answers[2].is_last());
@@ -96,7 +96,7 @@ async fn who_was_to_be_closed_and_asks_is_answered_and_another_makes_room() {
     let _wish = idle.make_room();
     let mut answer = oldest.answer();
     assert!(!answer.is_last() && !is_closed(&oldest));
-    // Now only the other is idle, and asks too before it is closed.
+    // Now the other is chosen, but also sends a request before it is closed.
     assert!(other.answer().is_last() && !is_closed(&other) && answer.is_last());
 }
 
