@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         let Opened { listener: reserved, address, delivery, background, stop, .. } = opened;
         let background = background.start(&delivery);
         let launched = app(delivery.clone(), address, stop).launch().await;
-        // Rocket cannot use a listener of ours: it listened on the reserved address with its own socket.
+        // Rocket cannot take over an open listener: it listened on the reserved address with its own socket.
         drop(reserved);
         background.stop().await;
         delivery.close().await;

@@ -15,14 +15,14 @@ pub(crate) const TICKET: Duration = Duration::from_hours(24);
 
 impl Delivery {
     /// Makes a ticket for something that the host application calls `name`, such as a file in its own storage. The
-    /// ticket is valid for 24 hours, or until the key expires if that is sooner. Whoever has the ticket may use it as
-    /// often as they like, so count a use before you make one.
+    /// ticket is valid for 24 hours, or until the key expires if that is sooner. Anybody who has the ticket may use it
+    /// as often as they like, so count a use before you make one.
     ///
     /// Different products need different names, because only the name of a ticket is checked, not its product. Send the
-    /// link with `Cache-Control: no-store` and `Referrer-Policy: no-referrer`, because whoever sees the link can use
+    /// link with `Cache-Control: no-store` and `Referrer-Policy: no-referrer`, because anybody who sees the link can use
     /// it.
     ///
-    /// A server that logs paths also logs the tickets in them. Whoever reads the log can then download until the
+    /// A server that logs paths also logs the tickets in them. Anybody who reads the log can then download until the
     /// tickets expire. Rocket logs paths by default.
     ///
     /// The ticket is 86 characters of `A-Z`, `a-z`, `0-9`, `-` and `_`. It does not contain the text of the key, and

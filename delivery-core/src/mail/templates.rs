@@ -41,8 +41,8 @@ const ENGLISH: &str = "en";
 /// * `language`: the tag of the language in which the e-mail is rendered
 /// * `base_url`: the base URL, without a slash at its end
 /// * `page`, `fetch` and `lost`: the URLs of the buyer's page, of the endpoint for products and of the page for lost
-///   keys. Each is none if e-mails [are not to recommend it](super::MailLinks)
-/// * `shop.name` and `shop.support` (an e-mail address): each is none if it is not known
+///   keys. Each is `none` if e-mails [are not to recommend it](super::MailLinks)
+/// * `shop.name` and `shop.support` (an e-mail address): each is `none` if it is not known
 /// * `shop.colour` and `shop.ink`: the colours of a button and of the text on it
 /// * `subject`: the rendered subject, only in the bodies
 /// * `keys`: a list of at most 200 items. Only in `resend` can there be more than one
@@ -55,7 +55,7 @@ const ENGLISH: &str = "en";
 /// * `order.id`, `order.source` and `order.host_ref`: the order's number, the platform that it comes from, and your own
 ///   name for the key. Each may be none
 /// * `command`: whether to show the command that fetches the product. It is shown for products of type `api`. It is
-///   shown for all products with [`mail_curl`](crate::delivery::Builder::mail_curl), or if `page` is none
+///   shown for all products with [`mail_curl`](crate::delivery::Builder::mail_curl), or if `page` is `none`
 /// * `product.id`, `product.name`, `product.description`, `product.type`, and `product.host_ref`, your own name for the
 ///   product, which may be none
 /// * `expires_at` (RFC 3339), and `ends` with `year`, `month`, `day` and `time`, in UTC; `ends` is none if the key

@@ -80,8 +80,8 @@ impl Delivery {
         self.inner.catalog.product(id).await
     }
 
-    /// Returns the product that has this [name](HostRef) in the host application; `None` if there is none. Each call is
-    /// a query: a host application that needs the product with each request should keep its
+    /// Returns the product that has this [name](HostRef) in the host application, or `None` if no product has it. Each
+    /// call is a query. A host application that needs the product with each request should keep its
     /// [number](crate::product::ProductId).
     ///
     /// # Errors

@@ -365,8 +365,8 @@ impl<'d> View<'d> {
 }
 
 /// Chooses from `dates` the date until which a payment pays. `at` is the time of the payment, and `next` is the time of
-/// the next charge. Returns the latest date that is after the payment and not after the next charge. If there is none,
-/// returns the earliest date after the payment.
+/// the next charge. Returns the latest date that is after the payment and not after the next charge. If no date is in
+/// that range, returns the earliest date after the payment.
 fn date(dates: &BTreeSet<DateTime<Utc>>, at: DateTime<Utc>, next: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
     let begin = Bound::Excluded(at);
     let end = next.map_or(Bound::Unbounded, Bound::Included);
