@@ -51,6 +51,9 @@ fn issue(server: &Server, uses: u32) -> String {
 }
 
 /// Forty requests, each sent eleven times to both in turn and at once: each counts once.
+///
+/// On a busy machine, one server can hold the key for so long that the other answers 503. A client then sends the
+/// request again under the same name, and so does this one.
 #[test]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 fn requests_that_come_again_count_once_across_both() {
@@ -58,7 +61,8 @@ fn requests_that_come_again_count_once_across_both() {
     let key = issue(&servers[1], 40);
     let fetch = |server: &Server, index: usize| {
         let header = format!("X-API-Key: {key}\r\nIdempotency-Key: request {}\r\n", index / 11);
-        server.call("GET", "/api/product?product_id=1", &header, "").0
+        let answers = || server.call("GET", "/api/product?product_id=1", &header, "").0;
+        (0..5).map(|_| answers()).find(|status| *status != 503).unwrap_or(503)
     };
     let statuses = storm(&servers, 440, fetch);
     assert!(statuses.iter().all(|status| *status == 200), "{statuses:?}");
