@@ -96,15 +96,16 @@ pub fn a_thousand_parts_some_broken_off_are_one_use_and_the_whole_file(site: &Si
 pub fn an_upload_that_breaks_off_leaves_nothing(site: &Site) {
     let server = site.shop(&[]);
     upload(&server, "a.pdf", &bytes(6 * MIB));
-    // The client goes away.
-    let mut stream = begin(&server, "b.pdf", 20 * MIB);
-    stream.write_all(&bytes(12 * MIB)).unwrap();
-    stream.shutdown(Shutdown::Both).unwrap();
-    drop(stream);
     let objects = || {
         let folders = fs::read_dir(site.data().join("files")).unwrap().map(Result::unwrap);
         folders.flat_map(|folder| fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path())).count()
     };
+    // The client goes away after the server has written a part.
+    let mut stream = begin(&server, "b.pdf", 20 * MIB);
+    stream.write_all(&bytes(12 * MIB)).unwrap();
+    wait_for(Duration::from_secs(20), || objects() == 2);
+    stream.shutdown(Shutdown::Both).unwrap();
+    drop(stream);
     wait_for(Duration::from_secs(20), || objects() == 1);
     // The client goes away before a framework has looked at the body.
     for sent in [0, 1, 13, 14] {
