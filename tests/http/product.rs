@@ -3,7 +3,7 @@
 use crate::row::{Row, query, row};
 use crate::validate::{KEY_ONCE, ONCE_ONLY};
 
-const REQUEST: &str = "Idempotency-Key must be 1 to 255 visible ASCII characters, once.";
+const REQUEST: &str = "Idempotency-Key must be 1 to 255 printable ASCII characters, once.";
 const REQUEST_OF_256: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\
     0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\
     0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";

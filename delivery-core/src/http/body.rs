@@ -54,7 +54,7 @@ pub(super) enum Keep<'a> {
     Nothing,
     /// The whole body, because the sender is authenticated.
     All,
-    /// The whole body, counted against the memory budget for unauthenticated bodies.
+    /// The whole body, counted against the memory budget for unauthenticated bodies until it is complete.
     Within(&'a BodyBudget),
 }
 
@@ -102,7 +102,8 @@ async fn collect<E>(
     limit: usize,
     keep: Keep<'_>,
 ) -> Result<(usize, Bytes), Body> {
-    // Most bodies arrive in one piece, which is kept without copying.
+    // Most bodies arrive complete in one piece. Such a piece is kept without copying, and is not counted against the
+    // budget.
     let mut whole = Bytes::new();
     let mut pieces = BytesMut::new();
     let mut stranger = None;

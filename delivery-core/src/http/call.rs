@@ -104,8 +104,8 @@ impl Call {
 }
 
 /// Returns whether a client's `X-Request-Id` may be logged. It must consist of 1 to 64 ASCII letters, digits, and
-/// `-.:`. These do not include the underscore, so a key that a client sends as the id is never logged: every key
-/// contains an underscore.
+/// `-.:`. Underscores are not allowed. Every key contains an underscore, so a key that a client sends as the id is
+/// never logged.
 #[must_use]
 pub fn is_request_id(text: &str) -> bool {
     (1..=LONGEST_REQUEST_ID).contains(&text.len())

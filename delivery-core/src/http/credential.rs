@@ -98,7 +98,7 @@ impl Grant {
         Ok(self.delivery.ticket_lasting(&key, name, if self.is_head { Duration::ZERO } else { lasts }))
     }
 
-    /// Counts the request against the host application's own rate limit `limit`, separately for each key. Call it
+    /// Counts the request against the host application's own rate limit `limit`, separately for each key. Call this
     /// before [`count_use`](Self::count_use) or [`open`](Self::open), so that a refused request counts no use. Replies
     /// to requests that are admitted get no `RateLimit` headers. HEAD requests count too. Different quotas of the same
     /// `limit` are counted separately. The limiter of the service keeps the counts. If several servers share the

@@ -1,4 +1,4 @@
-//! Requests from pages of other origins, as the Fetch standard's CORS protocol defines it
+//! Requests from pages of other origins, according to the CORS protocol of the Fetch standard
 //! (<https://fetch.spec.whatwg.org/#http-cors-protocol>).
 
 use ::http::{HeaderValue, Method, StatusCode, header};
@@ -29,7 +29,7 @@ pub(super) fn permission(methods: &str) -> Reply {
 /// Adds the CORS header fields to a reply. If `allowed` is `None`, the page must not read the reply, and at most `Vary`
 /// is added.
 pub(super) fn apply(origins: &CrossOrigin, allowed: Option<&HeaderValue>, reply: Reply) -> Reply {
-    // A cache must not give a reply for one origin to another.
+    // A cache must not use the reply to one origin for another origin.
     let reply = if origins.varies() { reply.text_header(&names::VARY, "origin") } else { reply };
     match allowed.and_then(|allowed| allowed.to_str().ok()) {
         Some(allowed) => reply.text_header(&names::ALLOW_ORIGIN, allowed).text_header(&names::EXPOSE_HEADERS, EXPOSED),

@@ -194,7 +194,8 @@ pub(super) const PRICE: Field = Field::new(
     "price",
     Kind::Price,
     "The price, without a currency. At most four digits after the decimal point. The decimal value is kept exactly.",
-);
+)
+.or("0");
 pub(super) const PRODUCT_ID: Field = Field::new("product_id", Kind::Number, "");
 pub(super) const PRODUCT_REF: Field =
     Field::new("product_ref", Kind::Line(255), "The platform's name for the product.");

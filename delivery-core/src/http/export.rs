@@ -89,7 +89,7 @@ struct Reader {
     now: DateTime<Utc>,
     /// Keys whose uses are to be read.
     keys: VecDeque<Key>,
-    /// Where the next page of uses of the first key begins: it has only uses before this one. `None` if no page of this
+    /// The next page of uses of the first key in `keys` contains only uses before this one. `None` if no page of this
     /// key was read yet.
     before: Option<UseId>,
     products: BTreeMap<ProductId, String>,
@@ -278,7 +278,7 @@ impl Reader {
     }
 }
 
-/// Returns the items of a list of the API.
+/// Returns the items of a list as JSON values. `list` is a reply of the API that contains the list.
 fn rows(list: &impl Serialize) -> Result<Vec<Value>, StoreError> {
     let list = serde_json::to_value(list)
         .map_err(|error| StoreError::corrupt_because("a row that cannot be encoded as JSON", error))?;

@@ -1,5 +1,5 @@
-//! Reading the values that a client sent. The same rules decide for values in a query and for values in JSON whether
-//! they are missing, malformed or valid.
+//! Reading the values that a client sent. Whether a value is missing, malformed or valid follows the same rules in a
+//! query and in JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -120,8 +120,8 @@ impl<'a> Fields<'a> {
         self.raw(field).map(|raw| integer(field.name, raw.get(), read)).transpose()
     }
 
-    /// Returns the number in a field, parsed as `T`. `T` parses the digits that the client wrote, so the number is not
-    /// rounded to a float before.
+    /// Returns the number in a field, parsed as `T`. `T` parses the digits that the client wrote, so the number is
+    /// never rounded to a float. Returns `None` if the field is absent, or if its value is `null`.
     pub(super) fn number<T: std::str::FromStr<Err = Invalid>>(&self, field: Field) -> Result<Option<T>, Fault> {
         let Some(raw) = self.raw(field) else { return Ok(None) };
         let written = raw.get();
@@ -137,8 +137,8 @@ impl<'a> Fields<'a> {
         value.map_err(|_| Fault::malformed(field.name, Invalid::expected("must be true or false")))
     }
 
-    /// Returns the value of a field, deserialized as `T`. If the value is not a `T`, the error message says what is
-    /// `expected`.
+    /// Returns the value of a field, deserialized as `T`. Returns `None` if the field is absent, or if its value is
+    /// `null`. If the value is not a `T`, the error message contains `expected`.
     pub(super) fn value<T: serde::de::DeserializeOwned>(
         &self,
         field: Field,

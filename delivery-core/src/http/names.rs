@@ -1,6 +1,6 @@
-//! Names of header fields that replies contain, and of those that the `http` crate does not define.
+//! The names of the header fields in replies, and of other header fields that the `http` crate does not define.
 //!
-//! They are statics, not constants, so that replies can hold `'static` references to them.
+//! The names are statics, not constants, so that replies can hold `'static` references to them.
 
 use ::http::{HeaderName, header};
 

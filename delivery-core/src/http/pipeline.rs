@@ -162,7 +162,8 @@ async fn answer<E>(
             if judged.may_change(delivery, path.name()) {
                 judged = Event::judge_again(delivery, path.name(), call, whole(&body)?).await?;
             }
-            // Free the memory of the body: it no longer counts against the memory budget of unauthenticated bodies.
+            // A body that was read completely no longer counts against the memory budget of unauthenticated bodies.
+            // Drop it before the limiter is called, which may be slow.
             drop(body);
             if let Judged::Unknown = judged {
                 return Err(ApiError::NOT_FOUND);

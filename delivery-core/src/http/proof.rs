@@ -1,6 +1,6 @@
-//! Proofs that a caller was authenticated. A proof is a value of a type with private fields. Only the
-//! [pipeline](super::pipeline) and [`Grant`](super::Grant) construct proofs, after the check. So a handler that takes a
-//! proof as an argument cannot run without the check.
+//! Proofs that a caller was authenticated. A proof is a value of a type with private fields. The functions here that
+//! construct proofs check the caller's credential first. So a handler that takes a proof as an argument cannot run
+//! without the check.
 
 use super::Call;
 use super::error::ApiError;

@@ -93,15 +93,15 @@ pub(super) fn asked(call: &Call) -> Result<(Cow<'_, str>, FetchParams), Fault> {
 
 /// Returns the request id from `Idempotency-Key`, if the call has one.
 fn request(call: &Call) -> Result<Option<RequestId>, Fault> {
-    const EXPECTED: Invalid = Invalid::expected("must be 1 to 255 visible ASCII characters, once");
+    const EXPECTED: Invalid = Invalid::expected("must be 1 to 255 printable ASCII characters, once");
     let mut names = call.headers.get_all(&names::IDEMPOTENCY_KEY).iter();
     let Some(name) = names.next() else { return Ok(None) };
     // The draft standard of `Idempotency-Key` requires quotes around the value, but many clients send none.
     let name = name.as_bytes();
     let quoted = name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\""));
     let name = quoted.unwrap_or(name);
-    let is_visible = (1..=255).contains(&name.len()) && name.iter().all(|byte| matches!(byte, b' '..=b'~'));
-    if names.next().is_some() || !is_visible {
+    let is_printable = (1..=255).contains(&name.len()) && name.iter().all(|byte| matches!(byte, b' '..=b'~'));
+    if names.next().is_some() || !is_printable {
         return Err(Fault::malformed("Idempotency-Key", EXPECTED));
     }
     Ok(Some(RequestId::of(name)))

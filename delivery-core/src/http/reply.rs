@@ -30,7 +30,7 @@ pub struct Reply {
     body: Bytes,
     /// The parts of the response body that follow `body`, in order. Other replies may share their memory.
     rest: Vec<Bytes>,
-    /// A stream, which is the whole body.
+    /// The stream that is the whole body. `body` and `rest` are then empty.
     stream: Option<Sent>,
     /// The length of the whole body in bytes, if it is known. In a reply to HEAD, this is the length of the body that
     /// GET would send.

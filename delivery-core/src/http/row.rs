@@ -72,14 +72,15 @@ pub(super) enum Handler {
     /// The seller may call, with a body that the handler reads while it arrives.
     #[cfg(feature = "files")]
     Upload(for<'c> fn(&'c Delivery, Seller, &'c Call, Pieces<'c>) -> Answering<'c>),
-    /// Anybody with a ticket may call. The ticket is in the path, and the handler checks it.
+    /// Anybody with a ticket, which permits the download of a file for a limited time, may call. The ticket is in the
+    /// path, and the handler checks it.
     #[cfg(feature = "files")]
     File(for<'c> fn(&'c Delivery, &'c Call) -> Answering<'c>),
     /// The seller may call, with parameters in the query.
     SellerQuery(for<'c> fn(&'c Delivery, Seller, &'c Call) -> Answering<'c>),
 }
 
-/// What the OpenAPI document says about an endpoint.
+/// The description of an endpoint for the OpenAPI document.
 #[cfg_attr(
     not(all(test, feature = "sqlite", feature = "files")),
     expect(dead_code, reason = "a test makes the OpenAPI document of it")

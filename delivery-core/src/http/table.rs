@@ -172,10 +172,10 @@ impl Endpoint {
         known.filter(move |endpoint| endpoint.is_served_by(delivery))
     }
 
-    /// Returns whether `delivery` is configured for the endpoint. The endpoint determines what must be configured: the
-    /// webhook secret; the commerce platform, or a store that keeps secrets of platforms; a seller; pages; an object
-    /// store for files; a store that supports requests for lost keys. An endpoint without its configuration answers
-    /// 404, and bindings do not mount it.
+    /// Returns whether `delivery` is configured for the endpoint. Some endpoints need no configuration. Others need one
+    /// or more of these: the webhook secret; the commerce platform, or a store that keeps secrets of platforms; a
+    /// seller; pages; an object store for files; a store that supports requests for lost keys. An endpoint without its
+    /// configuration answers 404, and bindings do not mount it.
     #[must_use]
     pub fn is_served_by(self, delivery: &Delivery) -> bool {
         match self.row().handler {
@@ -208,8 +208,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether `path`, relative to where the API is mounted, is a path of this endpoint. A parameter stands for
-    /// one segment that is not empty.
+    /// Returns whether `path`, relative to where the API is mounted, is a path of this endpoint. A parameter matches
+    /// any one segment that is not empty.
     #[must_use]
     pub fn is_at(self, path: &str) -> bool {
         let pattern = self.path();

@@ -112,8 +112,8 @@ async fn product(delivery: &Delivery, call: &Call, key: VerifiedKey, asked: Fetc
     }
 }
 
-/// Converts an error of `/api/validate` into a reply. If the key is not valid, the reply contains `"valid":false`. If
-/// the key also exists and is not revoked, the reply contains its product, expiry and uses too.
+/// Converts an error of `/api/validate` into a reply. If the key is not valid, the reply contains `"valid":false`. For
+/// a key that exists and is not revoked, the reply also contains the key's product, expiry and uses.
 pub(in crate::http) fn not_valid(error: Error) -> ApiError {
     match (error.code(), &error) {
         (ErrorCode::Unavailable | ErrorCode::Internal, _) => error.into(),

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::wire;
+use serde::Serialize;
+
 use crate::delivery::Delivery;
 use crate::email::Email;
 use crate::error::ErrorCode;
@@ -25,6 +26,16 @@ pub(in crate::http) const THE_CUSTOMER: Body = Body {
     fields: &[CUSTOMER_EMAIL.required()],
     example: r#"{"customer_email":"ada@example.com"}"#,
 };
+
+/// The request for lost keys was accepted.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+struct Asked {
+    /// Always true.
+    success: bool,
+    /// A sentence for the buyer, the same for every address.
+    message: &'static str,
+}
 
 pub(in crate::http) static RESEND: Row = Row {
     path: "/api/resend",
@@ -53,7 +64,7 @@ pub(in crate::http) static RESEND: Row = Row {
             timing shows whether the address has keys.",
         parameters: &[],
         body: Some(THE_CUSTOMER),
-        success: shape!(wire::Asked),
+        success: shape!(Asked),
     },
 };
 
@@ -63,7 +74,7 @@ fn address(fields: &Fields<'_>) -> Result<Email, Fault> {
 
 async fn send_keys(delivery: &Delivery, email: Email) -> Result<Reply, ApiError> {
     delivery.ask_for_keys(&email).await?;
-    Ok(Reply::json(&wire::Asked { success: true, message: SAME_ANSWER }))
+    Ok(Reply::json(&Asked { success: true, message: SAME_ANSWER }))
 }
 
 #[cfg(all(test, feature = "pages"))]

@@ -1,13 +1,14 @@
-//! The endpoints of the API: rows and handlers.
+//! The endpoints of the API: their rows in the endpoint table, and their handlers.
 //!
-//! | file | callers |
+//! | module | callers |
 //! |---|---|
 //! | `buyer`, `lost` | buyers, with a key or without one |
-//! | `order`, `webhook` | commerce platforms, by a shared secret or by a signature |
-//! | `file` | buyers, by the link to a file |
-//! | `lists` | anybody: products and posts |
+//! | `order`, `webhook` | commerce platforms, with a shared secret or a signature |
+//! | `file` | buyers, with the link to a file |
+//! | `lists` | anybody, for products and posts |
 //! | `admin` | the seller |
-//! | `wire` | the JSON types of the replies |
+//!
+//! The module `wire` has the JSON types of the replies.
 
 pub(super) mod admin;
 pub(super) mod buyer;

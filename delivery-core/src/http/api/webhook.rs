@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::wire;
+use serde::Serialize;
+
 use crate::delivery::{Delivery, PLATFORMS};
 use crate::error::ErrorCode;
 use crate::http::Reply;
@@ -25,7 +26,7 @@ pub struct PlatformPath(&'static str);
 
 impl PlatformPath {
     /// The paths of the platforms that this crate supports.
-    // The length is a literal, because an optimizing compiler reports a cycle for `PLATFORMS.len()`.
+    // The length is a literal, because `PLATFORMS.len()` causes a cycle error in an optimized build.
     #[expect(clippy::indexing_slicing, reason = "it is made when this is compiled")]
     pub const BUILT_IN: [Self; 8] = {
         let mut paths = [Self(""); 8];
@@ -123,9 +124,17 @@ pub(in crate::http) static EVENT: Row = Row {
             fields: &[],
             example: "{}",
         }),
-        success: shape!(wire::Received),
+        success: shape!(Received),
     },
 };
+
+/// The event was saved.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+struct Received {
+    /// Always true.
+    received: bool,
+}
 
 async fn event(delivery: &Delivery, event: Event) -> Result<Reply, ApiError> {
     let (source, notification) = event.into_parts();
@@ -135,5 +144,5 @@ async fn event(delivery: &Delivery, event: Event) -> Result<Reply, ApiError> {
 
 /// Returns the reply that confirms an event after it was saved. A connection test gets the same reply.
 pub(in crate::http) fn received() -> Reply {
-    Reply::json(&wire::Received { received: true })
+    Reply::json(&Received { received: true })
 }

@@ -94,7 +94,7 @@ fn of_kind(field: &Field) -> ObjectBuilder {
     }
 }
 
-/// Returns the schema of the names by which commerce platforms call a product.
+/// Returns the schema of the names that commerce platforms use for a product.
 fn refs(object: ObjectBuilder) -> ObjectBuilder {
     let name = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(255));
     let name = name.pattern(Some(LINE)).description(Some("The platform's name for the product."));

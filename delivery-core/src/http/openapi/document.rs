@@ -61,7 +61,7 @@ fn components() -> Components {
     let header = ApiKeyValue::with_description("X-API-Key", "The key from the e-mail.");
     let rows = || Endpoint::ALL.iter().map(|endpoint| &endpoint.row().openapi);
     let mut schemas = Vec::new();
-    let shared = [shape!(wire::Error<'_>), shape!(wire::RefusedKey<'_>), shape!(wire::Status)];
+    let shared = [shape!(wire::Error<'_>), shape!(wire::RefusedKey<'_>), shape!(wire::key::Status)];
     for shape in shared.into_iter().chain(rows().map(|docs| docs.success)).flatten() {
         (shape.add)(&mut schemas);
     }

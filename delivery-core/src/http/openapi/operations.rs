@@ -196,8 +196,8 @@ fn described(parameter: Parameter) -> path::Parameter {
         }
         Parameter::Language => {
             let about = "The language of the e-mail, such as `en` or `pt-BR`. If left out, it is the language of the \
-                product or, if the product has none, that of the shop. If there are no templates in the language, the \
-                e-mail is in English.";
+                product or, if the product has none, that of the shop. If there are no templates in `pt-BR`, those \
+                in `pt` are used, then those in the language of the shop, then the English ones.";
             query("language", Required::False, about, text().max_length(Some(35)).pattern(Some(LANGUAGE)))
         }
         Parameter::What => {

@@ -79,7 +79,8 @@ async fn store() -> (tempfile::TempDir, Arc<SqliteStore>) {
     (folder, Arc::new(store))
 }
 
-/// Builds a sample service that uses `store`. Its clock shows the time `days` days after the start of the example.
+/// Builds a sample service that uses `store`. The service's clock always shows the same time, `days` days after the
+/// start of the example.
 fn shop(store: &Arc<SqliteStore>, days: i64) -> Delivery {
     builder(store, days).build()
 }

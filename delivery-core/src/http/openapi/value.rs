@@ -5,9 +5,9 @@ use utoipa::openapi::OpenApi;
 use super::with_own;
 use crate::http::Endpoint;
 
-/// Returns the OpenAPI document of these endpoints, without a server. Nest it into the host application's own document,
-/// under the path where the endpoints are mounted. The document does not describe the signatures and bodies of requests
-/// from commerce platforms that the host application adds.
+/// Returns the OpenAPI document of these endpoints, without server URLs. Nest it into the host application's own
+/// document, under the path where the endpoints are mounted. The document does not describe the signatures and bodies
+/// of requests from commerce platforms that the host application adds.
 ///
 /// ```
 /// use delivery_core::http::{Endpoint, openapi};

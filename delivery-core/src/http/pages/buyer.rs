@@ -78,8 +78,8 @@ async fn key_page(visit: &PageRequest<'_>, name: &str, about: &Asked, key: &Key)
 async fn open(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     let delivery = visit.delivery;
     let request = form.text("request");
-    // The form on the page with the state of a key contains the short name of the key. Other forms contain the text of
-    // the key.
+    // The form on the page with the state of a key contains a short name, and this browser has a cookie for the key
+    // with that name. Other forms contain the text of the key.
     let (text, id) = match (form.given("key"), form.given("id")) {
         (Some(typed), _) => {
             let text = visit.key_in(typed);

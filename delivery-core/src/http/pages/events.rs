@@ -69,8 +69,9 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Carries out the seller's decision about an event: apply it, link a product to a name in it and apply it, or dismiss
-/// it. Returns the value of the parameter `done`, which selects the message about the result.
+/// Carries out the seller's decision to apply an event, to dismiss it, or to dismiss all events of a product. With
+/// `link`, a product first gets a name that is in the event, and then the event is applied. Returns the value of the
+/// parameter `done`, which selects the message about the result.
 async fn decided(visit: &PageRequest<'_>, seller: &SignedIn, number: i64, form: &Form) -> Result<&'static str, Undone> {
     let seller_desk = visit.delivery.desk(&seller.actor);
     let entry = found(visit, number).await?;
@@ -166,7 +167,8 @@ async fn page(
     let (unlinked, off_sale) = visit.delivery.unsold(&entry).await.unwrap_or_default();
     let unlinked: Vec<String> = unlinked.iter().map(ToString::to_string).collect();
     let asked_for: Vec<String> = asked_for.iter().map(ToString::to_string).collect();
-    // The content of an event is usually deleted once the event is done, but the event still has its keys.
+    // Look up the keys of the event, because they are still known after the content of the event, with the buyer's
+    // address, was deleted.
     let (mut keys, mut owner) = (Vec::new(), None);
     for id in &entry.keys {
         let Some(key) = visit.delivery.key(*id).await? else { continue };

@@ -20,9 +20,9 @@ pub(super) fn listed(files: &[File]) -> Vec<Value> {
     files.iter().map(file).collect()
 }
 
-/// Returns the template values of the files that a buyer may download. Also returns the address at which the page can
-/// show each file as a picture, by the file's [folded](crate::product::FileName::folded) name. The addresses have no
-/// host, because the pages and the API are on the same host.
+/// Returns the template values of the files that a buyer may download. Also returns a map from the
+/// [folded](crate::product::FileName::folded) name of each file to the address at which the page can show the file as a
+/// picture. The addresses have no host, because the pages and the API are on the same host.
 pub(super) fn downloads(visit: &PageRequest<'_>, links: &[FileLink]) -> (Vec<Value>, HashMap<String, String>) {
     let url = &visit.delivery.inner.outbox.base_url;
     let (mut files, mut addresses) = (Vec::new(), HashMap::new());

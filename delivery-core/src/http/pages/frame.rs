@@ -44,8 +44,8 @@ pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Va
     }
 }
 
-/// The confirmation messages that the desk shows after a form was handled. The first text is the value of the `done`
-/// parameter in the URL.
+/// The messages that the desk shows after a form was handled. Each entry has the value of the URL parameter `done` that
+/// selects the message, and the message.
 const DONE: &[(&str, &str)] = &[
     ("issued", "The key is issued, and its e-mail is on its way."),
     ("none_chosen", "Choose keys first: nothing was done."),

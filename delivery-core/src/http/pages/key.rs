@@ -94,7 +94,8 @@ fn changes(key: &Key, entries: &[AuditEntry]) -> Vec<Value> {
     shown
 }
 
-/// Returns the names of the actions that are possible for a key now, each with its label.
+/// Returns the actions that are possible for a key with this status: the name and the label of each. `has_page` is
+/// whether the buyer's page is served.
 fn actions(key: &Key, status: Status, has_page: bool) -> Vec<(&'static str, &'static str)> {
     if key.successor().is_some() {
         return Vec::new();

@@ -18,8 +18,8 @@ pub(super) fn asked(visit: &PageRequest<'_>, key: &str, fault: Value) -> Result<
     form(visit, None, key, fault, None)
 }
 
-/// Renders the form in the language of `product`, if it is given. `opened` has the template values that [`opened`]
-/// returns.
+/// Renders the form in the language of `product`, if it is given. The argument `opened` is the result of the function
+/// [`opened`].
 fn form(
     visit: &PageRequest<'_>,
     product: Option<&Product>,
@@ -33,7 +33,7 @@ fn form(
 }
 
 /// Returns the template values of a link to the page that shows the product opened with a key: the address of the page,
-/// and when it stops showing the product. Returns `None` if this browser cannot show such a page now.
+/// and when it stops showing the product. Returns `None` if this browser has no valid cookie for such a page.
 pub(super) fn opened(visit: &PageRequest<'_>, key: KeyId) -> Option<Value> {
     let (page, until) = open_until(visit, key)?;
     Some(context! { page, until => time(until) })
@@ -47,8 +47,8 @@ pub(super) async fn refused(
 ) -> Result<Reply, ApiError> {
     let what = match error {
         Error::RevokedKey => "withdrawn",
-        // A revoked key is reported as unknown. It is safe to reveal that this key exists: its text is authentic, so
-        // the sender did not guess it.
+        // Using a revoked key also fails with `UnknownKey`. The page may reveal that the key exists: its text is
+        // authentic, so the sender did not guess it.
         Error::UnknownKey if id.is_some() => "withdrawn",
         Error::UnknownKey => "unknown",
         Error::Refused { refusal: Refusal::Expired { .. }, .. } => "expired",
@@ -68,7 +68,7 @@ pub(super) async fn refused(
         None => None,
     };
     // A product that was opened can be viewed until its ticket expires, even if the key is used up or a rule of the
-    // host application refuses it.
+    // host application refuses another use.
     let opened = id.filter(|_| matches!(what, "exhausted" | "denied")).and_then(|id| opened(visit, id));
     Ok(form(visit, product.as_deref(), text, context! { what, at, sentence }, opened)?.with_code(status))
 }

@@ -34,8 +34,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// The number of keys in a list is taken from the figures of this many days. The overview uses the same figures for its
-/// default period, so they are counted only once.
+/// The period, in days, of the figures from which [`counted`] takes the number of keys in a list. This number does not
+/// depend on the period. The overview requests figures of the same period by default, so they are counted only once.
 const COUNTED_DAYS: u32 = 2 * PERIODS[0].0;
 const FILTERS: &[&str] = &["status", "product_id", "source", "since", "until", FOUND];
 
@@ -76,7 +76,8 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
     }
     let seller_desk = visit.delivery.desk(&seller.actor);
     let (mut is_any, mut left) = (false, false);
-    // If the form is submitted twice, only one e-mail is sent for each key.
+    // Handle only one such form at a time. If the form is submitted twice, the second one finds the messages that the
+    // first one queued, and sends no further e-mail.
     let _turn = visit.delivery.inner.adding.lock().await;
     let shown: Option<i64> = form.given("newest").and_then(|newest| newest.parse().ok());
     for id in ids {
@@ -106,7 +107,7 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
     Ok(visit.go_to(&format!("/desk/keys?done={done}")))
 }
 
-/// Returns the number of the newest message of the shop. Returns 0 if the shop has no message.
+/// Returns the number of the newest message in the outbox. Returns 0 if the store has no message.
 async fn newest_of_all(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<i64, ApiError> {
     match visit.delivery.desk(&seller.actor).messages(&MessageQuery { limit: 1, ..MessageQuery::default() }).await {
         Ok(page) => Ok(page.items.first().map_or(0, |message| message.message.get())),

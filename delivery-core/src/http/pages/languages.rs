@@ -16,8 +16,8 @@ impl PageRequest<'_> {
     }
 
     /// Returns the language of a page. Pages of the desk are in English. Other pages are in the first of these
-    /// languages that has texts: the language of the product, the languages of the browser, the language of e-mails,
-    /// English.
+    /// languages for which there is a translation: the language of the product, the languages of the browser, the
+    /// language of e-mails, English.
     pub(super) fn language(&self, product: Option<&Product>) -> Language {
         if self.is_desk() {
             return Language::default();
@@ -36,8 +36,8 @@ fn accepted(header: &str) -> Vec<Language> {
     let one = |range: &str| {
         let (tag, weight) = range.split_once(';').unwrap_or((range, "q=1"));
         let weight: f32 = weight.trim().strip_prefix(['q', 'Q'])?.strip_prefix('=')?.parse().ok()?;
-        // Cut the tag off before the first part of one character, as in `de-x-private`. What follows it does not name a
-        // language.
+        // Cut the tag off before the first part that has only one character, such as `x` in `de-x-private`. This part
+        // and the following ones do not identify a language.
         let parts: Vec<&str> = tag.trim().split('-').take_while(|part| part.len() > 1).collect();
         (weight > 0.0 && weight <= 1.0).then_some((parts.join("-").parse().ok()?, weight))
     };

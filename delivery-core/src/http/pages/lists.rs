@@ -13,8 +13,8 @@ use crate::product::ProductId;
 
 /// The maximum number of rows that a list shows at once. The list links to the further rows.
 pub(super) const PAGE: usize = 50;
-/// The maximum number of entries in the parameter `back`, which contains the starts of earlier pages. A start has up to
-/// 36 characters.
+/// The maximum number of entries in the parameter `back`, which contains the starts of earlier pages. The start of a
+/// page is the value of its parameter `before`, and has up to 36 characters.
 const STARTS: usize = 50;
 /// The entry that replaces the first starts in `back` if `back` would have more than [`STARTS`] entries.
 const CUT: &str = "-";
@@ -48,6 +48,7 @@ pub(super) fn links(
 
 /// Returns the values of the parameters `before` and `back` for three pages of a list: the newest page, the page before
 /// this one, and the next page. `here` and `back` are the values for this page. `next` is the start of the next page.
+/// An entry is `None` if the list needs no link to that page, or if the start of that page is not known.
 fn around(here: &str, back: &str, next: Option<String>) -> [Option<[String; 2]>; 3] {
     let mut starts: Vec<&str> = back.split(',').filter(|start| !start.is_empty()).collect();
     let newest = (!starts.is_empty()).then(<[String; 2]>::default);
@@ -88,7 +89,7 @@ pub(super) fn options(names: impl IntoIterator<Item = &'static str>) -> Vec<(&'s
     names.into_iter().map(|name| (name, name.replace('_', " "))).collect()
 }
 
-/// Returns a query parameter parsed as `T`. A malformed value is an error.
+/// Returns a query parameter parsed as `T`. Returns `None` if it is absent or empty. A malformed value is an error.
 pub(super) fn parameter<T: std::str::FromStr>(visit: &PageRequest<'_>, name: &str) -> Result<Option<T>, ApiError> {
     let Some(text) = query::parameter(visit.call, name).map_err(|_| ApiError::MALFORMED)? else { return Ok(None) };
     text.parse().map(Some).map_err(|_| ApiError::MALFORMED)

@@ -129,7 +129,7 @@ const FIELDS: BodyRule = BodyRule::Form { limit: 16 << 10, deadline: Duration::f
 /// content has at most 1 MiB, but browsers percent-encode it, and this can triple its size.
 const CONTENT: BodyRule = BodyRule::Form { limit: 4 << 20, deadline: Duration::from_secs(30) };
 
-/// The body of a form with files, which the page reads while it arrives.
+/// The body rule of the form that uploads files. The page's handler reads the body while it arrives.
 #[cfg(feature = "files")]
 const STREAMED: BodyRule = BodyRule::Streamed;
 
@@ -217,8 +217,9 @@ impl Page {
 }
 
 /// Answers a request for a page. The body of a form of the desk is kept in memory if a signed-in seller sent it, and if
-/// it does not come from another site. If its sender is not signed in, the body is kept only if the form is
-/// [carried on](sign_in::is_carried_on). It then counts against the memory budget for unauthenticated bodies.
+/// it does not come from another site. If the sender is not signed in, the body is kept only if the form is
+/// [carried on](sign_in::is_carried_on), that is, handled once the sender has signed in. Such a body counts against the
+/// memory budget for unauthenticated bodies.
 pub(super) async fn answer<E>(
     (path, shows): (&'static str, PageHandler),
     delivery: &Delivery,

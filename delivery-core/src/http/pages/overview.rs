@@ -135,7 +135,8 @@ fn shown(figures: &Figures, at: DateTime<Utc>, period: u32, products: &BTreeMap<
 }
 
 /// Returns what needs the seller's attention. Each entry is a text and the path of the page on which the seller can
-/// act. `failed` is the number [`Backlog::unanswered`]. `waits` is what [`waiting`] returned.
+/// act. `failed` is the number of failed messages that need the seller: [`Backlog::unanswered`]. `waits` is the result
+/// of [`waiting`].
 async fn attention(
     visit: &PageRequest<'_>,
     products: Vec<ProductId>,
@@ -223,7 +224,8 @@ async fn unlinked(visit: &PageRequest<'_>, products: Vec<ProductId>) -> Result<O
     })
 }
 
-/// Returns a text about the messages that wait to be sent, and the number of minutes that the oldest has waited.
+/// Returns a text about the messages that wait to be sent, and the number of minutes that the oldest has waited. The
+/// number is 0 if no message waits.
 fn waiting(backlog: &Backlog, now: DateTime<Utc>) -> (String, i64) {
     let Some(oldest) = backlog.oldest else { return ("nothing waits to be sent".to_owned(), 0) };
     let queued = usize::try_from(backlog.queued).unwrap_or(usize::MAX);
@@ -246,7 +248,7 @@ fn counted(count: usize, is_more: bool, one: &str, many: &str) -> String {
 }
 
 /// Returns the state of the store, of the mail queue and of the rate limiter. Each entry is a name, a text, and whether
-/// this part of the service works. `waits` is what [`waiting`] returned; `None` if the store keeps no messages.
+/// this part of the service works. `waits` is the result of [`waiting`]; `None` if the store keeps no messages.
 async fn health(delivery: &Delivery, waits: Option<(String, i64)>) -> Vec<(&'static str, String, bool)> {
     let store = delivery.ready().await.is_ok();
     let mail = match waits {

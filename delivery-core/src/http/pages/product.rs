@@ -111,8 +111,8 @@ pub(super) fn terms(form: &Form) -> Result<OwnTerms, Fault> {
     })
 }
 
-/// Returns the lines of references. If the seller has filled in the fields for another reference, its line is added at
-/// the end.
+/// Returns the product's references as the form contains them, one on each line. If the seller has filled in the fields
+/// `platform` and `ref` for another reference, a line for it is added at the end.
 fn with_added(form: &Form) -> String {
     let lines = form.text("refs").trim_end();
     match form.given("ref") {

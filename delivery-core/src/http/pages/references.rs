@@ -15,7 +15,8 @@ const FORMS: &[(&str, &[&str], &str)] = &[
     ("lemonsqueezy", &["variant:", "product:"], "variant:501"),
 ];
 
-/// Parses the lines of the field. A line with a name that the product already had is not checked.
+/// Parses references, one on each line. `before` are the product's current references. A line that is equal to one of
+/// them is not checked.
 pub(super) fn read(visit: &PageRequest<'_>, lines: &str, before: Option<&Refs>) -> Result<Refs, Fault> {
     let mut names = Vec::new();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {

@@ -71,7 +71,8 @@ impl PageRequest<'_> {
 
     /// Renders a page that shows the content of a product, with the script of the buyer's page. The template has the
     /// placeholders [`CONTENT`] and [`SOURCE`]. They are replaced with the HTML and the source of the content, without
-    /// copying either. `picture` returns the address of a file that the content shows.
+    /// copying either. `picture` returns the address of the picture with a given file name, or `None` if the page
+    /// cannot show it.
     pub(super) fn page_of_product(
         &self,
         template: &str,

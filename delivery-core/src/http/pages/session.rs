@@ -20,8 +20,8 @@ use crate::store::{Backlog, InboxQuery, SignIn, SignInId};
 /// The lifetime of a session, in seconds: 12 hours.
 pub(super) const SESSION: i64 = 12 * 60 * 60;
 /// How long a browser keeps the cookie of a session, in seconds: a week. After the session has expired, the cookie no
-/// longer authenticates the seller. It only shows that the seller was signed in with this browser, so that a form that
-/// is submitted too late is [carried on](super::sign_in::resumed).
+/// longer authenticates the seller. It only shows that the seller was signed in with this browser. A form that is
+/// submitted too late can then be [handled after signing in again](super::sign_in::resumed).
 pub(super) const SESSION_COOKIE: i64 = 7 * 24 * 60 * 60;
 /// The length of the random secret in a cookie, in bytes.
 const SECRET: usize = 24;
@@ -232,7 +232,8 @@ impl PageRequest<'_> {
         SignInId::from_bytes(self.mac("desk session", secret))
     }
 
-    /// Returns the CSRF token for the forms of the browser that has this secret.
+    /// Returns the CSRF token for forms. It is derived from the secret in a cookie or, if the host application has
+    /// authenticated the seller, from the seller's name.
     pub(super) fn csrf(&self, secret: &[u8]) -> String {
         data_encoding::BASE64URL_NOPAD.encode(&self.mac("desk form", secret))
     }

@@ -14,9 +14,9 @@ use crate::ledger::{EventOutcome, InboxEvent, Recipient};
 use crate::order::Source;
 use crate::store::{InboxQuery, MessageQuery, MessageState, StoreError};
 
-/// How many messages are read at once in the search for an error.
+/// The number of messages that one query reads in the search for an error.
 const RECENT: usize = 100;
-/// How many times [`RECENT`] queued messages, and as many failed ones, are read at most.
+/// The maximum number of such queries for queued messages, and also for failed ones.
 const PAGES: usize = 10;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
@@ -96,13 +96,13 @@ async fn page(
 }
 
 /// Returns the error of the newest e-mail that could not be sent, and when this e-mail was queued. The e-mail may be
-/// waiting for another attempt.
+/// waiting for another attempt. Returns `None` if no such e-mail was found.
 async fn last_trouble(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Option<Value>, ApiError> {
     let desk = visit.delivery.desk(&seller.actor);
     let mut newest = None;
     for state in [MessageState::Queued, MessageState::Failed] {
         let mut query = MessageQuery { state: Some(state), limit: RECENT, ..MessageQuery::default() };
-        // Messages to webhooks may come before the e-mail.
+        // Read on until an e-mail with an error is found. Newer messages may have no error, or be for webhooks.
         for _ in 0..PAGES {
             let page = match desk.messages(&query).await {
                 Ok(page) => page,

@@ -100,7 +100,7 @@ pub(super) async fn names(delivery: &Delivery) -> Result<BTreeMap<ProductId, Str
     Ok(listed.iter().map(|product| (product.id, product.name.clone())).collect())
 }
 
-/// Returns the names of archived products. Returns none if the host application manages the products.
+/// Returns the names of archived products. The result is empty if the host application manages the products.
 pub(super) async fn archived(delivery: &Delivery) -> Result<Vec<(ProductId, String)>, ApiError> {
     let archived = match delivery.archived_products().await {
         Err(StoreError::Unsupported) => Vec::new(),
@@ -133,7 +133,7 @@ pub(super) fn uses(key: &Key) -> String {
     }
 }
 
-/// Returns the template values of a key, which the list of keys and the key's own page show.
+/// Returns the template values for showing a key in the list of keys, and on the key's own page.
 pub(super) fn key(key: &Key, now: DateTime<Utc>, names: &BTreeMap<ProductId, String>) -> Value {
     let (granted, state) = (key.granted(), key.state());
     let name = names.get(&key.product()).cloned().unwrap_or_else(|| format!("product {}", key.product()));

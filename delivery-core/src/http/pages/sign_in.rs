@@ -1,4 +1,7 @@
 //! Signing in and out.
+//!
+//! If a form of the desk is submitted after the session has ended, it can be *carried on*: the reply is the sign-in
+//! form with the submitted fields as hidden fields, and the form is handled once the seller has signed in.
 
 use ::http::StatusCode;
 use ::http::header::CONTENT_LENGTH;
@@ -19,8 +22,8 @@ use crate::store::SignIn;
 /// How long the sign-in form can be submitted after it was loaded, in seconds: 12 hours.
 const FORM: i64 = 12 * 60 * 60;
 
-/// The fields of a submitted form that the sign-in form does not carry on: the sign-in form's own fields, and secrets,
-/// because no page shows a secret.
+/// The fields of a submitted form that are not carried on: the fields of the sign-in form itself, and secrets, because
+/// no page shows a secret.
 const LEFT_OUT: [&str; 5] = ["csrf", "token", "next", "secret", "lost_secret"];
 
 /// The maximum length, in bytes, of a form that is carried on for a browser without a session cookie. The fields may be
@@ -98,7 +101,7 @@ pub(super) fn is_carried_on(visit: &PageRequest<'_>, rule: BodyRule) -> bool {
 
 /// Answers a form of the desk whose session has ended. If the form contains no admin token, the reply is a sign-in form
 /// with the form's fields, so that no input except secrets is lost. When the seller submits that form with the token,
-/// this function signs the seller in and carries out the original form.
+/// this function signs the seller in and handles the original form.
 pub(super) async fn resumed(visit: PageRequest<'_>, show: Show) -> Result<Reply, ApiError> {
     let form_sent = visit.form.as_ref().ok_or(ApiError::MALFORMED)?;
     visit.check_origin()?;
@@ -125,7 +128,7 @@ pub(super) async fn resumed(visit: PageRequest<'_>, show: Show) -> Result<Reply,
 }
 
 /// Answers a signed-in seller's form that has a wrong CSRF token. Either the form was loaded before the seller signed
-/// in again, or it is forged. As in [`resumed`], the reply is a sign-in form, and the form is carried out only if the
+/// in again, or it is forged. As in [`resumed`], the reply is a sign-in form, and the form is handled only if the
 /// sender knows the admin token.
 pub(super) async fn proved_again(visit: PageRequest<'_>, show: Show) -> Result<Reply, ApiError> {
     let form_sent = visit.form.as_ref().ok_or(ApiError::MALFORMED)?;

@@ -35,7 +35,7 @@ const PAGE: usize = 50;
 /// The maximum number of items that a list returns at once. A larger `limit` counts as this number.
 const MOST: i64 = 100;
 
-/// The values that the table rows of the seller's commands have in common. A command is an endpoint that changes
+/// The part that all commands of the seller have in common in the endpoint table. A command is an endpoint that changes
 /// something.
 pub(in crate::http) const COMMAND: Row = Row {
     path: "",
@@ -60,7 +60,7 @@ pub(in crate::http) const COMMAND: Row = Row {
     openapi: Docs { tag: "seller", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
 };
 
-/// The values that the table rows of the seller's lists have in common.
+/// The part that all lists of the seller have in common in the endpoint table.
 const LIST: Row = Row {
     verb: Verb::Get,
     body: BodyRule::None,
@@ -89,7 +89,8 @@ const NEEDING: &[ErrorCode] = &[
     ErrorCode::Unavailable,
 ];
 
-/// The error codes of an endpoint without required parameters that works with every store, and so never returns 404.
+/// The error codes of an endpoint that has no required parameters and never returns 404. It works with every store. An
+/// endpoint that the store does not support returns 404.
 const FINDING: &[ErrorCode] = &[
     ErrorCode::InvalidParams,
     ErrorCode::Unauthorized,

@@ -1,4 +1,4 @@
-//! The endpoints with which the seller adds, changes and archives products.
+//! The endpoints with which the seller adds, changes, archives and restores products.
 
 use super::refs::refs_of;
 use super::{COMMAND, terms};
@@ -63,7 +63,7 @@ pub(in crate::http) static UPDATE_PRODUCT: Row = Row {
                 DESCRIPTION.kept(),
                 TYPE.kept(),
                 CONTENT.about(UNLOCKED),
-                PRICE,
+                PRICE.kept(),
                 EXPIRES_DAYS.about(DAYS_CLEARED),
                 MAX_USES.about(USES_CLEARED),
                 LANGUAGE.about(LANGUAGE_KEPT),

@@ -15,6 +15,7 @@ use crate::product::{RefName, Refs};
 use crate::text::Invalid;
 
 /// Returns the field `refs`: the names that commerce platforms use for a product, such as `{"stripe": ["plink_1"]}`.
+/// Returns `None` if the field is absent, or if its value is `null`.
 pub(super) fn refs_of(delivery: &Delivery, fields: &Fields<'_>) -> Result<Option<Refs>, Fault> {
     const EXPECTED: Invalid = Invalid::expected(
         "must be an object of lists of names, each of 1 to 255 characters without control characters",

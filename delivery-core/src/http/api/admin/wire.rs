@@ -141,7 +141,7 @@ struct KnownCustomer<'a> {
     told_at: String,
 }
 
-/// A use.
+/// A use of a key: when it was counted.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 struct ShownUse {
