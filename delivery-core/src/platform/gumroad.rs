@@ -36,9 +36,9 @@ impl Gumroad {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] if a token has fewer than 16 characters.
+    /// [`Invalid`] if a token has fewer than 16 characters. White space at its ends does not count.
     pub fn new(tokens: &Secrets) -> Result<Self, Invalid> {
-        if tokens.iter().any(|token| token.chars().count() < MIN_SECRET) {
+        if tokens.iter().any(|token| token.trim().chars().count() < MIN_SECRET) {
             return Err(Invalid::expected("must be at least 16 characters"));
         }
         Ok(Self { tokens: tokens.iter().map(|token| Sha256::digest(token).into()).collect(), seller: None })
@@ -70,7 +70,8 @@ impl Platform for Gumroad {
             match read.text("seller_id") {
                 Ok(Some(named)) if named != seller => return Err(Unauthentic),
                 Ok(_) => {}
-                // The value may be a buyer's answer to a custom field named `seller_id`.
+                // The value may be a buyer's answer to a custom field named `seller_id`, so it does not show whose sale
+                // this is. The ping is accepted, but its events are not read.
                 Err(Unreadable) => fields = Err(Unreadable),
             }
         }
@@ -79,8 +80,8 @@ impl Platform for Gumroad {
 }
 
 /// The fields of a ping. A buyer's answer to a custom field arrives as a field that has the question as its name. If
-/// one of Gumroad's own fields has the same name, the answer replaces Gumroad's value. A field `custom_fields[NAME]`
-/// shows that `NAME` is a custom field, whose value is the buyer's answer.
+/// one of Gumroad's own fields has the same name, the answer replaces Gumroad's value. If the ping has a field
+/// `custom_fields[NAME]`, the field `NAME` contains a buyer's answer.
 struct Fields(HashMap<String, Vec<String>>);
 
 impl Fields {
@@ -182,8 +183,9 @@ fn events(fields: &Fields) -> Result<Vec<Event>, Unreadable> {
     Ok(event.into_iter().collect())
 }
 
-/// Reads a sale or a charge of a subscription. If a buyer may have filled a field that decides about the sale, the line
-/// gets quantity 0, so that the sale waits for the seller.
+/// Reads a sale or a charge of a subscription. Returns `None` if the field `quantity` is 0. If a buyer may have filled
+/// this field, the recurrence of a subscription or a field in [`DECISIVE`], the line gets quantity 0, which means that
+/// the seller must decide about the sale.
 fn sold(order: OrderId, fields: &Fields) -> Result<Option<Event>, Unreadable> {
     let subscription = fields.own("subscription_id").map(str::parse).transpose().map_err(|_| Unreadable)?;
     let every = subscription.as_ref().map_or(Ok(None), |_| fields.text("recurrence"));
@@ -224,7 +226,8 @@ fn recurrence(name: &str) -> Option<Recurrence> {
     Some(Recurrence::Months(months))
 }
 
-/// Reads what a ping says about a subscription itself. `time` is the name of the field with the time of the statement.
+/// Reads a ping about a subscription itself, rather than about a charge. `time` is the name of the field that contains
+/// the time of the event.
 fn told(
     fields: &Fields,
     time: &str,

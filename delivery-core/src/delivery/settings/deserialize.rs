@@ -52,7 +52,7 @@ impl<'de> Deserialize<'de> for Value {
         };
         match Json::deserialize(deserializer)? {
             Json::String(text) => Ok(Self::Text(text)),
-            // A whole number may be written as 7.0.
+            // A whole number may be written as 7.0, which `f64` formats as 7.
             Json::Number(number) => Ok(Self::Bare(match number.as_f64().filter(|_| number.is_f64()) {
                 Some(float) => float.to_string(),
                 None => number.to_string(),
@@ -177,6 +177,8 @@ mod tests {
             (json!({ "webhook_secret": [SECRET, SECRET] }), "WEBHOOK_SECRET must be a text in quotes"),
             (json!({ "key_secret": [SECRET, "hunter2"] }), "KEY_SECRET"),
             (json!({ "key_secret": [SECRET, 12_345_678_901_234_567_u64] }), "a list of settings holds texts"),
+            (json!({ "gumroad_token": "fourteen chars" }), "GUMROAD_TOKEN must be at least 16"),
+            (json!({ "gumroad_token": "  fourteen chars  " }), "GUMROAD_TOKEN must be at least 16"),
             (json!({ "limit_admin": 0 }), "LIMIT_ADMIN must be 1 or more"),
             (json!({ "limit_admin": 1.5 }), "LIMIT_ADMIN must be 1 or more"),
             (json!({ "limit_admin": true }), "LIMIT_ADMIN must be 1 or more"),
