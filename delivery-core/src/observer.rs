@@ -36,7 +36,7 @@ use tokio::sync::oneshot;
 
 use crate::error::ErrorCode;
 use crate::key::{Key, KeyId};
-use crate::ledger::MessageKind;
+use crate::ledger::{Addressee, MessageKind};
 use crate::telemetry;
 use crate::throttle::Throttle;
 
@@ -95,6 +95,8 @@ pub enum Event {
         key: KeyId,
         /// The kind of the message.
         kind: MessageKind,
+        /// Who accepted the message.
+        to: Addressee,
         /// The number of the successful attempt, from 1.
         attempt: u32,
     },
@@ -104,6 +106,8 @@ pub enum Event {
         key: KeyId,
         /// The kind of the message.
         kind: MessageKind,
+        /// Who did not get the message.
+        to: Addressee,
         /// The reason, without secrets.
         reason: String,
     },
@@ -173,7 +177,6 @@ impl Observers {
         let Some(queue) = &self.0 else { return };
         let (told, flushed) = oneshot::channel();
         let mut told = Told::Flush(told);
-        // As long as the queue is full, try again.
         while let Err(std::sync::mpsc::TrySendError::Full(back)) = queue.sender.try_send(told) {
             told = back;
             tokio::time::sleep(FLUSH_AGAIN).await;

@@ -4,10 +4,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use delivery_core::http::{Call, Endpoint};
+use delivery_core::ledger::{Addressee, WebhookName};
 use delivery_core::observer::{Event, Observer, QUEUE};
 use delivery_core::store::SqliteStore;
 use delivery_core::terms::Terms;
-use delivery_testing::{Behaviour, Shop};
+use delivery_core::webhook::{Webhook, Webhooks};
+use delivery_testing::{Behaviour, MemoryStore, Shop};
 use http::Method;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
@@ -95,6 +97,34 @@ async fn an_observer_is_told_of_everything_in_order_even_after_its_own_panics() 
         ]
     );
     assert_eq!(shop.delivery.dropped_events(), 0);
+}
+
+/// Collects who got a message, and who did not.
+#[derive(Debug, Default)]
+struct Addressees(Mutex<Vec<(Addressee, bool)>>);
+
+impl Observer for Addressees {
+    fn observe(&self, event: &Event) {
+        let (Event::MessageSent { to, .. } | Event::MessageFailed { to, .. }) = event else { return };
+        self.0.lock().unwrap().push((to.clone(), matches!(event, Event::MessageSent { .. })));
+    }
+}
+
+/// A webhook that was removed while its message waited.
+#[tokio::test]
+async fn an_observer_is_told_which_webhook_failed() {
+    let (store, seen) = (Arc::new(MemoryStore::new()), Arc::new(Addressees::default()));
+    let name: WebhookName = "removed".parse().unwrap();
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap();
+    let webhook = Webhook::new(name.clone(), "http://127.0.0.1:1/", secret).unwrap();
+    let webhooks = Webhooks::new([webhook]).unwrap();
+    Shop::over(store.clone(), |builder| builder.webhooks(webhooks)).await.paid("A-1").await;
+    let shop = Shop::over(store, |builder| builder.observer(seen.clone())).await;
+    shop.messages().await;
+    shop.delivery.flush_observers().await;
+    let mut seen = seen.0.lock().unwrap().clone();
+    seen.sort_by_key(|(_, is_sent)| *is_sent);
+    assert_eq!(seen, [(Addressee::Webhook(name), false), (Addressee::Buyer, true)]);
 }
 
 #[tokio::test]

@@ -126,8 +126,9 @@ impl MessageKind {
         matches!(self, Self::Purchase | Self::Resend | Self::Lost | Self::Successor)
     }
 
-    /// Returns the name of the message's template. Sellers see this name too. The e-mail that delivers all keys of an
-    /// address, [`Lost`](Self::Lost), shares the template `resend`.
+    /// Returns the name of the e-mail's template. For [`Lost`](Self::Lost), this is `resend`, because both kinds share
+    /// that template. A webhook has no template: this is then the kind's own name. Sellers see the name as the kind of
+    /// the message.
     #[must_use]
     pub fn template(self) -> &'static str {
         match self {
@@ -171,6 +172,17 @@ impl Addressee {
         match self {
             Self::Buyer => Recipient::Email(buyer.clone()),
             Self::Webhook(name) => Recipient::Webhook(name.clone()),
+        }
+    }
+}
+
+impl Recipient {
+    /// Returns the buyer for an e-mail address, and the webhook for a webhook.
+    #[must_use]
+    pub fn addressee(&self) -> Addressee {
+        match self {
+            Self::Email(_) => Addressee::Buyer,
+            Self::Webhook(name) => Addressee::Webhook(name.clone()),
         }
     }
 }

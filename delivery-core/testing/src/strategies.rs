@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use delivery_core::email::Email;
 use delivery_core::error::ErrorCode;
 use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, Reason, SecretVersion, Status};
-use delivery_core::ledger::MessageKind;
+use delivery_core::ledger::{Addressee, MessageKind};
 use delivery_core::observer::Event;
 use delivery_core::order::{Order, OrderId, OrderRef, Source};
 use delivery_core::post::{Category, NewPost};
@@ -274,6 +274,11 @@ fn change_around(times: BoxedStrategy<DateTime<Utc>>) -> impl Strategy<Value = C
     ]
 }
 
+fn addressee() -> impl Strategy<Value = Addressee> {
+    let webhook = Addressee::Webhook("crm".parse().expect("a name"));
+    prop::sample::select(vec![Addressee::Buyer, webhook])
+}
+
 /// Generates events of every kind, for tests of a host application's own observer.
 pub fn event() -> impl Strategy<Value = Event> {
     let codes = prop::sample::select(&ErrorCode::ALL[..]);
@@ -286,14 +291,16 @@ pub fn event() -> impl Strategy<Value = Event> {
         key().prop_map(|key| Event::Restored { key }),
         key().prop_map(|key| Event::TermsChanged { key }),
         key().prop_map(|key| Event::EmailChanged { key }),
-        (key(), kinds.clone(), 1_u32..20).prop_map(|(key, kind, attempt)| Event::MessageSent {
+        (key(), kinds.clone(), addressee(), 1_u32..20).prop_map(|(key, kind, to, attempt)| Event::MessageSent {
             key: key.id(),
             kind,
+            to,
             attempt
         }),
-        (key(), kinds, hostile_text()).prop_map(|(key, kind, reason)| Event::MessageFailed {
+        (key(), kinds, addressee(), hostile_text()).prop_map(|(key, kind, to, reason)| Event::MessageFailed {
             key: key.id(),
             kind,
+            to,
             reason
         }),
     ]

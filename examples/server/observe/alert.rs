@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delivery_core::email::Email;
-use delivery_core::ledger::MessageId;
+use delivery_core::ledger::{Addressee, MessageId};
 use delivery_core::mail::{Mailer, Message, Sender};
 use delivery_core::observer::{Event, Observer};
 use delivery_core::{Clock, SystemClock, explain};
@@ -43,7 +43,8 @@ struct Noted {
 
 #[derive(Debug, Default)]
 struct Failures {
-    count: usize,
+    emails: usize,
+    webhooks: usize,
     /// Descriptions of the first failures, at most `LISTED`.
     listed: Vec<String>,
 }
@@ -65,11 +66,17 @@ pub(crate) fn alerts(mailer: Arc<dyn Mailer>, from: Sender, to: Email, base_url:
 
 impl Observer for Alerts {
     fn observe(&self, event: &Event) {
-        let Event::MessageFailed { key, kind, reason } = event else { return };
-        let mut failures = self.0.failures();
-        failures.count += 1;
+        let Event::MessageFailed { key, kind, to, reason } = event else { return };
+        let (mut failures, kind) = (self.0.failures(), kind.as_str());
+        let described = if let Addressee::Webhook(name) = to {
+            failures.webhooks += 1;
+            format!("webhook {name}, {kind}, key {key}: {reason}")
+        } else {
+            failures.emails += 1;
+            format!("{kind}, key {key}: {reason}")
+        };
         if failures.listed.len() < LISTED {
-            failures.listed.push(format!("{}, key {key}: {reason}", kind.as_str()));
+            failures.listed.push(described);
         }
         drop(failures);
         self.0.more.notify_one();
@@ -87,7 +94,7 @@ impl AlertWorker {
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
         let (mut stop, mut stopped) = (pin!(stop), false);
         loop {
-            while self.noted.failures().count == 0 {
+            while self.noted.failures().count() == 0 {
                 if stopped {
                     return;
                 }
@@ -103,7 +110,7 @@ impl AlertWorker {
             let pause = match self.send(&failures).await {
                 Ok(()) => PAUSE,
                 Err(error) => {
-                    tracing::warn!("the seller is not told yet of e-mails that failed: {}", explain(error.as_ref()));
+                    tracing::warn!("the seller is not told yet of messages that failed: {}", explain(error.as_ref()));
                     self.noted.failures().put_back(failures);
                     if stopped {
                         return;
@@ -118,11 +125,9 @@ impl AlertWorker {
     }
 
     async fn send(&self, failures: &Failures) -> Result<(), Refusal> {
-        let count = failures.count;
-        let (subject, itself) = match count {
-            1 => ("An e-mail to a buyer failed".to_owned(), "itself"),
-            count => (format!("{count} e-mails to buyers failed"), "themselves"),
-        };
+        let (count, subject) = (failures.count(), failures.subject());
+        let itself = if count == 1 { "itself" } else { "themselves" };
+        let advice = failures.advice();
         let link = format!("{}/desk/messages?state=failed", self.base_url.trim_end_matches('/'));
         let mut text = format!("{subject}, and will not be sent again by {itself}:\n\n");
         let mut html = format!("<p>{subject}, and will not be sent again by {itself}:</p>\n<ul>\n");
@@ -134,22 +139,42 @@ impl AlertWorker {
             writeln!(text, "- and {more} more")?;
             writeln!(html, "<li>and {more} more</li>")?;
         }
-        write!(text, "\nCorrect addresses and send them again at the desk: {link}\n")?;
+        write!(text, "\n{advice}: {link}\n")?;
         let escaped = HtmlEscape(&link).to_string();
-        write!(
-            html,
-            "</ul>\n<p>Correct addresses and send them again at the desk: <a href=\"{escaped}\">{escaped}</a></p>\n"
-        )?;
+        write!(html, "</ul>\n<p>{advice}: <a href=\"{escaped}\">{escaped}</a></p>\n")?;
         self.mailer.send(&message(self.from.clone(), self.to.clone(), subject, text, html)?).await?;
-        tracing::info!(failures = count, "the seller was told of e-mails that failed");
+        tracing::info!(failures = count, "the seller was told of messages that failed");
         Ok(())
     }
 }
 
 impl Failures {
+    fn count(&self) -> usize {
+        self.emails + self.webhooks
+    }
+
+    fn subject(&self) -> String {
+        match (self.emails, self.webhooks) {
+            (1, 0) => "An e-mail to a buyer failed".to_owned(),
+            (emails, 0) => format!("{emails} e-mails to buyers failed"),
+            (0, 1) => "A webhook failed".to_owned(),
+            (0, webhooks) => format!("{webhooks} webhooks failed"),
+            (emails, webhooks) => format!("{} e-mails and webhooks failed", emails + webhooks),
+        }
+    }
+
+    fn advice(&self) -> &'static str {
+        match (self.emails, self.webhooks) {
+            (_, 0) => "Correct addresses and send them again at the desk",
+            (0, _) => "Repair the receiver and send them again at the desk",
+            _ => "Correct addresses, repair the receiver, and send them again at the desk",
+        }
+    }
+
     /// Puts `taken` back, before the failures that were recorded since.
     fn put_back(&mut self, mut taken: Self) {
-        taken.count += self.count;
+        taken.emails += self.emails;
+        taken.webhooks += self.webhooks;
         taken.listed.append(&mut self.listed);
         taken.listed.truncate(LISTED);
         *self = taken;
@@ -176,4 +201,24 @@ pub(crate) fn message(
         date: SystemClock::default().now(),
         about: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Failures;
+
+    #[test]
+    fn the_subject_counts_what_failed() {
+        for (emails, webhooks, subject, advice) in [
+            (1, 0, "An e-mail to a buyer failed", "Correct addresses and send"),
+            (3, 0, "3 e-mails to buyers failed", "Correct addresses and send"),
+            (0, 1, "A webhook failed", "Repair the receiver and send"),
+            (0, 2, "2 webhooks failed", "Repair the receiver and send"),
+            (2, 1, "3 e-mails and webhooks failed", "Correct addresses, repair the receiver, and send"),
+        ] {
+            let failures = Failures { emails, webhooks, listed: Vec::new() };
+            assert_eq!(failures.subject(), subject);
+            assert!(failures.advice().starts_with(advice), "{subject}");
+        }
+    }
 }

@@ -13,8 +13,8 @@ use crate::throttle::Throttle;
 
 /// The delay before the next attempt if a message could not be tried at all, because something on our side failed.
 const SOON: TimeDelta = TimeDelta::minutes(1);
-/// The number of attempts to store an outcome, a second apart. After the last attempt the lease expires, and the
-/// message is sent again.
+/// The number of attempts to store an outcome, a second apart. If all of them fail, the lease expires, and the message
+/// is sent again.
 pub(super) const COMPLETE_ATTEMPTS: usize = 600;
 
 /// The minimum time from the start of storing an outcome until the message is due again. Without this minimum, the
@@ -81,14 +81,15 @@ impl Outbox {
     /// Counts a stored outcome in the metrics, and notifies observers.
     fn note(&self, message: &LeasedMessage, outcome: Outcome) {
         let (key, kind, attempt) = (message.key.id(), message.kind, message.attempt);
+        let to = message.recipient.addressee();
         match outcome {
             Outcome::Sent { .. } => {
                 telemetry::message("sent");
-                self.observers.tell(|| Event::MessageSent { key, kind, attempt });
+                self.observers.tell(|| Event::MessageSent { key, kind, to, attempt });
             }
             Outcome::Fail { reason, .. } => {
                 telemetry::message("failed");
-                self.observers.tell(|| Event::MessageFailed { key, kind, reason });
+                self.observers.tell(|| Event::MessageFailed { key, kind, to, reason });
             }
             Outcome::Retry { .. } => telemetry::message("retried"),
             // These do not count as attempts.
