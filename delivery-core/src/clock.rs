@@ -1,12 +1,12 @@
 //! The source of time, which a test can replace.
 //!
-//! [`SystemClock`] reads the clocks of the operating system. Rules take an instant as an argument, and a service has an
-//! [`Arc<dyn Clock>`](Clock). With another clock, a test runs through five days of mail retries in a millisecond.
+//! A service has an [`Arc<dyn Clock>`](Clock), by default a [`SystemClock`], which reads the clocks of the operating
+//! system. With another clock, a test runs through five days of mail retries in a millisecond.
 //!
 //! # Implementing `Clock`
 //!
-//! `now` may jump in either direction, for example when an operator sets the clock or a leap second is smeared.
-//! `monotonic` must never go back. Limits are measured on `monotonic`, and expiry on `now`.
+//! `now` may jump in either direction, for example when an operator sets the clock. `monotonic` must never go back.
+//! Rate limits are measured with `monotonic`, and the expiry of keys with `now`.
 //!
 //! ```
 //! use std::time::Duration;

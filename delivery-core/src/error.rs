@@ -11,7 +11,7 @@ pub enum ErrorCode {
     /// A parameter is present but malformed, or it does not apply to the key, such as more uses for a key without a
     /// limit.
     InvalidParams,
-    /// The key is unknown or was revoked, or this service did not sign its text.
+    /// The key is unknown or was revoked, or it was not signed by this service.
     InvalidKey,
     /// The admin token or the signature of a webhook is missing or wrong, or the shared webhook secret is wrong.
     Unauthorized,
@@ -21,9 +21,9 @@ pub enum ErrorCode {
     ExceededUses,
     /// The key unlocks another product.
     WrongProduct,
-    /// A rule of the host application does not allow the use. The reply has the code and the sentence of the rule.
+    /// A rule of the host application does not allow the use. The reply has the code and the message of the rule.
     Denied,
-    /// The key to which a link belongs was revoked.
+    /// The key for which a download link was made was revoked.
     RevokedKey,
     /// The resource does not exist.
     NotFound,

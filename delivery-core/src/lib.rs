@@ -49,7 +49,7 @@
 //! | [`limit`] | exact rate limits |
 //! | [`seller`] | who may call the seller's endpoints |
 //! | [`ledger`] | the rules of sales and uses: operations and the rows that they write |
-//! | [`store`] | the ports for storage, and the stores |
+//! | [`store`] | the traits that a store implements, and the stores |
 //! | `files` | the bytes of files, in an object store; feature `files` |
 //! | `look` | the appearance of the pages; feature `pages` |
 //! | [`platform`] | the webhooks of commerce platforms |
@@ -67,7 +67,7 @@
 //! * `postgres`: `store::PostgresStore`, a store that many servers share.
 //! * `redis`: `limit::RedisLimiter`, rate limits that many servers share.
 //! * `smtp`: `mail::SmtpMailer`, and `mail::FolderMailer`, which writes `.eml` files.
-//! * `pages`: `look` and `http::Page`, the seller's desk and the buyer's page.
+//! * `pages`: `look` and `http::Page`, the HTML pages of the seller (the desk) and of the buyer.
 //! * `files`: `delivery::Builder::files`, the files of products, in a folder or a bucket.
 //! * `webhooks`: `webhook::Webhooks`, signed requests to other programs when keys are issued and changed.
 //! * `spans`: `tracing` spans named `order`, `fetch`, `commit` and `message`. The spans contain the ids of keys, never

@@ -110,9 +110,9 @@ impl Look {
         Self { buyer, ..self }
     }
 
-    /// Sets the path or URL of the host application's own sign-in page. The desk shows a link to this page if the
-    /// seller is not signed in. The link is shown only if the host application signs sellers in, see
-    /// [`Builder::seller`](crate::delivery::Builder::seller).
+    /// Sets the path or URL of the host application's own sign-in page. If the host application
+    /// [signs sellers in](crate::delivery::Builder::seller), the desk shows a link to this page to a seller who is not
+    /// signed in.
     #[must_use]
     pub fn sign_in_at(self, address: impl Into<String>) -> Self {
         Self { sign_in: Some(address.into()), ..self }

@@ -29,11 +29,11 @@ async fn connect_to_any(addresses: Vec<SocketAddr>) -> io::Result<tokio::net::Tc
 
 /// Returns the addresses of a host, alternating between IPv4 and IPv6.
 pub(crate) async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    // In a URL, an IPv6 address stands in brackets.
+    // A host that was taken from a URL may be an IPv6 address in brackets.
     Ok(in_turn(lookup_host((host.trim_matches(['[', ']']), port)).await?.collect()))
 }
 
-/// Reorders addresses so that the two families alternate. The first address stays first.
+/// Reorders addresses so that IPv4 and IPv6 alternate. The first address stays first.
 fn in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (same, other): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == is_v6);

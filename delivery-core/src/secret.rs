@@ -12,8 +12,8 @@ use crate::text::Invalid;
 /// The minimum length of a secret, in characters. White space at its ends does not count.
 pub const MIN_SECRET: usize = 16;
 
-/// The minimum estimated strength, in bits, of a secret that counts as not guessable. NIST SP 800-131A requires keys
-/// with a strength of at least 112 bits.
+/// A secret whose estimated strength is less than this number of bits counts as guessable. NIST SP 800-131A requires
+/// keys with a strength of at least 112 bits.
 const STRONG: f64 = 112.0;
 
 const EXPECTED: Invalid = Invalid::expected("must be at least 16 characters without control characters");

@@ -59,7 +59,7 @@ pub trait Seller: Debug + Send + Sync + 'static {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Head<'c> {
-    /// The header fields, in the order sent.
+    /// The header fields.
     pub headers: &'c HeaderMap,
     /// The values that the host application's middleware has attached to the request. With Rocket, these are the values
     /// that `DeliveryFairing::extensions` adds.

@@ -47,7 +47,7 @@ const HISTOGRAMS: [(&str, Unit, &str); 3] = [
 const GAUGES: [(&str, Unit, &str); 5] = [
     ("delivery_queue_depth", Unit::Count, "Operations that waited for the last commit to begin"),
     ("delivery_messages_queued", Unit::Count, "Messages that wait to be sent"),
-    ("delivery_messages_failed", Unit::Count, "Messages that failed for good and were not sent again"),
+    ("delivery_messages_failed", Unit::Count, "Messages that failed for good and are not retried"),
     ("delivery_message_oldest_seconds", Unit::Seconds, "Age of the oldest message that waits to be sent"),
     ("delivery_platform_events_waiting", Unit::Count, "Events of commerce platforms that need the seller's attention"),
 ];

@@ -35,7 +35,7 @@ pub(crate) fn is_invisible(c: char) -> bool {
             && matches!(CodePointMapData::new().get(c), GeneralCategory::Format | GeneralCategory::Unassigned)
 }
 
-/// The message for a URL that [is cut short](is_cut_short).
+/// The error message for a URL that [is cut short](is_cut_short).
 #[cfg(any(feature = "postgres", feature = "redis", feature = "smtp"))]
 pub(crate) const UNESCAPED: &str = "has a user name or a password with a character that must be percent-encoded: \
     / is %2F, ? is %3F, # is %23, @ is %40";

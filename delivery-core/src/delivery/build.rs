@@ -21,11 +21,11 @@ use crate::observer::Observers;
 #[cfg(feature = "webhooks")]
 use crate::webhook::Webhooks;
 
-/// The maximum number of exports that are read at the same time.
+/// The maximum number of exports that run at the same time. An export is a download of a whole table by a seller.
 const EXPORTS: usize = 8;
 
 impl Builder {
-    /// Builds the service. It sends e-mails once it is [started](Delivery::start).
+    /// Builds the service. Its background work, such as sending e-mails, begins with [`start`](Delivery::start).
     #[must_use]
     pub fn build(self) -> Delivery {
         let route = self.route(&self.keyring.pepper());
@@ -125,8 +125,8 @@ impl Builder {
         Delivery { inner: Arc::new(inner) }
     }
 
-    /// Returns the fingerprint of the sender and the mail route. The digest includes `pepper`, which is secret. Without
-    /// it, somebody who reads the store could find a password in the mail route by guessing.
+    /// Returns the fingerprint of the sender and the mail route. The fingerprint includes `pepper`, which is secret.
+    /// Without `pepper`, somebody who reads the store could find a password in the mail route by guessing.
     fn route(&self, pepper: &[u8]) -> Route {
         let digest = Sha256::new_with_prefix(pepper)
             .chain_update(self.sender.to_string())

@@ -201,8 +201,8 @@ impl Builder {
     }
 
     /// Lets `seller` decide who may call the seller's endpoints, in place of a token. This is for host applications
-    /// with their own sign-in. [`Settings`](super::Settings) require an admin token even then. With a `seller` of your
-    /// own, that token gives no access.
+    /// with their own sign-in. [`Settings`](super::Settings) always require an admin token. After this call, that token
+    /// gives no access.
     #[must_use]
     pub fn seller(mut self, seller: Arc<dyn Seller>) -> Self {
         self.seller = Some(seller);
@@ -238,8 +238,8 @@ impl Builder {
         self
     }
 
-    /// Sets the default terms of keys. Each term applies to a key if neither the request nor the product sets this
-    /// term. Without this call, the default terms are 365 days and no limit of uses.
+    /// Sets the default terms of keys. Each term applies to a key if neither the call that issues the key nor the
+    /// product sets this term. Without this call, the default terms are 365 days and no limit of uses.
     #[must_use]
     pub fn terms(mut self, terms: Terms) -> Self {
         self.terms = terms;
@@ -251,8 +251,8 @@ impl Builder {
     /// bodies exceed the budget, the body that has been open longest is dropped, and its request is answered 503.
     ///
     /// An attacker can therefore cause a genuine event to be dropped. To do so, the attacker has to fill the whole
-    /// budget while the body of the event is still arriving, which takes several round trips. The platform then sends
-    /// the event again. The larger the budget, the more an attacker has to send.
+    /// budget within the few round trips in which the body of the event arrives. The platform then sends the event
+    /// again. The larger the budget, the more an attacker has to send.
     #[must_use]
     pub fn body_budget(mut self, bytes: usize) -> Self {
         self.body_budget = bytes.max(LEAST_BODY_BUDGET);
@@ -324,7 +324,8 @@ impl Builder {
         self
     }
 
-    /// Serves the seller's desk at `/desk` and the buyer's page at `/key` with this theme. Both are off by default.
+    /// Serves the seller's desk at `/desk` and the buyer's page at `/key` with this theme, unless the theme disables
+    /// them. Without this call, neither is served.
     #[cfg(feature = "pages")]
     #[must_use]
     pub fn pages(mut self, look: crate::look::Look) -> Self {

@@ -64,17 +64,16 @@ impl Delivery {
     /// # Errors
     ///
     /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted,
-    /// [rules](crate::key::Rule) of the host application), or [`Error::Store`]. If there is no such product, the error
-    /// is [`Error::UnknownProduct`], unless the key is unknown, revoked or expired. Whether the key is for another
-    /// product or exhausted does not matter then.
+    /// [rules](crate::key::Rule) of the host application), or [`Error::Store`]. If there is no such product, only an
+    /// unknown, revoked or expired key is reported; for any other key the error is [`Error::UnknownProduct`].
     pub async fn fetch(&self, key: KeyId, product: ProductId) -> Result<Arc<Product>, Error> {
         self.open(key, product, None).await.map(|opened| opened.product)
     }
 
     /// Does the same as [`fetch`](Self::fetch), for a client that may repeat its request because the answer was lost.
-    /// Within 24 hours, the next ten requests with the same identity and the same key return the product without
+    /// Within 24 hours, the next ten calls with the same `request` and the same `key` return the product without
     /// counting a use. Each further repetition counts a use. If the store does not keep
-    /// [requests](crate::store::Requests), every request counts a use.
+    /// [requests](crate::store::Requests), every call counts a use.
     ///
     /// A repetition succeeds even if the key has expired or was used up since the first request, because the use was
     /// counted while the key was valid. A repetition is refused if the key was revoked since, because the money may
@@ -82,7 +81,7 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// As for [`fetch`](Self::fetch), and [`Error::Refused`] if the first request with this identity was for another
+    /// As for [`fetch`](Self::fetch), and [`Error::Refused`] if the first call with this `request` was for another
     /// product.
     pub async fn fetch_once(&self, key: KeyId, product: ProductId, request: RequestId) -> Result<Arc<Product>, Error> {
         self.open(key, product, Some(request)).await.map(|opened| opened.product)

@@ -22,12 +22,12 @@ pub(crate) struct EncodedLists {
 }
 
 /// Encoded lists of posts. Each list is identified by a hash of its whole content, because a host application's store
-/// may change a post without changing its number. The seed of the hash is secret. A list that is the same `Arc` as
-/// before is found without computing the hash.
+/// may change a post without changing its number. The seed of the hash is random, so that nobody can construct two
+/// lists with the same hash. A list that is the same `Arc` as before is found without computing the hash.
 #[derive(Default)]
 struct EncodedPosts {
     recent: VecDeque<Recent>,
-    /// The bytes in `recent`, and those that a client is still reading.
+    /// By hash: the bytes in `recent`, and those that a client is still reading.
     alive: HashMap<u64, Weak<Vec<u8>>>,
 }
 

@@ -15,9 +15,9 @@ const AT_ONCE: usize = 32;
 /// The maximum number of keys that are marked as expired in one commit.
 const MARKED_AT_ONCE: usize = 256;
 
-/// The notice period: how many days in advance buyers are notified that their key expires. A buyer gets no notice if
-/// the key's whole validity, counted from its issue, is shorter than the notice period, or if a subscription renews the
-/// key.
+/// The notice period: how many days in advance buyers are notified that their key expires. There is no notice if the
+/// key is revoked or used up, or if a subscription renews it. There is also none if the key's validity, both as issued
+/// and as it is now, is shorter than the notice period.
 ///
 /// `FromStr` reads 0 to 365. With 0 nobody is notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -17,12 +17,13 @@ use crate::key::{Key, Ticket, TicketFor};
 use crate::product::{File, FileName, MOST_FILES, MediaType, ObjectName, Product, ProductId};
 use crate::store::{Files, StoreError};
 
-/// How long an object stays without a current row. A download can thus finish after its file was replaced or deleted,
-/// because a ticket is valid for only half of this time. An upload that has begun can finish too.
+/// How long the object of a file is kept after the file was replaced or deleted. A download that has begun can thus
+/// finish, because a ticket is valid for only half of this time. An object without a row in the database is also kept
+/// this long after it was written, because its upload may not be complete yet.
 const KEPT: TimeDelta = TimeDelta::hours(48);
-/// One pass deletes at most this many objects without a row, or one in `STRAY_SHARE` of the old objects if that is
-/// more. If more objects have no row, the pass deletes nothing at all, because the service probably runs with the
-/// database of another shop.
+/// One pass deletes at most this many objects without a row in the database, or one in `STRAY_SHARE` of the old objects
+/// if that is more. If more objects than this have no row, the pass deletes nothing at all, because the service
+/// probably runs with the database of another shop.
 const FEW_STRAYS: usize = 10;
 const STRAY_SHARE: usize = 10;
 /// The number of rows that are read at a time.
@@ -211,7 +212,7 @@ impl Desk<'_> {
 
 impl super::Maintenance<'_> {
     /// Deletes the objects of files that were replaced or deleted more than 48 hours ago, and objects of this age that
-    /// have no row because their upload was interrupted. Returns the number of deleted objects. A
+    /// have no row in the database because their upload was interrupted. Returns the number of deleted objects. A
     /// [started](Delivery::start) service does this once a day.
     ///
     /// Objects that were not made with this service's signing secret stay: another shop may keep its files in the same

@@ -156,7 +156,8 @@ impl Delivery {
     }
 
     /// Revokes a key, restores it, or changes its terms or address, as [`change`](Self::change) does. The buyer gets no
-    /// e-mail about the change. Buyers are told only of refunds that a platform reports.
+    /// e-mail about the change, not even about a refund: such e-mails are sent only for refunds that a platform
+    /// reports.
     ///
     /// ```no_run
     /// # async fn example(

@@ -18,8 +18,8 @@ const EVENTS_KEPT: TimeDelta = TimeDelta::days(30);
 /// [`prune_history`](Self::prune_history). The methods are for tests, and for host applications that have their own
 /// scheduler.
 ///
-/// If the store has no [`Office`](crate::store::Office), the methods that need one return 0. Only
-/// [`apply_events`](Self::apply_events) returns [`StoreError::Unsupported`].
+/// If the store lacks the optional part [`Office`](crate::store::Office), the methods that need this part return 0.
+/// Only [`apply_events`](Self::apply_events) returns [`StoreError::Unsupported`] instead.
 #[derive(Debug, Clone, Copy)]
 pub struct Maintenance<'d> {
     pub(super) delivery: &'d Delivery,
@@ -60,8 +60,8 @@ impl Maintenance<'_> {
     }
 
     /// Queues an e-mail about each key that expires within the [notice period](super::Builder::expiry_notice), once for
-    /// each expiry date. Keys that a [subscription](Delivery::subscription_of) renews are skipped. Returns the number
-    /// of keys that were checked.
+    /// each expiry date. Some keys get no e-mail, see [`ExpiryNotice`](super::ExpiryNotice). Returns the number of keys
+    /// that were checked.
     ///
     /// # Errors
     ///
@@ -102,12 +102,12 @@ impl Maintenance<'_> {
         inbox.prune_inbox(inner.clock.now() - EVENTS_KEPT).await
     }
 
-    /// Deletes the records of requests with an `Idempotency-Key`, once they are older than 25 hours. Returns their
-    /// number.
+    /// Deletes the records of requests with an `Idempotency-Key` that are older than 25 hours. Returns the number of
+    /// deleted records.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if some of these requests may remain.
+    /// [`StoreError`] if some of these records may remain.
     pub async fn prune_requests(&self) -> Result<u64, StoreError> {
         let inner = &self.delivery.inner;
         let Some(requests) = inner.ledger.office() else { return Ok(0) };
@@ -116,7 +116,7 @@ impl Maintenance<'_> {
         requests.prune_requests(now.checked_sub_signed(IDEMPOTENCY_WINDOW + TimeDelta::hours(1)).unwrap_or(now)).await
     }
 
-    /// Deletes sessions of the desk that ended more than a day ago. Returns the number of sessions.
+    /// Deletes sessions of the desk that ended more than a day ago. Returns the number of deleted sessions.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ impl Delivery {
         Ok(count)
     }
 
-    /// Retries a message that failed for good, as [`Actor::admin`].
+    /// Retries a message that failed for good, as [`Actor::admin`]. Returns whether there was such a message.
     ///
     /// # Errors
     ///

@@ -120,8 +120,8 @@ pub(crate) struct Inner {
     pub(crate) posts: Option<Arc<dyn Posts>>,
     pub(crate) platforms: platforms::Platforms,
     pub(crate) subscription_grace: SubscriptionGrace,
-    /// How many exports may read tables for sellers at the same time. The limit leaves connections of the store to
-    /// other requests.
+    /// Limits how many exports, downloads of whole tables by sellers, run at the same time. The limit leaves
+    /// connections of the store to other requests.
     pub(crate) exports: Arc<Semaphore>,
     pub(crate) limiter: Arc<dyn RateLimiter>,
     pub(crate) rules: Rules,
@@ -205,7 +205,8 @@ pub enum Error {
     /// There is no such product.
     #[error("there is no such product")]
     UnknownProduct,
-    /// The [ticket](Delivery::ticket) was not made by this service, or is for something else.
+    /// The [ticket](Delivery::ticket) was not made by this service, or is for another name, or its file no longer
+    /// exists.
     #[error("the ticket is not valid")]
     UnknownTicket,
     /// The ticket or its key has expired.

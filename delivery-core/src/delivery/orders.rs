@@ -151,7 +151,7 @@ impl Delivery {
         let inner = &self.inner;
         let found = inner.catalog.product(product).await?.filter(|product| !product.is_archived());
         let Some(product) = found else {
-            // An order whose product is no longer sold still gets the key that it already has.
+            // The product is no longer sold. If the order was reported before, it still gets the key issued then.
             let before = self.issued_before(product, order).await?.ok_or(Error::UnknownProduct)?;
             return Ok(NewSale::new(NewKey { id, ..before.granted().as_ref().clone() }, Vec::new()));
         };

@@ -36,9 +36,10 @@ pub(crate) struct Counted {
 }
 
 impl Delivery {
-    /// Returns the figures of the last `days` days. If the last figures are at least a minute old, starts a new count.
-    /// If this count takes longer than 10 ms, returns the last figures. Figures are kept for each value of `days`, so
-    /// callers must use only a few values.
+    /// Returns the figures of the last `days` days. If there are none yet, or if they are at least a minute old, starts
+    /// a count, unless another one is in progress. If the new figures are not there within 10 ms, returns the old ones,
+    /// or [`Recent::Counting`] if there are none. Figures are kept for each value of `days`, so callers must use only a
+    /// few values.
     pub(crate) async fn recent_figures(&self, days: u32) -> Recent {
         let now = self.inner.clock.monotonic();
         let known = {

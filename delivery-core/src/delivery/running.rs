@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use delivery_core::{mail::FolderMailer, product::NewProduct, store::SqliteStore};
+/// # use delivery_core::{mail::FolderMailer, store::SqliteStore};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
 /// # let (store, mail) = (folder.path().join("delivery.db"), folder.path().join("mail"));
@@ -31,7 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// let running = delivery.start().await?;
 /// // Serve requests with the handle `delivery`, until the process is told to stop.
 /// running.stop().await;
-/// # let _ = NewProduct::new("Guide")?;
 /// # Ok(())
 /// # }
 /// ```

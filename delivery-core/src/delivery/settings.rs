@@ -26,7 +26,7 @@ use crate::seller::AdminTokens;
 use crate::terms::Terms;
 use crate::text::Invalid;
 
-/// All settings that can be given as text. `Deserialize` reads a table whose keys are the names in lower case. The
+/// All settings that can be given as text. `Deserialize` reads a table of settings, whose names are in lower case. The
 /// values are strings, numbers or booleans. If the text of a setting is a list separated by commas, the value may also
 /// be a list. An unknown name is an error.
 ///
@@ -47,13 +47,13 @@ use crate::text::Invalid;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Settings {
-    /// `WEBHOOK_SECRET`, at least 16 characters.
+    /// `WEBHOOK_SECRET`: the secret that the sender of an order must know, at least 16 characters.
     pub webhook_secret: WebhookSecret,
-    /// `ADMIN_TOKEN`, at least 16 characters, and the tokens in `ADMIN_TOKENS`, each of which has the name of its
-    /// bearer.
+    /// `ADMIN_TOKEN`: the seller's token, at least 16 characters. `ADMIN_TOKENS`: further tokens, each with the name of
+    /// the person who uses it, such as `alice:TOKEN,bob:TOKEN`.
     pub admin_tokens: AdminTokens,
-    /// `KEY_SECRET`: secrets of at least 16 characters, newest first, separated by commas. `KEY_PREFIX`: what keys
-    /// begin with, by default `dlv`.
+    /// `KEY_SECRET`: the secrets that sign keys, each at least 16 characters, newest first, separated by commas.
+    /// `KEY_PREFIX`: what keys begin with, by default `dlv`.
     pub keyring: Keyring,
     /// The settings that have defaults.
     pub options: Options,
@@ -105,7 +105,7 @@ impl SettingError {
         self.name
     }
 
-    /// Returns what the setting expects, as a phrase that follows its name.
+    /// Returns what the setting expects, as a phrase that follows the setting's name, such as `must be set`.
     #[must_use]
     pub fn expected(&self) -> Invalid {
         self.expected

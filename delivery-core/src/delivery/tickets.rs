@@ -1,4 +1,5 @@
-//! Tickets: parts of download links, each valid for a limited time (by default 24 hours) after one counted use.
+//! Tickets: signed texts in download links. A ticket is made after a use of a key was counted. It is then valid for a
+//! limited time, by default 24 hours, and using it counts no further use.
 
 use std::time::Duration;
 
@@ -56,8 +57,8 @@ impl Delivery {
         self.ticket_lasting(key, name, TICKET)
     }
 
-    /// Makes a [ticket](Self::ticket) that is valid for as long as `lasts`, or up to a second less, or until the key
-    /// expires if that is sooner.
+    /// Makes a [ticket](Self::ticket) that is valid for the time `lasts`, or until the key expires if that is sooner.
+    /// The expiry is cut to whole seconds, so the ticket may expire up to a second earlier.
     #[must_use]
     pub fn ticket_lasting(&self, key: &Key, name: &str, lasts: Duration) -> String {
         let ticket = Self::ticket_for(key, object_of(name), self.inner.clock.now(), lasts);

@@ -1,7 +1,8 @@
 //! Stores the bytes of files in an object store that the host application chooses.
 //!
-//! An object is written once, under a random name, and never changed. The [rows](crate::store::Files) of a catalog name
-//! the objects that are files. An object without a row is left over from an upload that was interrupted.
+//! An object is written once, under a random name, and never changed. Each file has a [row](crate::store::Files) in the
+//! catalog, which names the object with the bytes of the file. An object without a row is left over from an upload that
+//! was interrupted.
 //!
 //! The host application passes an [`ObjectStore`] to [`Builder::files`](crate::delivery::Builder::files). To let
 //! clients fetch files directly from a storage provider, it also implements [`Links`].
@@ -67,7 +68,7 @@ pub struct LinkTo<'a> {
 /// The stream of the bytes of a file.
 pub(crate) type Contents = BoxStream<'static, io::Result<Bytes>>;
 
-/// The objects of all files.
+/// The object store, with the objects of all files.
 pub(crate) struct FileStore {
     objects: Arc<dyn ObjectStore>,
     /// Makes links from which clients fetch objects. Without it, this service streams objects.

@@ -19,7 +19,7 @@ use crate::product::ObjectName;
 const A_MEBIBYTE: Duration = Duration::from_mins(1);
 /// How long a whole upload may take: half of the time after which an object without a row is deleted.
 const LONGEST: Duration = Duration::from_hours(24);
-/// The number of bytes that are written at a time. Object stores accept no smaller parts.
+/// The number of bytes that are written at a time. Object stores accept no smaller parts, except as the last one.
 const PART: usize = 5 << 20;
 /// The number of parts of one upload that are written at the same time.
 const PARTS: usize = 1;
@@ -36,7 +36,7 @@ pub(crate) struct Uploaded {
     pub(crate) sha256: [u8; 32],
 }
 
-/// Why an upload was refused. No object was kept.
+/// Why an upload failed. No object was kept, except perhaps after an error of the object store.
 #[derive(Debug, Error)]
 pub(crate) enum UploadError {
     #[error("the file is larger than allowed")]
@@ -53,8 +53,8 @@ pub(crate) enum UploadError {
     Objects(#[from] object_store::Error),
 }
 
-/// Deletes the written parts if the upload fails or its client disconnects. After a crash, only the object store can
-/// delete the parts that are left, for example by the lifecycle rules of a bucket.
+/// Deletes the parts that were written, when it is dropped because the upload failed or the client disconnected. After
+/// a crash, only the object store can delete the parts that are left, for example by the lifecycle rules of a bucket.
 struct Abort(Option<BufWriter>);
 
 impl Drop for Abort {
@@ -78,7 +78,7 @@ impl FileStore {
         let _turn = self.uploads.try_acquire().map_err(|_| UploadError::Busy)?;
         let writer = BufWriter::with_capacity(self.objects.clone(), path(object), PART).with_max_concurrency(PARTS);
         // Store these headers with the object, because the links of some providers cannot set them. Without links they
-        // are not needed, and a folder does not support them.
+        // are not needed, and an upload with headers would fail if the object store is a local folder.
         let writer = if self.links.is_some() {
             let attributes = [
                 (Attribute::ContentDisposition, AttributeValue::from(disposition)),

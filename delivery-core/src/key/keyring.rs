@@ -139,8 +139,8 @@ impl Keyring {
         self.newest.version
     }
 
-    /// Returns a secret for hashing names, which is the same on all servers with this keyring. The secret is derived
-    /// from the oldest signing secret, so adding a newer signing secret does not change it.
+    /// Returns a secret for hashing data such as client addresses. It is the same on all servers with this keyring. It
+    /// is derived from the oldest signing secret, so adding a newer signing secret does not change it.
     #[must_use]
     pub fn pepper(&self) -> [u8; 32] {
         self.signers().last().unwrap_or(&self.newest).pepper

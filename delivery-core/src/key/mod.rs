@@ -82,8 +82,8 @@ impl KeyId {
         Self(Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid())
     }
 
-    /// Returns a value that is not greater than any id made in this millisecond or later, and greater than all ids made
-    /// earlier.
+    /// Returns a lower bound for the ids that are made in the millisecond of `at` or later. All ids that were made
+    /// earlier are less than the bound.
     pub(crate) fn from_time(at: DateTime<Utc>) -> Self {
         let milliseconds = u64::try_from(at.timestamp_millis()).unwrap_or_default().min((1 << 48) - 1);
         let mut bytes = [0; 16];

@@ -19,11 +19,12 @@ use crate::throttle::Throttle;
 ///
 /// [`Builder::rule`](crate::delivery::Builder::rule) adds a rule to a service. Every part of the service that decides
 /// about a use then checks the rule: `/api/validate`, `/api/product`, a [`Grant`](crate::http::Grant),
-/// [`Delivery::count_use`](crate::Delivery::count_use), `use_in`, the buyer's page and the desk. The rule is not
-/// checked again when a ticket is used, or when a request whose use was counted is repeated.
+/// [`Delivery::count_use`](crate::Delivery::count_use), `Delivery::use_in`, the buyer's page and the desk. The rule is
+/// not checked again when a ticket, such as a link to a file, is used, or when a request whose use was counted is
+/// repeated.
 ///
 /// A use is checked and counted in one atomic step. Parts of the service that count no use check the rule as if the key
-/// were used now. They therefore give the same answer as a fetch at that time.
+/// were used now. They therefore give the same answer as a counted use at that time.
 ///
 /// ```
 /// use chrono::{DateTime, Datelike, Utc, Weekday};
@@ -48,8 +49,8 @@ use crate::throttle::Throttle;
 /// # To ensure correctness
 ///
 /// * The answer depends on the arguments and on nothing else. A rule that reads a clock may allow a validation and
-///   refuse the fetch after it, and a batch that is decided again may get another result. `delivery-testing` has a
-///   check for this.
+///   refuse the use after it, and a batch of operations that is decided again may get another result.
+///   `delivery-testing` has a check for this.
 /// * A rule does not block. It runs while a batch of operations is decided, and the other operations of the batch wait
 ///   for it.
 pub trait Rule: Debug + Send + Sync + 'static {

@@ -95,7 +95,7 @@ impl Change {
 pub enum LimitChange {
     /// The limit is replaced by this one. If the key was already used that often, it is exhausted.
     Set(UseLimit),
-    /// This number of uses is added, up to [`MAX_USES`](crate::terms::MAX_USES).
+    /// This number of uses is added to the limit. The sum is at most [`MAX_USES`](crate::terms::MAX_USES).
     Add(Uses),
 }
 

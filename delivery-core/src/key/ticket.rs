@@ -5,12 +5,13 @@
 //! ```text
 //! key id      16 bytes
 //! product      8 bytes
-//! object      16 bytes   what the ticket is for
+//! object      16 bytes   identifies a file, for example
 //! expiry       8 bytes   seconds since 1970
 //! tag         16 bytes   HMAC-SHA-256 over the bytes before it, truncated to 128 bits
 //! ```
 //!
-//! A ticket does not contain the key's text, and is not stored. Decoding is strict, so a ticket has exactly one text.
+//! The key of the HMAC depends on the purpose of the ticket, which its text does not contain. A ticket does not contain
+//! the key's text, and is not stored. Decoding is strict, so a ticket has exactly one text.
 
 use chrono::{DateTime, Utc};
 use data_encoding::BASE64URL_NOPAD;

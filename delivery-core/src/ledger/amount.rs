@@ -38,7 +38,7 @@ const PLACES: [(u32, &[&[u8; 3]]); 2] = [
 const MOST: u64 = 1_000_000_000_000;
 
 impl Amount {
-    /// Returns an amount of `units` smallest units. Returns `None` if `units` is greater than 10¹².
+    /// Returns an amount of `units`, in the smallest unit of `currency`. Returns `None` if `units` is more than 10¹².
     #[must_use]
     pub fn new(units: u64, currency: Currency) -> Option<Self> {
         (units <= MOST).then_some(Self { units, currency })

@@ -102,7 +102,7 @@ impl Action {
     }
 
     /// Returns the old address in the detail of an [`EmailChanged`](Self::EmailChanged) entry. Returns `None` for any
-    /// other action.
+    /// other action, or if `detail` is not the text that [`replacing_email`](Self::replacing_email) returns.
     pub(crate) fn old_email(self, detail: &str) -> Option<&str> {
         detail.strip_prefix(WAS).filter(|_| self == Self::EmailChanged)
     }

@@ -130,9 +130,9 @@ pub struct Customer {
     pub told_at: DateTime<Utc>,
 }
 
-/// Returns whether the content of an event names `email` as a buyer's address. Only members named `email` count. The
-/// value of the member may be the address alone, or contain other text too, such as a name. A longer address that
-/// contains `email` does not count, because it is another person's.
+/// Returns whether the content of an event names `email` as a buyer's address. Only JSON members named `email` count.
+/// The value of the member may be the address alone, or contain other text too, such as a name. A longer address that
+/// contains `email` does not count, because it is another person's. Content that is not JSON is searched as a whole.
 #[must_use]
 pub fn names_buyer(body: &str, email: &Email) -> bool {
     fn says(value: &serde_json::Value, email: &str) -> bool {
@@ -146,7 +146,7 @@ pub fn names_buyer(body: &str, email: &Email) -> bool {
         }
     }
     let email = email.as_str().to_ascii_lowercase();
-    // A body that is not JSON has no members. It is searched as a whole, so that no address in it is overlooked.
+    // A body that is not JSON has no members, so all of it is searched. Otherwise, its addresses would be overlooked.
     serde_json::from_str(body).map_or_else(|_| mentions(&body.to_ascii_lowercase(), &email), |body| says(&body, &email))
 }
 

@@ -1,9 +1,9 @@
-//! The rules of the ledger as pure code: no async, no I/O, no clock.
+//! The rules of the ledger, which records keys, sales and uses, as pure code: no async, no I/O, no clock.
 //!
 //! ```text
 //! operation   what callers ask: issue, change, resend, rotate, fetch, receive, complete -> an answer
-//! plan        the rows that a batch was loaded with -> the rows to write
-//! deal        what a platform has reported of a sale -> what should hold of its keys
+//! plan        the rows that were loaded for a batch of operations -> the rows to write
+//! deal        what a platform has reported about a sale -> the state that the sale's keys should have
 //! sale, inbox, request, message, notice, audit, error    what operations are about
 //! ```
 //!

@@ -12,7 +12,7 @@ use super::{Decision, Identity, LimitError, Policy, Quota, RateLimiter, Subject}
 use crate::clock::Clock;
 
 const POLICIES: usize = 9;
-/// The default number of identities remembered for each policy and each kind of identity.
+/// The default capacity: the maximum number of subjects of one kind that are remembered under a policy.
 const DEFAULT_CAPACITY: usize = 1 << 20;
 /// Stands for [`Identity::Unknown`] in the table of IPv4 addresses. It is greater than every IPv4 address.
 const UNKNOWN: u64 = 1 << 32;
@@ -23,11 +23,11 @@ const UNKNOWN: u64 = 1 << 32;
 /// requests about 100. An address with more requests takes another 8 to 16 bytes for each. For each subject, at most as
 /// many requests are stored as the quota admits. Subjects whose requests have all left the window are removed.
 ///
-/// At most `capacity` subjects of one kind are remembered under a policy. While there is no room, *new* subjects share
-/// an allowance with the other new subjects of their prefix bucket: an IPv4 /16, an IPv6 /16, or one of 256 groups of
-/// keys. Once there is room, such a subject gets a window of its own, which begins with the requests of the shared
-/// window. A subject with requests in its window is never evicted, because an attacker with a million addresses could
-/// otherwise reset the count of one of them.
+/// At most `capacity` subjects of one kind (IPv4 client, IPv6 network, key) are remembered under a policy. While
+/// there is no room, *new* subjects share an allowance with the other new subjects of their prefix bucket: an IPv4 /16,
+/// an IPv6 /16, or one of 256 groups of keys. Once there is room, such a subject gets a window of its own, which begins
+/// with a copy of the shared window's requests. A subject with requests in its window is never evicted, because an
+/// attacker with a million addresses could otherwise reset the count of one of them.
 pub struct MemoryLimiter {
     clock: Arc<dyn Clock>,
     /// The tables of each policy, except the policies that the host application defines. The tables are separate, so

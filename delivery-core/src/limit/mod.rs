@@ -4,10 +4,10 @@
 //!
 //! [`admit`](RateLimiter::admit) decides and counts in one atomic step for each subject. The conformance cases in
 //! `delivery-testing` check this contract: in *any* window of the quota's length, at most `limit` requests are
-//! admitted; a request that fits is never refused; a refused request is not counted; and the same request fits exactly
-//! after `retry_after`. Subjects do not influence each other, with one exception: when its memory is full, for example
-//! under attack, an implementation may let *new* subjects share an allowance. Such a subject never gets more than the
-//! quota, but may get less.
+//! admitted; a request that fits is never refused; a refused request is not counted; and the same request fits as soon
+//! as `retry_after` has passed, but not earlier. Subjects do not influence each other, with one exception: an
+//! implementation whose memory is full, for example under attack, may let *new* subjects share an allowance. Such a
+//! subject never gets more than the quota, but may get less.
 //!
 //! ```
 //! use async_trait::async_trait;
@@ -81,7 +81,7 @@ pub enum Policy {
     Validate,
     /// Webhook calls, counted per client address. Calls that a platform signed are not counted.
     Webhook,
-    /// Calls of all admin endpoints and sign-ins at the desk together, counted per client address.
+    /// Calls of admin endpoints and sign-ins at the seller's desk, counted together per client address.
     Admin,
     /// Fetches with a key that does not verify, counted per client address.
     Failures,
@@ -89,9 +89,9 @@ pub enum Policy {
     Events,
     /// Requests for lost keys, counted per client address.
     Resend,
-    /// Views of the desk, counted per session, or per client address if the host application signs sellers in.
+    /// Views of the seller's desk, counted per session, or per client address if the host application signs sellers in.
     Desk,
-    /// Downloads of files and views of opened products, counted per key.
+    /// Downloads of files, and views of products that the buyer has already opened, counted per key.
     Files,
     /// A limit of the host application. Requests are counted separately for each quota, because the quota determines
     /// when a request leaves the window.
@@ -138,7 +138,7 @@ pub struct Quotas {
     pub validate: Quota,
     /// Webhook calls, counted per client address. Calls that a platform signed are not counted.
     pub webhook: Quota,
-    /// Calls of all admin endpoints and sign-ins at the desk together, counted per client address.
+    /// Calls of admin endpoints and sign-ins at the seller's desk, counted together per client address.
     pub admin: Quota,
     /// Fetches with a key that does not verify, counted per client address.
     pub failures: Quota,
@@ -146,9 +146,9 @@ pub struct Quotas {
     pub events: Quota,
     /// Requests for lost keys, counted per client address.
     pub resend: Quota,
-    /// Views of the desk, counted per session, or per client address if the host application signs sellers in.
+    /// Views of the seller's desk, counted per session, or per client address if the host application signs sellers in.
     pub desk: Quota,
-    /// Downloads of files and views of opened products, counted per key.
+    /// Downloads of files, and views of products that the buyer has already opened, counted per key.
     pub files: Quota,
 }
 

@@ -192,8 +192,8 @@ impl RedisLimiter {
         }
     }
 
-    /// Records the result of a query. After a failure, Redis is taken to have recovered only when it answers a query
-    /// that was made to check this: an answer to an earlier query may have been sent before Redis became unavailable.
+    /// Records the result of a query. After a failure, Redis counts as recovered only when it admits a request whose
+    /// query was made to check this: the answer to an earlier query may have been sent before Redis became unavailable.
     fn note(&self, asking: Asking, asked: Result<&Decision, &RedisError>) {
         let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
         match asked {

@@ -32,7 +32,7 @@ pub(super) struct Subjects<K> {
     slots: HashTable<(K, Slot)>,
     hasher: RandomState,
     logs: Slab<Window>,
-    /// The longest window requested so far. A cleanup removes subjects without an admitted request for this long.
+    /// The longest window requested so far. A cleanup removes subjects of which no request was admitted for this long.
     longest: Duration,
     /// The number of subjects at which the next cleanup runs. It is twice the number that the last cleanup left, and at
     /// least 64, so that cleanups cost a constant time for each request on average.
@@ -101,7 +101,7 @@ impl<K: Hash + Eq> Subjects<K> {
         self.slots.insert_unique(hash, (subject, slot), |(known, _)| self.hasher.hash_one(known));
     }
 
-    /// Returns a copy of a subject's window.
+    /// Returns a copy of a subject's window. Returns `None` if the subject is not in the table.
     pub(super) fn window(&self, subject: &K, hash: u64) -> Option<Window> {
         let (_, slot) = self.slots.find(hash, |(known, _)| known == subject)?;
         match slot.read() {

@@ -68,8 +68,8 @@ impl Runs {
     pub(super) fn cut<'m>(&mut self, event: Event<'m>) -> Vec<Event<'m>> {
         match event {
             Event::Text(text) => self.lines(text, Event::Text),
-            // Inline code is an element of its own, so the length of the text before it does not matter. If it is too
-            // long, it is also broken into lines, each of which becomes an element.
+            // Inline code is an element of its own, so the length of the text before it does not matter. Code that is
+            // too long is also broken into lines, each of which becomes an element.
             Event::Code(text) => {
                 self.length = 0;
                 Self::default().lines(text, Event::Code)

@@ -1,4 +1,4 @@
-//! The headings of a content: their levels, and the ids to which links within the content refer.
+//! The headings in the content of a product or a post: their levels, and the ids to which links in the content refer.
 
 use std::collections::HashMap;
 

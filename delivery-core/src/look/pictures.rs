@@ -1,5 +1,5 @@
-//! Pictures in a content: files of the product, and `data:` URLs in the content itself. All other images become links,
-//! because pages load nothing from other sites.
+//! Pictures in the content of a product or a post: files of the product, and `data:` URLs in the content itself. All
+//! other images become links, because pages load nothing from other sites.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use pulldown_cmark::{Event, Tag, TagEnd};
 use url::Url;
 
-/// The prefix of the address that a picture from a file has in cached HTML. The percent-encoded name of the file
+/// The prefix of the placeholder for the address of a file in cached HTML. The percent-encoded name of the file
 /// follows.
 pub(super) const FILE: &str = "#picture-";
-/// The beginning of the element of a picture from a file, in cleaned HTML. Each `<` in a text is escaped, so no text
+/// The beginning of an `<img>` element that shows a file, in cleaned HTML. Each `<` in a text is escaped, so no text
 /// contains this.
 const ELEMENT: &str = "<img src=\"#picture-";
 /// The address of a picture whose file cannot be shown. There is no image at this address, so browsers show the

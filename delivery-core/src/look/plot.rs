@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::grouped;
 
-/// The size of the drawing, which a page stretches to the width of its card.
+/// The size of the drawing in units of the SVG. The page stretches the drawing to the available width.
 const WIDTH: usize = 600;
 const HEIGHT: usize = 120;
 

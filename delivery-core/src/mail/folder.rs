@@ -14,10 +14,10 @@ use crate::email::Email;
 
 /// Writes each message as an `.eml` file into a folder. Mail programs open such files.
 ///
-/// On Unix, only their owner can read the folder (mode 0700) and the files (0600), because they contain keys. A file is
-/// named after its `Message-ID`, so that an e-mail that is sent twice is only one file. A file is complete and synced
-/// when it appears. Only one task writes at a time. It writes all messages that are waiting, with a single sync of the
-/// folder, which leaves more of the disk's capacity to the store.
+/// On Unix, only the owner can read the folder (mode 0700) and the files (0600), because the files contain keys. A file
+/// is named after its `Message-ID`, so that an e-mail that is sent twice is only one file. A file is complete and
+/// synced when it appears. Only one task writes at a time. It writes all messages that are waiting, with a single sync
+/// of the folder, which leaves more of the disk's capacity to the store.
 #[derive(Clone)]
 pub struct FolderMailer {
     folder: PathBuf,
@@ -63,7 +63,7 @@ impl Mailer for FolderMailer {
         let messages = std::mem::take(&mut *self.waiting());
         if !messages.is_empty() {
             let folder = self.folder.clone();
-            // The blocking task owns the turn and reports the results itself, because this future may be cancelled.
+            // The blocking task holds the lock and reports the results itself, because this future may be cancelled.
             tokio::task::spawn_blocking(move || {
                 write(&folder, messages);
                 drop(turn);
@@ -119,7 +119,7 @@ fn write(folder: &Path, messages: Vec<Waiting>) {
     // A rename is durable only after the folder was synced.
     let durable = File::open(folder).and_then(|folder| folder.sync_all());
     for written in appeared {
-        // `io::Error` cannot be cloned, so each waiting sender gets an error with the same kind and text.
+        // `io::Error` cannot be cloned, so each waiting call of `send` gets an error with the same kind and text.
         let result = durable.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()));
         drop(written.send(result.copied()));
     }

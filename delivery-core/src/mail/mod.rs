@@ -111,7 +111,7 @@ pub trait Mailer: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// A message ready to be sent. It contains a key, so `Debug` shows neither body nor recipient.
+/// A message ready to be sent. It usually contains a key, so `Debug` shows neither body nor recipient.
 #[derive(Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a mailer must see every field")]
 pub struct Message {
@@ -172,7 +172,7 @@ pub struct EmailPreview {
     pub html: String,
 }
 
-/// The addresses that e-mails to buyers recommend. E-mails do not recommend an address that is `None`.
+/// The URLs that e-mails to buyers contain. E-mails leave out a URL that is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct MailLinks {
@@ -186,7 +186,7 @@ pub struct MailLinks {
 }
 
 impl MailLinks {
-    /// Returns the addresses of a service whose API is mounted at `base_url`.
+    /// Returns the URLs of a service that is mounted at `base_url`.
     pub(crate) fn of(base_url: &str, has_page: bool, answers_lost: bool) -> Self {
         Self {
             page: has_page.then(|| format!("{base_url}/key")),

@@ -27,16 +27,16 @@ use crate::observer::Observers;
 use crate::store::{Catalog, Ledger, StoreError};
 use crate::throttle::Throttle;
 
-/// The number of e-mails that are worth a commit of their own. If the last claim filled all free slots, more e-mails
-/// are leased without delay once there is room for this many. Outcomes are stored without delay if there are this many.
+/// The number of e-mails that are worth a commit of their own. If this many outcomes are waiting, they are stored
+/// without delay. If more e-mails are probably due, they are leased without delay once there is room for this many.
 /// Smaller groups are delayed by [`GATHER`], because a commit is too expensive for a single e-mail.
 const GROUP: usize = CONCURRENCY / 2;
 /// A group of fewer than [`GROUP`] e-mails waits until this time has passed since the last group. Without this delay,
-/// each of several orders that arrive one after the other would wait for two commits of the outbox. No buyer notices
-/// the delay.
+/// each of several orders that arrive one after the other would wait for two commits of the outbox: one that leases the
+/// e-mail of the order before, and one that stores its outcome. No buyer notices the delay.
 const GATHER: Duration = Duration::from_millis(25);
-/// The number of renewal intervals in the duration of a lease. With three intervals, two renewals in a row may fail
-/// before a lease expires.
+/// The number of renewal intervals in the duration of a lease. With three intervals, no lease expires if a single
+/// renewal fails.
 const RENEWALS: u32 = 3;
 /// How often the queue is read if nothing wakes the worker. These reads find retries that have fallen due, and e-mails
 /// that other servers have queued.
@@ -57,7 +57,7 @@ pub struct Outbox {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) catalog: Arc<dyn Catalog>,
     pub(crate) mailer: Arc<dyn Mailer>,
-    /// As many permits as the mailer [takes e-mails at once](Mailer::at_once).
+    /// Limits how many e-mails are handed to the mailer [at once](Mailer::at_once).
     pub(crate) places: Semaphore,
     /// How long a lease lasts after it was taken or renewed.
     pub(crate) lease: Duration,
@@ -83,22 +83,22 @@ pub struct Outbox {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Worked {
-    /// E-mails that a mail server accepted.
+    /// E-mails that a mail server accepted, and webhooks that their receivers accepted.
     pub sent: usize,
-    /// E-mails that will be retried.
+    /// E-mails and webhooks that will be retried.
     pub deferred: usize,
-    /// E-mails that failed and will not be retried.
+    /// E-mails and webhooks that failed and will not be retried.
     pub failed: usize,
 }
 
 impl Outbox {
-    /// Sends all e-mails that are due now, and returns when none is left. For tests, and for host applications with
-    /// their own scheduler.
+    /// Sends all e-mails and webhooks that are due now, and returns when none is left. For tests, and for host
+    /// applications with their own scheduler.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the queue cannot be read. The outcomes of the e-mails that were sent before the error are
-    /// stored.
+    /// [`StoreError`] if the queue cannot be read. The outcomes of the messages that were leased before the error are
+    /// stored nevertheless.
     pub async fn work(self: &Arc<Self>) -> Result<Worked, StoreError> {
         let mut worked = Worked::default();
         let mut under_way = UnderWay::default();

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// Time is counted in pieces of this length. A suspension uses up one piece, however long it is.
+/// Time is counted in pieces of this length. However long a suspension is, it uses up at most one piece.
 const PIECE: Duration = Duration::from_secs(15);
 
-/// Returns the output of `work`, or `None` if it takes longer than `limit`, which is a multiple of [`PIECE`].
+/// Returns the output of `work`, or `None` if `work` takes longer than `limit`, which must be a multiple of [`PIECE`].
 pub(super) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     debug_assert!(limit >= PIECE && limit.as_secs().is_multiple_of(PIECE.as_secs()), "{limit:?}");
     let elapsed = async {

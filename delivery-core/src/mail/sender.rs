@@ -19,8 +19,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Returns this sender with `name`, if it has no name or is the default sender. Characters that a name cannot
-    /// contain are removed.
+    /// Returns this sender with `name` if the sender has no name or is the default sender, and unchanged otherwise.
+    /// Characters that a name cannot contain are removed.
     pub(crate) fn or_named(mut self, name: Option<&str>) -> Self {
         let has_own = self.name.is_some() && self != Self::default();
         if let (false, Some(name)) = (has_own, name) {
@@ -30,7 +30,7 @@ impl Sender {
         self
     }
 
-    /// Returns the name shown, one line without quotes or angle brackets.
+    /// Returns the sender's name, if there is one: one line without quotes or angle brackets.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()

@@ -36,7 +36,7 @@ use crate::text::{Invalid, UNESCAPED, is_cut_short};
 /// against the system's roots.
 ///
 /// In EHLO, the mailer sends the domain of the sender if that is a DNS name, and otherwise the name of this machine. If
-/// a server refuses both, set a [name](Self::helo).
+/// the server refuses this name, set [another](Self::helo).
 #[derive(Clone)]
 pub struct SmtpMailer {
     connections: Arc<Connections>,
@@ -44,7 +44,7 @@ pub struct SmtpMailer {
     pace: Option<Arc<Pace>>,
 }
 
-/// The URL does not name an SMTP server. The error repeats no part of the URL, which may contain a password.
+/// Why an [`SmtpMailer`] cannot be made from a URL. The error repeats no part of the URL, which may contain a password.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SmtpError {
@@ -53,7 +53,7 @@ pub enum SmtpError {
         "must be smtp://user:password@host:587?tls=required, smtps://user:password@host:465 or, on this machine, smtp://localhost:25"
     )]
     Malformed,
-    /// The user name or the password contains an unescaped character that ends the host of a URL.
+    /// The user name or the password contains an unescaped `/`, `?` or `#`.
     #[error("{UNESCAPED}")]
     Unescaped,
     /// With this URL, keys and the password would be sent over a network without encryption.
@@ -156,7 +156,7 @@ impl SmtpMailer {
     ///
     /// # Errors
     ///
-    /// [`MailError`] if one of these steps fails. The source of the error says what the server or the system replied.
+    /// [`MailError`] if one of these steps fails. If the server refused the step, the error contains the reply code.
     pub async fn check(&self) -> Result<(), MailError> {
         self.connections.check(&self.helo.clone().unwrap_or_default()).await.map_err(SendError::meaning)
     }

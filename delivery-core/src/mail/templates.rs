@@ -41,7 +41,7 @@ const ENGLISH: &str = "en";
 /// * `language`: the tag of the language in which the e-mail is rendered
 /// * `base_url`: the base URL, without a slash at its end
 /// * `page`, `fetch` and `lost`: the URLs of the buyer's page, of the endpoint for products and of the page for lost
-///   keys. Each is `none` if e-mails [are not to recommend it](super::MailLinks)
+///   keys, as in [`MailLinks`](super::MailLinks). Each may be `none`
 /// * `shop.name` and `shop.support` (an e-mail address): each is `none` if it is not known
 /// * `shop.colour` and `shop.ink`: the colours of a button and of the text on it
 /// * `subject`: the rendered subject, only in the bodies
@@ -177,8 +177,8 @@ impl Templates {
         Self::replacing(templates)
     }
 
-    /// Returns whether there are templates of at least one kind in this language, or in a more general language to
-    /// which its tag falls back.
+    /// Returns whether there are templates of at least one kind in this language or in a more general one, such as `de`
+    /// for `de-AT`.
     #[must_use]
     pub fn speak(&self, language: &Language) -> bool {
         language.lookup().any(|tag| KINDS.iter().any(|(kind, _)| self.stems.contains(&stem(*kind, tag))))

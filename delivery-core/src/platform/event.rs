@@ -15,19 +15,19 @@ use crate::product::ProductId;
 pub enum Event {
     /// An order was paid, or a subscription was charged.
     Paid(Sale),
-    /// A payment that was only authorised before was captured. Its order was reported as [open](Sale::is_open).
+    /// A payment was captured. Before, it was only authorised, and its order was reported as [open](Sale::is_open).
     Captured {
         /// The payment.
         payment: OrderId,
         /// When the payment was captured, in whole seconds.
         at: DateTime<Utc>,
-        /// The amount that was captured; `None` if the platform does not say. It may be less than was authorised.
+        /// The amount that was captured, which may be less than was authorised; `None` if the platform does not say.
         #[serde(default)]
         total: Option<Amount>,
         /// The buyer, as far as this event says.
         buyer: Buyer,
     },
-    /// Something was sold, but the notification does not say what. The notification waits for the seller.
+    /// Something was sold, but the notification does not say what. It waits in the inbox until the seller handles it.
     Unshown {
         /// What the seller can do, so that later notifications say what was sold.
         advice: String,
@@ -80,7 +80,7 @@ pub struct Sale {
     #[serde(default)]
     pub is_open: bool,
     /// Whether this is a later charge of a subscription that began with another order. If nothing is known about the
-    /// subscription yet, that first order is assumed to be the order of the buyer's only key for the product.
+    /// subscription yet, it is assumed that the buyer began it with the order of their only key for the product.
     #[serde(default)]
     pub is_again: bool,
     /// The amount that the buyer paid, with taxes; `None` if the platform does not say. It is only shown to the seller,
@@ -90,8 +90,8 @@ pub struct Sale {
     /// What was bought. If this is empty because the platform does not say, the sale pays for everything that the
     /// subscription includes.
     pub lines: Vec<Line>,
-    /// The platform's numbers of refunds that were made before this report. Set only if the quantities of the lines do
-    /// not include the pieces that were refunded.
+    /// The platform's numbers of refunds that were made before this report. Set only if the refunded pieces are already
+    /// subtracted from the quantities of the lines.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub early: BTreeSet<String>,
     /// The buyer.
@@ -111,7 +111,8 @@ pub struct Word {
     /// What the subscription is for. Empty if the platform does not say, or if the statement is about the whole
     /// subscription.
     pub lines: Vec<Line>,
-    /// The subscriber. Needed only if charges name no product, so that this statement says what was sold.
+    /// The subscriber. Needed only if the charges of the subscription name no product. Keys are then issued for the
+    /// `lines` of this statement.
     pub buyer: Buyer,
     /// The status of the subscription.
     pub status: Standing,
@@ -156,7 +157,7 @@ pub struct Buyer {
 }
 
 impl Event {
-    /// Returns the order, charge, payment or subscription that the event is about.
+    /// Returns the order, charge, payment or subscription that the event is about, or `None` if it names none.
     pub(crate) fn concerns(&self) -> Option<&OrderId> {
         match self {
             Self::Paid(sale) => Some(&sale.order),

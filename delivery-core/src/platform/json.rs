@@ -50,8 +50,8 @@ pub(super) fn needed(value: &Value, pointer: &str) -> Result<OrderId, Unreadable
     id(value, pointer)?.ok_or(Unreadable)
 }
 
-/// Returns the RFC 3339 time at `pointer`. A space may stand for the `T`, and a time without a zone is in UTC.
-/// Fractions of a second are dropped.
+/// Returns the RFC 3339 time at `pointer`; `None` if there is no valid time. A space is accepted in place of the `T`,
+/// and a time without a zone is in UTC. Fractions of a second are dropped.
 pub(super) fn time(value: &Value, pointer: &str) -> Option<DateTime<Utc>> {
     instant(text(value, pointer)?)
 }
@@ -68,14 +68,14 @@ pub(super) fn seconds(value: &Value, pointer: &str) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(value.pointer(pointer)?.as_i64()?, 0)
 }
 
-/// Returns the amount that is given at `units`, as a number of the currency's smallest units. The code of the currency
-/// is at `currency`.
+/// Returns an amount. The pointer `units` points to an integer that counts the currency's smallest units, the pointer
+/// `currency` to the code of the currency.
 pub(super) fn units(value: &Value, units: &str, currency: &str) -> Option<Amount> {
     Amount::new(reference(value, units)?.parse().ok()?, text(value, currency)?.parse().ok()?)
 }
 
-/// Returns the amount that is given as a decimal number at `decimal`, as text or as a JSON number. The code of its
-/// currency is at `currency`.
+/// Returns an amount. The pointer `decimal` points to a decimal number, as text or as a JSON number, the pointer
+/// `currency` to the code of the currency.
 pub(super) fn decimal(value: &Value, decimal: &str, currency: &str) -> Option<Amount> {
     let number = match value.pointer(decimal)? {
         Value::String(text) => text.clone(),
@@ -109,8 +109,8 @@ pub(super) fn until(value: &Value, pointer: &str) -> Term {
 ///
 /// * If the value is missing or null, returns 1.
 /// * If the value is zero, returns `None`. The caller then ignores the line.
-/// * If the value is not a whole number, is negative or is too large, returns 0, which means that the line waits for
-///   the seller.
+/// * If the value is not a whole number, is negative or is too large, returns 0, which means that the seller must
+///   decide about the line.
 pub(super) fn quantity(value: &Value, pointer: &str) -> Option<u32> {
     match value.pointer(pointer) {
         None | Some(Value::Null) => Some(1),

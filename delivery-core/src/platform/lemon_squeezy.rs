@@ -94,8 +94,8 @@ fn charged(order: OrderId, shown: &Value) -> Result<Option<Event>, Unreadable> {
     })
 }
 
-/// Returns the references of an invoice. The initial invoice is the payment of the order that began the subscription. A
-/// later invoice belongs to no order.
+/// Returns the platform's other references to the charge of an invoice. The initial invoice is the payment of the order
+/// that began the subscription. A later invoice belongs to no order, so its own number is one of the references.
 fn links(charge: &OrderId, shown: &Value) -> Result<Links, Unreadable> {
     let is_first = text(shown, "/billing_reason") == Some("initial");
     let invoice = (!is_first).then(|| charge.clone());
@@ -108,8 +108,8 @@ fn refund(order: OrderId, shown: &Value) -> Refund {
     Refund::of(ChargeRef::Order(order), is_true(shown, "/refunded"), reference(shown, "/refunded_amount"))
 }
 
-/// Reads what an event says about a subscription itself. If the event has no time, only the link between the
-/// subscription and the order that began it is read.
+/// Reads an event about a subscription itself, rather than about a charge. If the event has no time, only the link
+/// between the subscription and the order that began it is read.
 fn told(subscription: OrderId, shown: &Value) -> Result<Event, Unreadable> {
     let links = Links { order: id(shown, "/order_id")?, ..Links::of_subscription(Some(subscription)) };
     let Some(at) = time(shown, "/updated_at") else { return Ok(Event::Linked(links)) };
@@ -133,7 +133,7 @@ fn standing(shown: &Value) -> (Standing, Term) {
     }
 }
 
-/// Reads what an order's item or a subscription is for, as a line of one piece.
+/// Reads the variant and product that an order's item or a subscription names, as a line of one piece.
 fn line(item: &Value) -> Line {
     let named = |kind, pointer| reference(item, pointer).map(|id| format!("{kind}:{id}"));
     Line::named([named("variant", "/variant_id"), named("product", "/product_id")])

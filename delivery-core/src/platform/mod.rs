@@ -76,14 +76,16 @@ use crate::order::Source;
 /// * Give each notification an id that is the same in every copy of the notification, and that no other notification
 ///   has.
 pub trait Platform: Debug + Send + Sync + 'static {
-    /// Returns the platform's name: the last part of the path that the platform calls, and the source of its orders.
+    /// Returns the platform's name. It is the last segment of the webhook's path, and the source of the platform's
+    /// orders.
     fn name(&self) -> Source;
 
     /// Verifies that the platform sent the request, and reads it.
     ///
     /// # Errors
     ///
-    /// [`Unauthentic`] if the platform did not sign the request, or the time of the signature is out of range.
+    /// [`Unauthentic`] if the request has no valid signature or token of the platform, or the time of the signature is
+    /// out of range.
     fn read(&self, request: &Request<'_>) -> Result<Received, Unauthentic>;
 }
 
@@ -101,7 +103,7 @@ pub struct Request<'r> {
     pub now: DateTime<Utc>,
 }
 
-/// The content of a request that is not refused. The request may be answered with status 200.
+/// The content of a request that [`Platform::read`] accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "it says something or it does not")]
 pub enum Received {
@@ -111,11 +113,11 @@ pub enum Received {
     Notification(Notification),
 }
 
-/// An authentic request.
+/// The content of an authentic request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "adapters build it")]
 pub struct Notification {
-    /// The notification's identity among those of its platform. A repeated delivery has the same identity.
+    /// Identifies the notification among all notifications of the platform. A repeated delivery has the same id.
     pub id: String,
     /// The platform's name for this type of event, such as `orders/paid`; empty if the platform does not say.
     pub kind: String,
@@ -125,14 +127,14 @@ pub struct Notification {
     pub events: Result<Vec<Event>, Unreadable>,
 }
 
-/// The platform did not sign the request, or the time of the signature is out of range. The sender is not told which of
-/// the two is the case.
+/// The request has no valid signature or token of the platform, or the time of the signature is out of range. The
+/// sender is not told which of these is the case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the request is not signed as the platform signs")]
 #[expect(clippy::exhaustive_structs, reason = "it says no more")]
 pub struct Unauthentic;
 
-/// The platform sent something that is not in its format.
+/// The content of an authentic request cannot be read, for example because it is not in the platform's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("cannot be read")]
 #[expect(clippy::exhaustive_structs, reason = "it says no more")]

@@ -167,8 +167,8 @@ fn line(item: &Value, charge: Option<&Value>, term: Term) -> Option<Line> {
     })
 }
 
-/// Reads what an event says about a subscription itself. `order` is the transaction that began the subscription, if the
-/// event names that transaction.
+/// Reads an event about a subscription itself, rather than about a charge. `order` is the transaction that began the
+/// subscription, if the event names that transaction.
 fn word(event: &Value, data: &Value, order: Option<OrderId>) -> Result<Option<Event>, Unreadable> {
     let period =
         period(data, ["/current_billing_period/starts_at", "/current_billing_period/ends_at"]).unwrap_or_default();

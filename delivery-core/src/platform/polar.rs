@@ -90,8 +90,8 @@ fn paid(data: &Value) -> Result<Option<Event>, Unreadable> {
     }))
 }
 
-/// Reads what an event says about a subscription itself. `ends_at` and `canceled_at` are ignored, because they only
-/// announce the end.
+/// Reads an event about a subscription itself, rather than about a charge. `ends_at` and `canceled_at` are ignored,
+/// because they only announce the end of the subscription.
 fn word(body: &Value, data: &Value) -> Result<Option<Event>, Unreadable> {
     let standing = match (text(data, "/status"), time(data, "/ended_at")) {
         (Some("trialing"), _) => (Standing::Trialing, until(data, "/trial_end")),

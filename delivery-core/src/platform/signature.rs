@@ -160,8 +160,8 @@ pub(super) fn not_older(signed: DateTime<Utc>, now: DateTime<Utc>, tolerance: Ti
 /// Decodes a secret in base64, padded or not, with or without the prefix `whsec_`.
 pub(super) fn from_base64(secret: &str) -> Option<Vec<u8>> {
     let encoded = secret.strip_prefix(PREFIX).unwrap_or(secret).trim_end_matches('=');
-    // Polar chooses every character of a secret at random. Bits of the last character may therefore be set although
-    // these bits encode nothing. Accept such secrets.
+    // Polar chooses every character of a secret at random, so the unused bits of the last character may be set. Such
+    // secrets are accepted.
     let mut base64 = BASE64_NOPAD.specification();
     base64.check_trailing_bits = false;
     base64.encoding().ok()?.decode(encoded.as_bytes()).ok().filter(|key| !key.is_empty())

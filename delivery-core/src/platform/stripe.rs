@@ -148,8 +148,8 @@ fn total(shown: &Value, pointer: &str) -> Option<Amount> {
     )
 }
 
-/// Reads the capture of a payment that was only authorised before. The checkout session of the payment has already said
-/// what was sold.
+/// Reads the capture of a payment that was only authorised before. What was sold has already been read from the
+/// payment's checkout session.
 fn captured(charge: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
     let payment = id(charge, "/payment_intent")?.filter(|_| is_true(charge, "/captured"));
     let email = text(charge, "/billing_details/email").or_else(|| text(charge, "/receipt_email"));
@@ -229,8 +229,8 @@ fn period(line: &Value) -> Term {
     }
 }
 
-/// Adds a line to the lines of a sale. Several lines of one price, such as its tiers, become a single line, which is
-/// paid until the latest of their ends.
+/// Adds a line to the lines of a sale. Several lines with the same price, for example one for each tier of the price,
+/// become a single line, whose term is the one that ends last.
 fn joined(mut lines: Vec<Line>, line: Line) -> Vec<Line> {
     match lines.iter_mut().find(|known| is_same(known, &line)) {
         Some(known) if known.term.end() < line.term.end() => known.term = line.term,
@@ -245,8 +245,8 @@ fn is_same(one: &Line, other: &Line) -> bool {
     one.names == other.names && one.own == other.own && is_once(one) == is_once(other)
 }
 
-/// Reads what an event says about a subscription itself: that it is on trial or has ended. `current_period_end` is
-/// ignored, because Stripe moves it before the period is paid.
+/// Reads an event about a subscription itself, rather than about a charge: the subscription is on trial or has ended.
+/// `current_period_end` is ignored, because Stripe moves it before the period is paid.
 fn word(subscription: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
     let (status, until) = match text(subscription, "/status") {
         Some("trialing") => (Standing::Trialing, "/trial_end"),

@@ -111,7 +111,8 @@ fn paid(order: &Value, number: OrderId) -> Vec<Event> {
         is_again: subscription.is_some(),
         lines,
         buyer: Buyer::by_email(text(order, "/billing/email")),
-        // The payment is left out, because no event names a payment, and a shop may write anything there.
+        // The payment is left out: no event refers to an order by its payment, and a shop may write anything into that
+        // field.
         links: Links::of_subscription(subscription),
         ..Sale::new(number)
     };

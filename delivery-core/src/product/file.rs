@@ -47,8 +47,8 @@ fn is_path(name: &str) -> bool {
 }
 
 impl FileName {
-    /// Returns the name in lower case and in Unicode's normalization form C. Two names of one product must differ in
-    /// this form.
+    /// Returns the name in lower case and in Unicode's normalization form C. The names of a product's files must differ
+    /// in this form.
     #[must_use]
     pub fn folded(&self) -> String {
         Self::fold(self.as_str())

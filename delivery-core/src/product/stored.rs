@@ -11,10 +11,10 @@ use crate::host_ref::HostRef;
 use crate::language::Language;
 use crate::terms::OwnTerms;
 
-/// A product that can be sold and fetched.
+/// A product in a catalog, with its number and its files.
 ///
-/// A catalog should return the same `Arc<Product>` each time where possible. The product caches its encoded response,
-/// and a fetch that finds the response in the cache does not copy the content.
+/// A catalog should return the same `Arc<Product>` each time where possible. The product caches the encoded response to
+/// a fetch, so that later fetches neither encode nor copy the content.
 #[derive(Debug, Clone)]
 pub struct Product {
     id: ProductId,
@@ -153,7 +153,7 @@ impl Product {
     }
 
     /// Returns the encoded response for this product. The response is created on first use and cached, because creating
-    /// it is slow: to escape 2 KB of content costs half as much time as a whole request.
+    /// it is slow: escaping 2 KB of content takes half as long as a whole request.
     pub(crate) fn encoded(&self, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
         self.encoded.get_or_init(|| encode(self)).clone()
     }

@@ -43,7 +43,7 @@ fn is_digest(text: &[Glyph], run: &Range<usize>) -> bool {
     text.get(run.clone()).unwrap_or_default().iter().all(|glyph| glyph.c.is_ascii_hexdigit())
 }
 
-/// Returns where a key begins, given where its symbols begin. If a prefix stands before the symbols, the key begins
+/// Returns where a key begins, given where its symbols begin. If there is a prefix before the symbols, the key begins
 /// with the prefix.
 fn beginning(text: &[Glyph], symbols: usize) -> usize {
     let back = || text.get(..symbols).unwrap_or_default().iter().rev().map(|glyph| glyph.c);

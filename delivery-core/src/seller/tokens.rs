@@ -30,7 +30,7 @@ const EXPECTED: Invalid = Invalid::expected(
 pub struct AdminTokens(Vec<(Actor, AdminToken)>);
 
 impl AdminTokens {
-    /// Adds the token of the administrator. The audit log shows its bearer as [`Actor::admin`].
+    /// Adds the token of the administrator. The audit log shows whoever presents this token as [`Actor::admin`].
     ///
     /// # Errors
     ///
@@ -43,13 +43,14 @@ impl AdminTokens {
         Ok(self)
     }
 
-    /// Returns the bearer and the SHA-256 digest of each token.
+    /// Returns, for each token, the name of its owner and the SHA-256 digest of the token.
     #[cfg(feature = "pages")]
     pub(crate) fn each(&self) -> impl Iterator<Item = (&Actor, &[u8; 32])> {
         self.0.iter().map(|(actor, token)| (actor, token.digest()))
     }
 
-    /// Returns the bearer of the presented token. The comparison takes the same time for every token, known or not.
+    /// Returns the name of the owner of the presented token; `None` if the token is unknown. The comparison takes the
+    /// same time for every token, known or not.
     fn bearer(&self, presented: &[u8]) -> Option<&Actor> {
         let mut found = u32::MAX;
         for (index, (_, token)) in (0_u32..).zip(&self.0) {

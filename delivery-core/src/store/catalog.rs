@@ -23,8 +23,9 @@ use crate::terms::NEVER;
 /// * Serve a change on all servers within a second.
 #[async_trait]
 pub trait Catalog: Debug + Send + Sync + 'static {
-    /// Returns the product with this number, archived or not. As long as the product does not change, every call must
-    /// return the same `Arc`, because the [`Product`] in it caches the encoded response.
+    /// Returns the product with this number, archived or not; `None` if there is no such product. As long as the
+    /// product does not change, every call must return the same `Arc`, because the [`Product`] in it caches the encoded
+    /// response.
     ///
     /// # Errors
     ///
@@ -40,8 +41,8 @@ pub trait Catalog: Debug + Send + Sync + 'static {
     async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError>;
 }
 
-/// A catalog that can be edited. All servers that share the catalog serve a change within a second. After
-/// [`StoreError::Unknown`], a change may have been saved although its method failed.
+/// A catalog that can be edited. All servers that share the catalog serve a change within a second. If a method returns
+/// [`StoreError::Unknown`], the change may have been saved nevertheless.
 ///
 /// # To ensure correctness
 ///
@@ -58,9 +59,9 @@ pub trait CatalogEditor: Catalog + ProductNames {
     async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError>;
 
     /// Adds a product like [`add_product`](Self::add_product), but at most once: if a product that is not archived has
-    /// identical facts, returns that product. So a form that is submitted twice adds one product. The service makes one
-    /// call of this method at a time. A store that several servers share must also serialize the calls of different
-    /// servers.
+    /// identical [facts](Product::facts), returns that product. So a form that is submitted twice adds one product. The
+    /// service makes one call of this method at a time. A store that several servers share must also serialize the
+    /// calls of different servers.
     ///
     /// # Errors
     ///
@@ -90,8 +91,8 @@ pub trait CatalogEditor: Catalog + ProductNames {
     /// [`StoreError`] if the catalog cannot be read.
     async fn archived_products(&self) -> Result<Vec<Listing>, StoreError>;
 
-    /// Replaces all facts of a product, durably. An archived product stays archived. If `was` is given, the product is
-    /// changed only if its facts still equal `was`. Returns `None` if there is no such product.
+    /// Replaces all [facts](Product::facts) of a product, durably. An archived product stays archived. If `was` is
+    /// given, the product is changed only if its facts still equal `was`. Returns `None` if there is no such product.
     ///
     /// # Errors
     ///
@@ -122,7 +123,7 @@ pub trait CatalogEditor: Catalog + ProductNames {
         None
     }
 
-    /// Returns the part of the catalog that keeps the rows of files; `None` if products have no files here.
+    /// Returns the part of the catalog that stores the rows of products' files; `None` if the catalog stores none.
     fn files(&self) -> Option<&dyn Files> {
         None
     }
@@ -145,7 +146,8 @@ pub trait ProductNames: Debug + Send + Sync + 'static {
     async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError>;
 }
 
-/// Posts: news about products. After [`StoreError::Unknown`], a change may have been saved although its method failed.
+/// Posts: news about products. If a method returns [`StoreError::Unknown`], its change may have been saved
+/// nevertheless.
 ///
 /// # To ensure correctness
 ///
@@ -190,8 +192,8 @@ pub trait Posts: Debug + Send + Sync + 'static {
     /// [`StoreError`] if the posts cannot be read.
     async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError>;
 
-    /// Replaces all facts of a post, durably. If `was` is given, the post is changed only if its facts still equal
-    /// `was`. Returns `None` if there is no such post.
+    /// Replaces all [facts](Post::facts) of a post, durably. If `was` is given, the post is changed only if its facts
+    /// still equal `was`. Returns `None` if there is no such post.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The rows of products' files.
+//! The database rows of products' files.
 
 use std::fmt::Debug;
 
@@ -9,7 +9,7 @@ use super::StoreError;
 use crate::ledger::Edit;
 use crate::product::{File, FileName, ObjectName, ProductId};
 
-/// The rows of products' files. The bytes are elsewhere: each row names an object in an object store.
+/// The database rows of products' files. The bytes are elsewhere: each row names an object in an object store.
 ///
 /// A row is current until its file is replaced or deleted. It then becomes a former row, which is kept until its object
 /// was deleted. [`Product::files`](crate::product::Product::files) returns the current files of a product.
@@ -65,7 +65,7 @@ pub trait Files: Debug + Send + Sync + 'static {
     async fn forget_files(&self, objects: &[ObjectName]) -> Result<(), StoreError>;
 }
 
-/// A row of a file, without the file's facts.
+/// A file's row, without the name and the other properties of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct FileRow {

@@ -109,7 +109,7 @@ pub trait HostTransactions: Debug + Send + Sync {
         edit: Edit,
     ) -> Result<Arc<Product>, StoreError>;
 
-    /// Called after the commit of a transaction in which a product was added.
+    /// Called after the commit of a transaction in which a product was added, so that the store can empty its caches.
     fn committed(&self);
 }
 

@@ -31,7 +31,7 @@ pub struct InboxQuery {
     pub limit: usize,
 }
 
-/// Platform events, for stores that keep them.
+/// Stores the events that commerce platforms report.
 ///
 /// # To ensure correctness
 ///
@@ -40,7 +40,7 @@ pub struct InboxQuery {
 #[async_trait]
 pub trait Inbox: Send + Sync {
     /// Leases up to `limit` events that are due at `now`. Events that have been due longest are leased first. The
-    /// leases end at `lease_until`; until then no other worker gets these events. Each claim counts as an attempt. The
+    /// leases end at `lease_until`; until then no other worker gets these events. Each lease counts as an attempt. The
     /// caller may apply the events in any order, because their outcomes do not depend on the order.
     ///
     /// # Errors
@@ -53,9 +53,10 @@ pub trait Inbox: Send + Sync {
         limit: usize,
     ) -> Result<Vec<InboxEvent>, StoreError>;
 
-    /// Retries events that need the seller's attention: makes them due at `now` and resets their attempts. If `source`
-    /// is given, retries only events of this platform. If `customer` is given, retries only events with the reason
-    /// [`NO_ADDRESS`] whose content [names](names_customer) this customer. Returns how many events were made due.
+    /// Retries events that need the seller's attention: makes them due at `now` and resets their number of
+    /// attempts. If `source` is given, retries only events of this platform. If `customer` is given, retries only
+    /// events that have the reason [`NO_ADDRESS`] and [name](names_customer) this customer. Returns how many events
+    /// were made due.
     ///
     /// # Errors
     ///
@@ -97,9 +98,9 @@ pub trait Inbox: Send + Sync {
     /// [`StoreError`] if the store cannot be read.
     async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError>;
 
-    /// Dismisses everything that a platform sells under `name`, past and future. If `is_dismissed` is false, lifts that
-    /// dismissal. The change and its audit entry are one commit. Changes nothing if the name is already in the
-    /// requested state.
+    /// Dismisses what a platform sells under `name`, so that past and future events about it need no attention. If
+    /// `is_dismissed` is false, lifts that dismissal. The change and its audit entry are one commit. Changes nothing if
+    /// the name is already in the requested state.
     ///
     /// # Errors
     ///
@@ -148,7 +149,7 @@ impl InboxQuery {
     /// Returns the group of an event. Of the events with the same group, a list shows only the newest, so that an
     /// unknown product is one line however often it is sold. An event has a group if the query is for events that need
     /// attention, and the event needs attention because of an unknown product. The group then consists of the platform
-    /// and the reason. All other events have none.
+    /// and the reason. For all other events, returns `None`.
     #[must_use]
     pub fn group<'e>(&self, entry: &'e InboxEvent) -> Option<(&'e Source, &'e str)> {
         let reason = entry.reason.as_deref().filter(|reason| reason.starts_with(UNKNOWN_PRODUCT))?;

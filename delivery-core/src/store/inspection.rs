@@ -13,11 +13,12 @@ pub struct Inspection {
     pub schema: Schema,
     /// Whether the store may be used with the given signing secrets; `None` if there is no store.
     pub acceptance: Option<Acceptance>,
-    /// The objects of all current files. Empty if there is no store, or if its schema is older.
+    /// The names of the objects that contain the bytes of all current [files](super::Files). Empty if there is no
+    /// store, or if its schema is older.
     pub objects: Vec<ObjectName>,
 }
 
-/// Selects the objects of all current files.
+/// Selects the names of the objects of all current files.
 pub(super) const OBJECTS: &str = "SELECT object FROM delivery_file WHERE ended_at IS NULL ORDER BY object";
 
 /// The state of a store's schema.

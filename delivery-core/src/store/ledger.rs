@@ -47,9 +47,9 @@ pub trait Ledger: Backend {
     /// [`StoreError`] if the store cannot be read.
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError>;
 
-    /// Issues a key. One commit writes the key, the identity of its purchase, and its messages, which are due at once.
-    /// If a person issues the key by hand, the same commit writes the audit entry. If the purchase already has a key,
-    /// returns that key and writes nothing, not even a message.
+    /// Issues a key. One commit writes the key, its purchase (the order and the product), and its messages, which are
+    /// due at once. If a person issues the key by hand, the same commit writes the audit entry. If the purchase already
+    /// has a key, returns that key and writes nothing, not even a message.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ pub trait Ledger: Backend {
     /// Uses a key and counts the use. Within [24 hours](crate::ledger::IDEMPOTENCY_WINDOW), the first
     /// [ten](crate::ledger::MOST_REPEATS) repetitions of a request are answered without counting a use, even if the key
     /// has expired or was used up in the meantime. The count and the request are one commit. Requires a store with an
-    /// [`office`](Backend::office).
+    /// [`office`](Backend::office), the optional part that saves requests.
     ///
     /// Returns the refusal if the key may not be used, or if the request was first made for another product. Returns
     /// `None` if the key is unknown.
@@ -178,8 +178,8 @@ async fn run(store: &impl Storage, operation: Operation) -> Result<Answer, Store
         if let Some(answer) = try_once(store, &operation, attempt).await? {
             return Ok(answer);
         }
-        // Another process is racing for the key. The pauses grow and vary, so that the two processes do not collide
-        // again.
+        // Another process is racing for the key, or another caller in this process is at its first attempt, which
+        // needs no lock. The pauses grow and vary, so that the two do not collide again.
         let most = 1_u32.checked_shl(conflicts).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
         let pause = SystemClock.monotonic().subsec_nanos() % (most * 1000);
         tokio::time::sleep(Duration::from_micros(pause.into())).await;

@@ -10,11 +10,12 @@ use crate::ledger::MessageId;
 /// After an e-mail with lost keys, the same address gets no further such e-mail for this long.
 pub const LOST_PAUSE: TimeDelta = TimeDelta::hours(1);
 
-/// Requests of buyers who have lost their keys, for stores that keep them.
+/// Requests of buyers who have lost their keys, for stores that save such requests.
 ///
 /// # To ensure correctness
 ///
-/// * Take the same time for every address, so that nobody can find out from the time whether an address has keys.
+/// * In [`ask`](Self::ask), take the same time for every address, so that nobody can find out from the time whether an
+///   address has keys.
 /// * Answer a request and delete it in one commit, even if several servers do so at once.
 #[async_trait]
 pub trait LostKeys: Send + Sync {
@@ -29,8 +30,8 @@ pub trait LostKeys: Send + Sync {
     /// Answers the oldest requests, at most `scan.limit`. Returns how many requests were answered. Each request is
     /// answered and deleted in one commit, even if several servers call this at once.
     ///
-    /// To answer a request, a store looks for the keys of the address that are not revoked. It queues an e-mail of the
-    /// kind [`Lost`](crate::ledger::MessageKind::Lost) about the newest of these keys, to the address in that key.
+    /// To answer a request, a store looks for the newest key of the address among those that are not revoked. It queues
+    /// an e-mail of the kind [`Lost`](crate::ledger::MessageKind::Lost) about this key, to the address in the key.
     /// Addresses are compared without regard to case. No e-mail is queued if there is no such key, or if such an e-mail
     /// was already queued for a key of the address within [`LOST_PAUSE`] before `scan.now`.
     ///

@@ -15,7 +15,7 @@
 //! rules: the planner decides what a change, a repeated order or a refusal means, and the store persists the planner's
 //! writes.
 //!
-//! Each trait lists under *To ensure correctness* what everything else relies on.
+//! Each trait lists under *To ensure correctness* what the rest of this crate relies on.
 //!
 //! The rows of a plan implement serde's traits, so a store may keep them in any format, such as JSON in a file.
 //!
@@ -131,9 +131,9 @@ pub use self::storage::{Backend, Office, Persisted, Storage};
 pub use self::subscribed::Subscribed;
 pub use crate::ledger::StoreError;
 
-/// The longest delay until a message is attempted again. A worker that retries messages chooses shorter delays. If a
-/// message is due further in the future than this, a store assumes that a wrong clock has set the time, and makes the
-/// message due at once.
+/// The longest delay until a message is attempted again. If a message is due further in the future than this, a store
+/// assumes that a wrong clock has set the time, and makes the message due at once. So a worker that retries messages
+/// must not choose longer delays.
 pub const MAX_RETRY_DELAY: TimeDelta = TimeDelta::hours(13);
 /// The longest time for which a message may be leased. If a lease ends further in the future than this, a store assumes
 /// that a wrong clock has set the time, and makes the message due at once.

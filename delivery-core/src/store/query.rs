@@ -27,7 +27,7 @@ pub struct KeyQuery {
     pub host_ref: Option<HostRef>,
     /// Only keys whose address begins with this text, compared without regard to the case of ASCII letters.
     pub email_prefix: Option<String>,
-    /// Only keys that were made in this period. The time is that in the key's id.
+    /// Only keys that were made in this period. A key's id contains the time at which the key was made.
     pub period: Period,
     /// Only keys that are older than the key with this id. To continue a list, pass the [`Page::next`] of the previous
     /// page.

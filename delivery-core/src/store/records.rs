@@ -51,7 +51,7 @@ pub trait Records: Send + Sync {
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError>;
 
     /// For monitoring: counts the messages that wait to be sent, the messages that were given up, and the platform
-    /// events that wait for the seller.
+    /// events that need the seller's attention.
     ///
     /// # Errors
     ///
@@ -90,12 +90,12 @@ pub trait Records: Send + Sync {
     }
 
     /// Erases the customer with the address `email`, durably, and adds an entry about this to the audit log. The
-    /// address is compared without regard to case. Returns the keys that had the address.
+    /// address is compared without regard to case. Returns the keys that had the address until this erasure.
     ///
-    /// `pseudonym` replaces the address in keys, in messages and in the audit log. An entry of the audit log about a
-    /// changed address has a detail of its own form:
-    /// [`Action::replacing_email`](crate::ledger::Action::replacing_email). Counts, keys and purchases stay. The
-    /// following is deleted:
+    /// `pseudonym` replaces the address in keys, in messages and in the audit log. If an audit entry records that this
+    /// address was replaced, its new detail is what
+    /// [`Action::replacing_email`](crate::ledger::Action::replacing_email) returns for `pseudonym`. Counts, keys and
+    /// purchases stay. The following is deleted:
     ///
     /// * messages to the address that wait to be sent
     /// * the customer's requests for lost keys
@@ -143,7 +143,7 @@ pub struct MessageQuery {
     pub state: Option<MessageState>,
     /// Only messages about this key.
     pub key: Option<KeyId>,
-    /// Only messages that were first queued in this period. The time is that in the message's number, to the second.
+    /// Only messages that were first queued in this period. A message's number contains this time, to the second.
     pub period: Period,
     /// Only messages with a lower number than this. To continue a list, pass the [`Page::next`] of the previous page.
     pub before: Option<MessageNumber>,

@@ -44,10 +44,13 @@ pub trait Storage: Backend {
     /// [`StoreError`] if no numbers could be reserved.
     async fn numbers(&self, count: i64) -> Result<Numbers, StoreError>;
 
-    /// Persists `writes`, durably. Returns one entry for each of [`Writes::keys`].
+    /// Persists `writes`, durably. Returns one entry for each of [`Writes::keys`], in the same order.
     ///
     /// The rows of a key are written together or not at all. An existing key is written only if its row still has the
-    /// version that was loaded. A new key is written only if neither its purchase nor its id exists.
+    /// version that was loaded. A new key is written only if neither its purchase nor its id exists. A new key that
+    /// [replaces another key](crate::ledger::KeyWrite::heir_of) is an exception: its purchase, if any, must still
+    /// belong to the replaced key.
+    ///
     /// [Atomic](Writes::is_atomic) writes, such as those of [platform events](crate::ledger::InboxWrites), are
     /// persisted entirely or not at all.
     ///
@@ -79,16 +82,16 @@ pub enum Persisted {
 /// |---|---|---|---|---|---|---|
 /// | queued by [`NewMessage`](crate::ledger::NewMessage) | waits | `at` | 0 | 0 | none | `at` |
 /// | claimed | leased | end of the lease | + 1 | + 1 | | at most `now` |
-/// | completed: `Sent` | sent | | | + 1 | none | |
+/// | completed: `Sent` | sent | its `at` | | + 1 | none | |
 /// | `Retry` | waits | its `due` | | + 1 | its `route` | |
 /// | `Postpone` | waits | its `due` | - 1 | + 1 | none | |
 /// | `Release` | waits | queued at | - 1 | + 1 | none | |
-/// | `Fail` | failed | | | + 1 | its `route` | |
+/// | `Fail` | failed | its `at` | | + 1 | its `route` | |
 /// | failed, then retried | waits | `now` | 0 | | none | `now` |
 /// | waited with a route, then made due by `retry_messages` | waits | `now` | | | none | |
 ///
-/// An empty cell means that the value does not change. If a lease ends before its message is completed, the message
-/// waits again and is due at the end of the lease.
+/// An empty cell means that the value does not change. "Its" refers to the outcome in the first column. If a lease ends
+/// before its message is completed, the message waits again and is due at the end of the lease.
 ///
 /// # To ensure correctness
 ///
@@ -124,7 +127,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// Times that only a wrong clock can have written do not delay messages:
     ///
     /// * A message that is due more than [`MAX_RETRY_DELAY`](super::MAX_RETRY_DELAY) after `now` is due at once.
-    /// * A message that is leased for longer than [`LONGEST_LEASE`](super::LONGEST_LEASE) is due at once.
+    /// * A message whose lease ends more than [`LONGEST_LEASE`](super::LONGEST_LEASE) after `now` is due at once.
     /// * A message that was queued after `now` counts as queued at `now`.
     ///
     /// # Errors
@@ -189,9 +192,9 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// [`StoreError`] if some of these records may not have been deleted.
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError>;
 
-    /// Returns the part of the store that the desk and the platforms need; `None` if the store does not have this part.
-    /// Without it, the desk has no lists and nobody can sign in, platform events are answered 404, buyers cannot ask
-    /// for lost keys, and every fetch counts, even if it repeats an `Idempotency-Key`.
+    /// Returns the part of the store that the desk (the seller's web pages) and platform events need; `None` if the
+    /// store does not have this part. Without it, the desk has no lists and nobody can sign in, platform events are
+    /// answered 404, buyers cannot ask for lost keys, and every fetch counts, even if it repeats an `Idempotency-Key`.
     fn office(&self) -> Option<&dyn Office>;
 
     /// Returns the part of the store that works inside transactions of the host application; `None` if the store does

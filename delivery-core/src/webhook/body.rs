@@ -15,7 +15,7 @@ struct Body<'k> {
     data: Data<'k>,
 }
 
-/// A key, without its text.
+/// What a request contains about a key. The key's text, which is secret, is left out.
 #[derive(Serialize)]
 struct Data<'k> {
     id: String,

@@ -28,8 +28,8 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long an idle connection is kept for the next request.
 const IDLE: Duration = Duration::from_secs(15);
-/// The maximum number of bytes that are read of the body of a receiver's answer. The content is ignored: the body is
-/// read only because the connection can be reused only after that.
+/// The maximum number of bytes that are read from the body of an answer. The content is ignored: the body is read only
+/// because the connection can be reused only after that.
 const ANSWER: usize = 16 * 1024;
 /// How long reading the body of an answer may take.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -60,7 +60,7 @@ pub(crate) enum SendError {
     /// The message was not sent, because the maximum number of concurrent requests to the receiver is under way.
     #[error("the receiver is busy with other messages")]
     Busy,
-    /// The message was not sent, because less than half a minute ago another message did not reach the receiver.
+    /// The message was not sent, because requests to the receiver pause after another message did not reach it.
     #[error("the receiver was not reached a moment ago")]
     LeftAlone,
 }

@@ -8,8 +8,8 @@ use super::Builder;
 use crate::files::Links;
 
 impl Builder {
-    /// Keeps the files of products in this object store, such as a folder or a bucket. Without it, products have no
-    /// files.
+    /// Keeps the files of products in this object store, such as a folder or a bucket. Without this call, products have
+    /// no files.
     ///
     /// No other program may write to the object store under the same prefix. Objects must survive a crash once they are
     /// written; a folder needs [`LocalFileSystem::with_fsync`](object_store::local::LocalFileSystem::with_fsync).

@@ -43,16 +43,16 @@ impl Builder {
 
     /// Sets how long a lease on an e-mail lasts. The default is 45 seconds. A server leases the e-mails that it sends,
     /// and renews these leases meanwhile, so that no other server sends the same e-mails. If the server crashes,
-    /// another server sends the e-mails after this time. A store that is unavailable for less than two thirds of this
-    /// time causes no lease to expire.
+    /// another server sends the e-mails after this time. No lease expires if the store is unavailable for less than two
+    /// thirds of this time.
     #[must_use]
     pub fn mail_lease(mut self, lease: Duration) -> Self {
         self.mail_lease = lease;
         self
     }
 
-    /// Sets the addresses that e-mails to buyers recommend. The default is `/api/product` below the [base
-    /// URL](Self::base_url). If the buyer's page is served, e-mails also recommend `/key` and, if the store keeps
+    /// Sets the URLs that e-mails to buyers contain. The default is `/api/product` below the [base
+    /// URL](Self::base_url). If the buyer's page is served, the default also includes `/key` and, if the store keeps
     /// requests for lost keys, `/key/lost`.
     ///
     /// ```
@@ -77,7 +77,7 @@ impl Builder {
     }
 
     /// Sets whether e-mails about all products show how to fetch the product with `curl`. By default only e-mails about
-    /// products of type `api` show it. If e-mails recommend no [page](MailLinks::page), all of them show it.
+    /// products of type `api` show it. If e-mails do not link to a [page](MailLinks::page), all of them show it.
     #[must_use]
     pub fn mail_curl(mut self, shows: bool) -> Self {
         self.mail_curl = shows;
@@ -97,9 +97,9 @@ impl Builder {
         self
     }
 
-    /// Identifies the mail route by the sender and by `route`. `route` is a text with the settings of the mail server,
-    /// which may contain a password. The next [start](crate::Delivery::start) retries messages, including webhooks,
-    /// that failed with another mail route.
+    /// Sets `route`, a text with the settings of the mail server. It may contain a password. The next
+    /// [start](crate::Delivery::start) retries the messages, including webhooks, that failed with another `route` or
+    /// another sender.
     #[must_use]
     pub fn mail_route(mut self, route: impl Into<String>) -> Self {
         self.mail_route = Hidden(Zeroizing::new(route.into()));

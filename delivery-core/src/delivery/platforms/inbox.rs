@@ -84,8 +84,8 @@ impl Delivery {
         self.decide(number, by, Some(Added { email, product })).await
     }
 
-    /// Dismisses the event `number` if it waits for the seller. An event that is done is left as it is. Returns whether
-    /// there is an event with this number.
+    /// Dismisses the event `number` if it still waits, for the seller or to be applied. An event that is done is left
+    /// as it is. Returns whether there is an event with this number.
     pub(in crate::delivery) async fn dismiss_event(&self, number: i64, by: &Actor) -> Result<bool, Error> {
         self.decide(number, by, None).await
     }
@@ -113,8 +113,9 @@ impl Delivery {
         Err(StoreError::unavailable("others change the event all the time").into())
     }
 
-    /// Dismisses all past and future events about what a platform sells under a name. Events about a product that is
-    /// still sold here are not dismissed, even if it has that name.
+    /// Dismisses a name under which a platform sells something. From then on, waiting and new events are dismissed if
+    /// all their lines have dismissed names. A line whose product is still sold here is never dismissed, even if it has
+    /// that name.
     pub(in crate::delivery) async fn dismiss_product(
         &self,
         source: &Source,

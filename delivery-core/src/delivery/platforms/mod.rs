@@ -71,8 +71,8 @@ impl Delivery {
         let receipt = self.receipt(entry, step, now);
         let (entry, notices) = (receipt.entry.clone(), receipt.notices.clone());
         let received = match self.apply(receipt).await {
-            // Save the event without applying it. This is safe, because the first attempt may have been committed
-            // although its answer was lost: the second attempt then finds the event in the inbox and changes nothing.
+            // Save the event without applying it. This is safe even if the first attempt was committed and only its
+            // answer was lost: the second attempt then finds the event in the inbox and changes nothing.
             Err(Error::Store(error)) if !is_silent(&error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, platform = %source, "an event is applied later");
                 let grace = self.grace();
@@ -114,7 +114,8 @@ impl Delivery {
         self.inner.ledger.office().ok_or(StoreError::Unsupported)?.entries(query).await
     }
 
-    /// Combines an event and `step`, the decision what to do with the event, into the form that the ledger receives.
+    /// Combines an event and `step`, the decision what to do with the event, into the form that the ledger receives. If
+    /// `step` is `None`, the event is only saved, and is applied later.
     fn receipt(&self, entry: InboxEvent, step: Option<Handling>, at: DateTime<Utc>) -> InboundEvent {
         let delivery = self.clone();
         let notices = Arc::new(move |kind| match kind {

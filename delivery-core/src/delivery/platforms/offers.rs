@@ -55,7 +55,7 @@ enum NotSold {
     Archived(ProductId),
     /// The seller has dismissed everything that the platform sells under this name.
     Dismissed,
-    /// A required field of the line cannot be read. An example is a number of pieces that is a fraction.
+    /// A required field of the line cannot be read, for example because the number of pieces is a fraction.
     Illegible,
 }
 
@@ -65,8 +65,8 @@ enum NotSold {
 pub(crate) type Unsold = (BTreeSet<RefName>, BTreeMap<ProductId, BTreeSet<RefName>>);
 
 impl Delivery {
-    /// Prepares the keys that may be issued for what was bought, and says why there is no key for some lines. Returns
-    /// `None` if the seller has dismissed the products of all lines.
+    /// Prepares the keys that may be issued for what was bought. If something is missing, such as the product of a
+    /// line, `missing` contains the reason. Returns `None` if the seller has dismissed the products of all lines.
     pub(super) async fn offers(&self, source: &Source, buying: &Buying<'_>) -> Result<Option<Offered>, Error> {
         let mut offered = Offered::default();
         if buying.lines.len() > MOST_LINES {
@@ -140,7 +140,7 @@ impl Delivery {
         Ok(found)
     }
 
-    /// Returns how long a product's keys are valid if no event says until when they are paid for.
+    /// Returns how long a product's keys are valid if no event reports a paid period.
     fn own(&self, product: &Product) -> Own {
         match (product.terms().validity, self.inner.terms.validity) {
             (Some(Validity::Never), _) => Own::Never,
@@ -169,9 +169,9 @@ impl Delivery {
     }
 
     /// Returns each line with its product. If the seller has added a product to the event, the added product replaces
-    /// each product that is unknown or cannot be read. It replaces archived products only if no product is unknown or
-    /// unreadable. Otherwise archived products stay, because a line whose product was archived later may already have
-    /// its key.
+    /// all products that are unknown or cannot be read. If there are none of these, it replaces all archived products
+    /// instead. In the first case archived products stay, because a line whose product was archived after the sale may
+    /// already have its key.
     async fn products_of<'b>(&self, source: &Source, bought: &Buying<'b>) -> Result<Vec<(&'b Line, MayBeSold)>, Error> {
         let mut products = Vec::with_capacity(bought.lines.len());
         for line in bought.lines {

@@ -110,7 +110,8 @@ impl Platforms {
         self.find(name).is_some_and(|mounted| mounted.given.is_none() && mounted.row.is_some())
     }
 
-    /// Returns whether a secret of the platform was set at the desk. This secret is not used if the settings have one.
+    /// Returns whether a secret of the platform was set at the desk. This secret is not used if the settings or the
+    /// host application provide the platform.
     #[cfg(feature = "pages")]
     pub(crate) fn is_stored(&self, name: &str) -> bool {
         self.find(name).is_some_and(|mounted| mounted.slot().sealed.is_some())
@@ -147,7 +148,7 @@ impl Mounted {
         self.given.clone().or_else(|| self.slot().platform.clone())
     }
 
-    /// Replaces the secret that was set at the desk, and its platform.
+    /// Replaces the secret that was set at the desk, and the platform that was made with it.
     pub(super) fn fill(&self, slot: Slot) {
         *self.slot() = slot;
         // Refusals under the previous secret say nothing about the new one.

@@ -55,8 +55,8 @@ impl Delivery {
         Ok(Handling::Apply(reports))
     }
 
-    /// Converts an event to a report for the ledger. Returns `None` if the seller has dismissed the products of all its
-    /// lines. Also returns `None` for `Unshown` and `Customer`, for which there is no report.
+    /// Converts an event to a report for the ledger. Returns `None` if the seller has dismissed the products of all
+    /// lines of the event, and for the events `Unshown` and `Customer`, for which there is no report.
     async fn report(&self, entry: &InboxEvent, event: &Event, added: &Added) -> Result<Option<Report>, Error> {
         let source = &entry.id.source;
         Ok(match event {
@@ -100,9 +100,9 @@ impl Delivery {
         Ok(Some(Report::Charged(Charged { order, at, stands_at, is_open, total, links, lines, offers, missing })))
     }
 
-    /// Finds the order that probably began a subscription, if no event has named that order yet. This is the order of
-    /// the buyer's only key for one of the products in `offers`. The key must not be revoked, and its order must belong
-    /// to no other subscription.
+    /// Finds the order that probably began a subscription, if the ledger knows nothing about the subscription yet. This
+    /// is the order of the buyer's only key for one of the products in `offers`. The key must not be revoked, and its
+    /// order must be known to the ledger and belong to no subscription.
     async fn began(
         &self,
         source: &Source,

@@ -24,8 +24,8 @@ impl Desk<'_> {
         Ok(added)
     }
 
-    /// Adds a product, unless an identical product exists. A form that is submitted twice therefore adds only one
-    /// product.
+    /// Adds a product. If an identical product that is not archived exists, returns that product instead. A form that
+    /// is submitted twice therefore adds only one product.
     #[cfg(feature = "pages")]
     pub(crate) async fn add_product_once(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
         let editor = self.editor()?;
@@ -113,8 +113,8 @@ impl Desk<'_> {
         self.posts()?.add_post(post, self.edit()).await
     }
 
-    /// Adds a post, unless the newest post is the same, apart from its time. A form that is submitted twice therefore
-    /// adds only one post.
+    /// Adds a post. If the newest post is the same, apart from its time, returns that post instead. A form that is
+    /// submitted twice therefore adds only one post.
     #[cfg(feature = "pages")]
     pub(crate) async fn add_post_once(&self, post: NewPost) -> Result<Post, StoreError> {
         let posts = self.posts()?;

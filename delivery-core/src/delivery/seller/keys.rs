@@ -41,8 +41,9 @@ impl Desk<'_> {
         self.delivery.issue(NewSale { by: Some(self.actor.clone()), ..sale }).await
     }
 
-    /// Issues the key with this id by hand, as [`issue`](Self::issue) does. A form that is submitted twice therefore
-    /// issues one key. Returns `None` if this id already belongs to a key with another product, address or terms.
+    /// Issues a key by hand, as [`issue`](Self::issue) does, but with the given id. If a key has this id already,
+    /// returns that key, or `None` if its product, address or terms differ. A form that contains the id therefore
+    /// issues one key, even if it is submitted twice.
     #[cfg(feature = "pages")]
     pub(crate) async fn issue_once(
         &self,
@@ -136,8 +137,8 @@ impl Desk<'_> {
     }
 
     /// Revokes a key whose text leaked, and issues a successor, which is sent to the buyer. The successor has the same
-    /// limit, count and expiry, and belongs to the same purchase. If the key already has a successor, returns that
-    /// successor.
+    /// use limit, count of uses and expiry, and belongs to the same purchase. If the key already has a successor,
+    /// returns that successor.
     ///
     /// # Errors
     ///

@@ -196,7 +196,7 @@ impl Delivery {
         self.inner.ledger.find(id).await
     }
 
-    /// Returns the subscription that renews a key. The key was sold with it. Returns `None` if no subscription renews
+    /// Returns the subscription with which a key was sold and which renews the key; `None` if no subscription renews
     /// the key.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use crate::store::{AuditEntry, AuditQuery, InboxQuery, KeyQuery, MessageQuery, P
 /// How many items are read at a time.
 const ITEMS: usize = 1_000;
 
-/// The data that the shop has about one person.
+/// The data that the shop has about one person, who is identified by an e-mail address.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Person {
@@ -22,7 +22,8 @@ pub struct Person {
     pub keys: Vec<KnownKey>,
     /// The messages to the address, grouped by key.
     pub messages: Vec<StoredMessage>,
-    /// The changes of these keys, and the changes that replaced the address by another one, grouped by key.
+    /// The changes of these keys, and the changes that replaced the address by another one, grouped by key. Changes
+    /// that replaced another person's address are left out.
     pub changes: Vec<AuditEntry>,
     /// The platform events that concern these keys, or whose content names the person, newest first. The content of an
     /// event is left out if it does not name the person.
@@ -104,8 +105,8 @@ impl Person {
         self.keys.iter().any(|known| known.key.id() == id)
     }
 
-    /// Adds the messages about a key that are addressed to the person, and the audit entries of the key that `tells`
-    /// selects.
+    /// Adds what concerns the person about one key: the messages that are addressed to the person, and the audit
+    /// entries that `tells` selects.
     async fn add(
         &mut self,
         desk: &Desk<'_>,
@@ -143,7 +144,8 @@ fn was(entry: &AuditEntry, email: &Email) -> bool {
     entry.old_email().is_some_and(|old| old.eq_ignore_ascii_case(email.as_str()))
 }
 
-/// Reads all pages, and returns the items that `is_kept` selects. Returns none if the store does not keep such items.
+/// Reads all pages, and returns the items that `is_kept` selects. Returns an empty list if the store does not keep such
+/// items.
 async fn all<'a, T, C>(
     page: impl Fn(Option<C>) -> BoxFuture<'a, Result<Page<T, C>, StoreError>>,
     is_kept: impl Fn(&T) -> bool,

@@ -19,7 +19,8 @@ use crate::store::{AuditEntry, AuditQuery, Figures, MessageQuery, Office, Page, 
 const FIGURES: Duration = Duration::from_mins(5);
 
 impl Desk<'_> {
-    /// Returns messages that match `query`, newest first.
+    /// Returns messages that match `query`, newest first. Messages are e-mails to buyers, and webhooks of the host
+    /// application.
     ///
     /// # Errors
     ///
@@ -28,7 +29,8 @@ impl Desk<'_> {
         self.office()?.messages(query).await
     }
 
-    /// Retries a message that failed for good, and counts its attempts anew. Returns whether there was such a message.
+    /// Retries a message that failed for good, and counts its attempts anew. Returns `false` if there is no message
+    /// with this number, or if the message is queued or was sent.
     ///
     /// # Errors
     ///
@@ -49,11 +51,12 @@ impl Desk<'_> {
     }
 
     /// Returns the keys by product and status, and what happened on each of the last `days` days, including today.
+    /// If `days` is 0, it counts as 1.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if the store does not return
-    /// the figures within five minutes.
+    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if the store cannot be read,
+    /// or does not return the figures within five minutes.
     pub async fn figures(&self, days: u32) -> Result<Figures, StoreError> {
         let now = self.delivery.inner.clock.now();
         let since = now.checked_sub_signed(TimeDelta::days(i64::from(days.max(1)) - 1)).unwrap_or(now);
@@ -99,8 +102,8 @@ impl Desk<'_> {
 impl Desk<'_> {
     /// Applies a platform event, if it [can be applied](crate::ledger::InboxEvent::can_be_applied). Any other event is
     /// left as it is. `email` is used if the event has no usable address of the buyer. `product` takes the place of
-    /// products that are unknown or no longer sold. If the seller has [dismissed](Self::dismiss_product) everything
-    /// that the event is about, this undoes that dismissal. Returns whether there is an event with this
+    /// products that are unknown or no longer sold. If the seller has [dismissed](Self::dismiss_product) all products
+    /// of the event, these products are no longer dismissed. Returns whether there is an event with this
     /// [number](crate::ledger::InboxEvent::number).
     ///
     /// # Errors
@@ -131,14 +134,14 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`SecretError`] if nothing was set, unless the outcome is [unknown](StoreError::Unknown).
+    /// [`SecretError`] if nothing was changed. After [`StoreError::Unknown`], the change may have been saved.
     pub async fn set_platform_secret(&self, source: &Source, secret: Option<&str>) -> Result<(), SecretError> {
         self.delivery.set_secret(source, secret, self.actor).await
     }
 
     /// Dismisses all past and future events about a product that is not sold here. `name` is the platform's name for
-    /// the product. [Applying](Self::apply_event) one of these events undoes this. If a product that is sold here has
-    /// that name, events about it are not dismissed.
+    /// the product. To undo the dismissal, [apply](Self::apply_event) one of the events. If a product that is sold here
+    /// has that name, events about it are not dismissed.
     ///
     /// # Errors
     ///

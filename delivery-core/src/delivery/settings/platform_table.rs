@@ -1,6 +1,6 @@
-//! The table of commerce platforms. A platform's own file in [`platform`](crate::platform) reads its events. The
-//! platform's row here defines the rest: the path that the platform calls, how its requests are signed, its settings,
-//! and how it is made.
+//! The table of built-in commerce platforms. The events of a platform are parsed in the platform's own file in
+//! [`platform`](crate::platform). A row here defines the rest: the path that the platform calls, how the platform signs
+//! its requests, its settings, and the function that creates the [`Platform`].
 
 use std::sync::Arc;
 
@@ -69,10 +69,10 @@ const fn on_platforms(
     Row { setting: Setting::new(name, default, help).under(HEADING), read }
 }
 
-/// A function that makes a platform with these secrets.
+/// A function that creates a platform from the platform's secrets and the other settings.
 type Build = fn(&Secrets, &Details) -> Result<Arc<dyn Platform>, Invalid>;
 
-/// A platform, which is enabled if its secret is set.
+/// A row of the table: a commerce platform, which is enabled if its secret is set.
 pub(crate) struct PlatformRow {
     /// The path that the platform calls. It ends with the platform's name.
     pub(crate) path: &'static str,
@@ -84,7 +84,7 @@ pub(crate) struct PlatformRow {
     )]
     pub(crate) signed_by: &'static [(&'static str, &'static str)],
     pub(super) secret: Setting,
-    /// The secret that `secret` replaces. It is accepted too.
+    /// The setting for the previous secret, which is also accepted.
     pub(super) old: Setting,
     pub(super) build: Build,
 }

@@ -1,4 +1,5 @@
-//! The settings of commerce platforms. A platform is enabled by its secret, which may also be set at the desk.
+//! The settings of commerce platforms. A platform is enabled by its secret, which the seller may also set later, at the
+//! desk.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ pub struct PlatformSettings {
     /// `SUBSCRIPTION_GRACE_DAYS`: how many days a subscription's key is valid beyond the time that is paid for, 0 to
     /// 60, by default 3.
     pub subscription_grace: SubscriptionGrace,
-    /// The settings for platforms whose secrets are set at the desk.
+    /// The settings other than secrets, for platforms whose secrets the seller sets at the desk.
     details: Details,
 }
 
@@ -67,8 +68,8 @@ impl PlatformSettings {
     ///
     /// # Errors
     ///
-    /// [`SettingError`] names the first setting that is invalid: its value is invalid, or it is an `_OLD` secret
-    /// without the secret that replaces it.
+    /// [`SettingError`] names the first setting that is invalid. An `_OLD` secret is also invalid if the secret that
+    /// replaces it is not set.
     pub fn read(setting: impl Fn(&'static str) -> Option<String>) -> Result<Self, SettingError> {
         let mut details = Details::default();
         read_rows(DETAILS, &mut details, &setting)?;
@@ -81,8 +82,8 @@ impl PlatformSettings {
     }
 }
 
-/// Makes the platform of a row, if its secret is set. Checks each of the two secrets by itself, so that the error
-/// names the invalid one.
+/// Creates the platform of a row. Returns `None` if no secret is set. Checks the current and the previous secret
+/// separately, so that an error names the invalid one.
 fn platform(
     row: &PlatformRow,
     details: &Details,

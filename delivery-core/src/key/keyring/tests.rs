@@ -1,4 +1,4 @@
-//! Tests which texts are keys.
+//! Tests which texts a keyring verifies, and which keyrings a store accepts.
 
 use proptest::prelude::*;
 

@@ -73,7 +73,7 @@ pub(super) struct Money {
     /// When the order was last cancelled; [`NEVER`] if the cancellation is final, so that no later report can undo it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cancelled: Option<DateTime<Utc>>,
-    /// Refunds and disputes that are about a part of the money, each by the text that distinguishes it from others.
+    /// Refunds and disputes of a part of the money. Each is stored as the text that distinguishes it from the others.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) partial: BTreeSet<String>,
     /// Disputes by number, each with the lines that it is about. A dispute without lines is about all of the money.
@@ -84,7 +84,7 @@ pub(super) struct Money {
     /// Disputes that the seller has lost, by number.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) lost: BTreeSet<String>,
-    /// Ends of disputes, by the platform's number. These are only the ends that do not say which dispute ended.
+    /// Ends of disputes for which the platform did not report which dispute ended, by the platform's number of the end.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) ends: BTreeSet<String>,
 }
@@ -151,7 +151,8 @@ impl Charge {
         }
     }
 
-    /// Records the charge's other references.
+    /// Records the payment, the invoice and the subscription that `links` names. A payment or an invoice that is already
+    /// known is kept. A subscription is added to the known ones.
     pub(super) fn link(&mut self, links: &Links) {
         let name = |id: &Option<crate::order::OrderId>| id.as_ref().map(|id| id.as_str().to_owned());
         self.payment = self.payment.take().or_else(|| name(&links.payment));
@@ -219,8 +220,8 @@ impl Charge {
         lines.peek().is_some() && lines.all(|line| line.is_returned(&self.returned, open))
     }
 
-    /// Returns what a line must be mapped to if it pays for `product`. This is `product` itself. If the charge names no
-    /// product, this is `None`, because its lines then pay for every product.
+    /// Returns the value that the field `product` has in the lines that pay for a product. This is the product itself.
+    /// If no line of the charge is mapped to a product, this is `None`, because all lines then pay for every product.
     fn named_as(&self, product: ProductId) -> Option<ProductId> {
         self.lines.iter().any(|line| line.product.is_some()).then_some(product)
     }
@@ -237,8 +238,8 @@ impl Returned {
 
 impl Bought {
     /// Returns whether all of the line was refunded. This is the case if the refunded amounts add up to `amount`, or if
-    /// the refunded pieces add up to `pieces`. The pieces of `early` refunds are not counted. Lines of `open` disputes
-    /// count as refunded.
+    /// the refunded pieces add up to `pieces`. The pieces of `early` refunds are not counted, because `pieces` does not
+    /// include them. The disputed lines `open` count as refunded.
     fn is_returned(&self, refunds: &BTreeMap<String, Vec<Returned>>, open: &[&Returned]) -> bool {
         let (mut pieces, mut amount) = (0_u64, 0_u64);
         let refunds = refunds.iter().flat_map(|(refund, lines)| lines.iter().map(move |line| (Some(refund), line)));

@@ -89,14 +89,14 @@ impl<'d> View<'d> {
         self.subscriptions_of(kept).into_iter().flat_map(|name| self.ends(Some(name), kept.product)).collect()
     }
 
-    /// Returns the names of the payments [behind](Self::of_key) `keys`. Keys for other products are ignored.
+    /// Returns the names of the [payments for](Self::of_key) `keys`. Keys for other products are ignored.
     pub(super) fn payers<'k>(&self, keys: impl IntoIterator<Item = &'k Kept>, product: ProductId) -> BTreeSet<&'d str> {
         let orders = keys.into_iter().filter(|kept| kept.product == product).map(|kept| &kept.order);
         orders.flat_map(|order| self.of_key(order, product)).map(|paid| paid.name).collect()
     }
 
-    /// Returns whether a new key issued for `paid` would be disputed. This is the case if any payment that would be
-    /// [behind](Self::of_key) the key is disputed.
+    /// Returns whether a new key issued for `paid` would be disputed. This is the case if any of the
+    /// [payments for the key](Self::of_key) is disputed.
     pub(super) fn is_disputed(&self, paid: &Paid<'d>, product: ProductId) -> bool {
         self.of_key(paid.name, product).iter().any(|paid| paid.is_disputed(product))
     }

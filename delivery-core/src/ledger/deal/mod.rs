@@ -148,7 +148,7 @@ impl Deal {
         all
     }
 
-    /// Returns the subscription that renews the key for `product` that was sold with `order`.
+    /// Returns the subscription that renews the key of `order` for `product`; `None` if no subscription renews it.
     #[must_use]
     pub fn subscription(&self, order: &str, product: ProductId) -> Option<Subscription<'_>> {
         let view = View::of(self, TimeDelta::zero());
@@ -200,7 +200,7 @@ impl Deal {
         self.charges.get(order).is_some_and(|charge| charge.subscriptions.iter().any(|name| !name.is_empty()))
     }
 
-    /// Returns the order that is paid by `payment`, if that payment was reported as authorised only.
+    /// Returns the order that is paid by `payment`, if the platform reported the payment as only authorised.
     #[must_use]
     pub fn authorised(&self, payment: &str) -> Option<&str> {
         let is_its = |charge: &Charge| charge.is_open && charge.payment.as_deref() == Some(payment);

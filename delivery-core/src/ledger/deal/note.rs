@@ -8,8 +8,8 @@ const NO_CHANGE: &str = "it changes no key";
 const UNKNOWN: &str = "no sale of this payment is known here";
 
 impl Deal {
-    /// Records a report. Returns the outcome that follows from the facts alone. If the report also changes keys, its
-    /// outcome may be a different one.
+    /// Records a report. Returns the outcome that follows from the facts alone. [`outcome`](Self::outcome) may replace
+    /// it once the changes to keys are known.
     pub(super) fn note(&mut self, report: &Report) -> ReportOutcome {
         match report {
             Report::Charged(charged) => self.note_charge(charged),
@@ -111,7 +111,8 @@ impl Deal {
         }
     }
 
-    /// Records that a part of the money went back.
+    /// Records a partial refund, or a dispute about a part of the money. `refund` is the text that distinguishes it
+    /// from others.
     fn note_part(&mut self, of: &ChargeRef, refund: &str) -> ReportOutcome {
         let is_new = self.money(of).partial.insert(refund.to_owned());
         if is_new { ReportOutcome::PartlyRefunded } else { ReportOutcome::Known }

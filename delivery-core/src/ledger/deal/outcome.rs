@@ -9,8 +9,8 @@ use super::view::View;
 use super::{Bought, Captured, Charge, ChargeRef, Charged, Deal, Report, Standing, Term};
 use crate::product::ProductId;
 
-/// The reason that is given for a report that waits because a product has no key yet, and a payment for it is disputed.
-/// The report waits until the dispute ends.
+/// The reason that is given for a report if a product has no key yet and a payment for the product is disputed. The
+/// report waits until the dispute ends.
 const DISPUTED: &str = "the payment is disputed";
 /// The reason that is given for a failed refund whose sale has no key. The refund was reported before the sale, so the
 /// sale was ignored.
@@ -131,8 +131,8 @@ impl Deal {
         }
     }
 
-    /// Returns whether the report's order lacks a product, or a product has no key and the report does not offer one.
-    /// The report then waits for the seller.
+    /// Returns whether a charge or capture must wait for the seller: a product has no key and the report offers none,
+    /// or the charged order does not have every product that it [needs](Self::serves).
     pub(super) fn is_incomplete(&self, view: &View<'_>, report: &Report, came: ReportOutcome) -> bool {
         match report {
             Report::Charged(Charged { order, .. }) => {
@@ -165,8 +165,8 @@ impl Deal {
 }
 
 impl Settled<'_> {
-    /// If a product of a payment still needs a key, returns the outcome for a report that waits, even if the payment's
-    /// other keys are issued now. Returns `None` if no key is lacking.
+    /// Returns the outcome of a report that must wait because a product of the payment still needs a key. The payment's
+    /// other keys may be issued now. Returns `None` if no product needs a key.
     fn lacks(&self, view: &View<'_>, paid: &Paid<'_>) -> Option<ReportOutcome> {
         let is_issued = |product: ProductId| {
             self.steps.iter().any(|step| matches!(step, Step::Issue(_, offer, _) if offer.product == product))
@@ -181,7 +181,7 @@ impl Settled<'_> {
         (!lacking.is_empty()).then_some(ReportOutcome::Lacks)
     }
 
-    /// Returns whether a payment is [behind](View::of_key) a key of a product.
+    /// Returns whether a payment is one of those that [pay for](View::of_key) a key of a product.
     fn holds(&self, view: &View<'_>, paid: &Paid<'_>, product: ProductId) -> bool {
         view.payers(&self.keys, product).contains(paid.name)
     }

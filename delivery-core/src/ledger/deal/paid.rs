@@ -115,7 +115,7 @@ impl<'d> Paid<'d> {
         !is_lost && self.parts.iter().any(|(.., money)| may_fail(money))
     }
 
-    /// Returns the partial refunds that were not noted yet.
+    /// Returns the partial refunds and partial disputes that are not yet noted in the audit log.
     pub(super) fn unnoted(&self) -> BTreeSet<String> {
         let partial = self.parts.iter().flat_map(|(.., money)| money.partial.iter().cloned());
         let is_noted = |refund: &String| self.parts.iter().any(|(_, charge, _)| charge.noted.contains(refund));
@@ -132,7 +132,7 @@ impl<'d> Paid<'d> {
         self.has_dispute(product, |is_lost| !is_lost)
     }
 
-    /// Returns whether disputes concern a product. A dispute counts only if `counts` returns `true` for it. The
+    /// Returns whether the money for a product is disputed by the disputes for which `counts` returns `true`. The
     /// argument of `counts` is whether the dispute was lost.
     fn has_dispute(&self, product: ProductId, counts: fn(bool) -> bool) -> bool {
         self.parts.iter().any(|(_, charge, money)| {
@@ -143,13 +143,15 @@ impl<'d> Paid<'d> {
         })
     }
 
-    /// Returns how long a key of the product is valid if no report says until when it is paid.
+    /// Returns how long a key of the product is valid if no report says until when the key is paid. Returns `None` if
+    /// the payment's lines do not say this.
     pub(super) fn own(&self, product: ProductId) -> Option<Own> {
         self.lines().filter(|line| line.product == Some(product)).find_map(|line| line.own)
     }
 }
 
-/// Returns the term that ends last among the terms of `lines`. Lines that are charged only once are ignored.
+/// Returns the term that ends last among the terms of `lines`. Lines that are charged only once are ignored. Returns
+/// [`Term::Unsaid`] if no other line names a time.
 fn latest<'l>(lines: impl Iterator<Item = &'l Bought>) -> Term {
     let said = lines.map(|line| line.term).filter(|term| !matches!(term, Term::Unsaid | Term::Once));
     said.max_by_key(|term| (term.end(), *term)).unwrap_or_default()

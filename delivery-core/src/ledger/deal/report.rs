@@ -33,7 +33,7 @@ pub enum Report {
         /// When the refund failed.
         at: DateTime<Utc>,
     },
-    /// A dispute was opened: the buyer's bank took a payment back, or is about to.
+    /// A dispute was opened, or the seller lost it: the buyer's bank took a payment back, or is about to.
     Disputed(Dispute),
     /// The seller won a dispute and keeps the money.
     Won(Dispute),

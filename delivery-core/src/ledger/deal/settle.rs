@@ -16,7 +16,8 @@ use crate::product::ProductId;
 pub(crate) struct Reported<'r> {
     /// The report's outcome.
     pub(crate) came: ReportOutcome,
-    /// Whether the report's order lacks a product, or a product has no key and the report does not offer one.
+    /// Whether a charge or capture must wait for the seller: a product has no key and the report offers none, or the
+    /// charged order does not have every product that it needs.
     pub(crate) is_incomplete: bool,
     /// The steps to carry out, in this order.
     pub(crate) steps: Vec<Step<'r>>,

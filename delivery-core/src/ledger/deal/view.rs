@@ -2,7 +2,7 @@
 //! they were reported.
 //!
 //! A subscription's key is valid until the latest end of its [payments](super::paid), plus some days of grace.
-//! [`View::end`] determines the end of one payment. It is the first of these that is known:
+//! [`View::end`] determines the end of the time that one payment pays for. It is the first of these that is known:
 //!
 //! - the end of the charge's own period
 //! - a date that the platform names
@@ -218,9 +218,9 @@ impl<'d> View<'d> {
         self.paid.iter().filter(|paid| paid.is_of(subscription) && self.is_subscribed(paid, product)).collect()
     }
 
-    /// Returns the payments behind a key of `order`. These are the payment of the order itself and, if its subscription
-    /// renews the product, the other payments of that subscription for the product. Payments whose money went back are
-    /// included.
+    /// Returns the payments that pay for a key of `order`. These are the payment of the order itself and, if the
+    /// order's subscription renews the product, the other payments of that subscription for the product. Payments
+    /// whose money went back are included.
     pub(super) fn of_key(&self, order: &str, product: ProductId) -> Vec<&Paid<'d>> {
         let is_about = |paid: &&Paid<'d>| paid.only.as_ref().is_none_or(|only| only.contains(&product));
         let sold: Vec<&Paid<'d>> = self.paid.iter().filter(|paid| paid.is(order)).filter(is_about).collect();
@@ -375,8 +375,8 @@ fn date(dates: &BTreeSet<DateTime<Utc>>, at: DateTime<Utc>, next: Option<DateTim
     before_next.or_else(|| dates.range((begin, Bound::Unbounded)).next()).copied()
 }
 
-/// Returns the expiry of a key that is paid until `ends`: the latest of them, at most [`NEVER`]. Returns `None` if
-/// there are no ends.
+/// Returns the expiry of a key whose payments have these `ends`: the latest [`until`](PaidUntil::until), at most
+/// [`NEVER`]. Returns `None` if there are no ends.
 pub(super) fn last<'e>(ends: impl Iterator<Item = &'e PaidUntil>) -> Option<DateTime<Utc>> {
     ends.map(|end| end.until.min(NEVER)).max()
 }

@@ -1,5 +1,5 @@
-//! Applies the reports of a platform's event. The deal of the reported sale decides which steps follow. The steps
-//! change keys by the rules for keys.
+//! Applies the reports of a platform's event. The deal of the reported sale decides which steps follow. The steps are
+//! subject to the same rules as all other changes of keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,6 +15,8 @@ use crate::ledger::{Action, Issue, MessageKind, StoreError};
 use crate::terms::{MAX_USES, UseLimit, Uses};
 
 impl Planner<'_> {
+    /// Applies reports one after another. Returns the outcome and the reason of the first report that needs the
+    /// seller's attention or, if there is none, of the last report.
     pub(super) fn apply(
         &mut self,
         receipt: &InboundEvent,
@@ -60,8 +62,8 @@ impl Planner<'_> {
         Ok(all)
     }
 
-    /// Records a report in its deal and carries out the steps that follow. Returns the report's outcome, and what is
-    /// missing to complete it.
+    /// Records a report in its deal and carries out the steps that follow. Returns the report's outcome and, if the
+    /// seller must complete the report, what is missing.
     fn report(
         &mut self,
         receipt: &InboundEvent,

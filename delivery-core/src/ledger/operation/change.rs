@@ -1,4 +1,4 @@
-//! Changes a key by its rules.
+//! Changes a key, if the key's rules allow the change.
 
 use super::{Answer, Operate};
 use crate::key::{Change, KeyId};

@@ -36,6 +36,7 @@ impl Planner<'_> {
                 false => Issue::Existing(key),
                 // An earlier attempt of the same operation has issued the key.
                 true if key.granted().as_ref() == new => Issue::New(key),
+                // Another key already has this id.
                 true => return Err(StoreError::Refused { source: None }),
             };
             return Ok((issue, self.loaded.basis(owner)));

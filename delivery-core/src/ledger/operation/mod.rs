@@ -11,10 +11,10 @@
 //! operation has its own file, which defines which rows the operation needs, how many numbers it takes, what it does
 //! and what it answers. These definitions are the same for every store.
 //!
-//! If another call has changed a key meanwhile, the batch does not persist the rows of that key, but still persists
-//! those of its other keys. The rows of one [`KeyWrite`](super::KeyWrite) are persisted together or not at all. An
-//! operation on a key is answered only if that key's rows are persisted. If a batch [needs a
-//! transaction](Operation::needs_transaction), all its rows are persisted together or not at all.
+//! If another call has changed a key since it was loaded, the rows of that key are not persisted, but those of the
+//! batch's other keys are. The rows of one [`KeyWrite`](super::KeyWrite) are persisted together or not at all. An
+//! operation that changes a key is answered only if that key's rows are persisted. If an operation [needs a
+//! transaction](Operation::needs_transaction), all rows of its batch are persisted together or not at all.
 
 mod apply;
 mod change;
@@ -44,7 +44,8 @@ pub enum Operation {
     /// Issue a key and queue its messages. If the key's order already has a key for the product, nothing is issued.
     /// Answered by [`Answer::Issued`].
     Issue(Box<NewSale>),
-    /// Change a key by its rules, and queue messages that announce the change. Answered by [`Answer::Changed`].
+    /// Change a key if its rules allow the change, and queue messages that announce the change. Answered by
+    /// [`Answer::Changed`].
     Change(ChangeKey),
     /// Send a key to its buyer again. Answered by [`Answer::Changed`].
     Resend(Box<ResendKey>),

@@ -29,7 +29,8 @@ const RARE_RETRY: TimeDelta = TimeDelta::days(1);
 #[derive(Clone)]
 #[expect(clippy::exhaustive_structs, reason = "whoever receives builds it")]
 pub struct InboundEvent {
-    /// The event. The store determines its number, outcome and version.
+    /// The event. A new event gets its number and version when it is stored. An event of the inbox has the version that
+    /// the caller read.
     pub entry: InboxEvent,
     /// Whether the event is already in the inbox and is now to be applied.
     pub is_retry: bool,
@@ -64,8 +65,8 @@ pub enum Handling {
     Ignore(String),
     /// Do nothing, because the event is about a test purchase. The event's content is kept until the event is pruned.
     Test,
-    /// Do nothing, because the seller has dismissed the event, or the products of all its lines. The event's content is
-    /// kept until the event is pruned.
+    /// Do nothing, because the seller has dismissed the event, or has dismissed the products of all its lines as not
+    /// sold here. The event's content is kept until the event is pruned.
     Dismiss,
 }
 
@@ -75,8 +76,8 @@ pub enum Handling {
 pub struct Received {
     /// Whether the event was new.
     pub is_new: bool,
-    /// Whether another call changed the event after it was read for the person who applies it. If so, nothing was done,
-    /// and the caller must read the event again.
+    /// Whether another call changed the event after a person read it and before that person applied it. If so, nothing
+    /// was done, and the caller must read the event again.
     pub is_outdated: bool,
     /// The event as it is in the inbox now.
     pub entry: InboxEvent,

@@ -7,7 +7,8 @@ use crate::key::{Actor, Change, Key, KeyId};
 use crate::ledger::{Action, Addressee, Notice, Refused, StoreError};
 
 impl Planner<'_> {
-    /// Plans the row of a new key and its messages. Returns the key's unit: its index in `Writes::keys`.
+    /// Plans the row of a new key and its messages. `heir_of` is the row number of the key that the new key replaces,
+    /// if any. Returns the new key's unit: its index in `Writes::keys`.
     pub(in crate::ledger) fn insert(
         &mut self,
         key: Key,

@@ -62,8 +62,8 @@ pub struct KeyWrite {
     /// The row as the batch leaves it, with the version that was loaded. An update requires that the stored row still
     /// has this version, and increments it.
     pub row: Row,
-    /// The key as it was loaded; `None` for a key to insert. If an inserted key belongs to a purchase, the purchase is
-    /// inserted too.
+    /// The key as it was loaded; `None` for a key to insert. If an inserted key belongs to a purchase and replaces no
+    /// other key, the purchase is inserted too.
     pub loaded: Option<Key>,
     /// The row number of the key that this key replaces. If the replaced key belongs to a purchase, this key becomes
     /// the key of that purchase.

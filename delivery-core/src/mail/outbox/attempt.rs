@@ -89,7 +89,7 @@ impl Outbox {
     }
 
     /// Returns whether a reminder that a key expires is still true: the key is valid, and still expires at the time for
-    /// which the reminder was queued.
+    /// which the reminder was queued. The `Message-ID` of the reminder contains that time.
     fn expires_as_told(&self, message: &LeasedMessage) -> bool {
         let (key, now) = (&message.key, self.clock.now());
         let domain = message.message_id.as_str().rsplit_once('@').map_or("", |(_, domain)| domain).to_owned();
@@ -160,7 +160,8 @@ impl Outbox {
         })
     }
 
-    /// Renders an e-mail of this kind about an example key for the product `sold`, or for an example product.
+    /// Renders an e-mail of this kind about an example key for the product `sold`. If `sold` is `None`, the product is
+    /// an example too.
     pub(crate) fn preview(
         &self,
         kind: MessageKind,
@@ -177,7 +178,8 @@ impl Outbox {
         Place { base_url, links, brand, shows_commands: self.shows_commands }
     }
 
-    /// Returns the keys of an address, newest first, without revoked keys: at most one more than an e-mail shows.
+    /// Returns the keys of an address that are not revoked, newest first, or an error if there are none. Returns at
+    /// most one key more than an e-mail shows, so that the e-mail can say that it omits keys.
     async fn keys_of(&self, email: &Email) -> Result<Vec<Key>, MailError> {
         let mut query = KeyQuery { email: Some(email.clone()), limit: MOST_KEYS + 1, ..KeyQuery::default() };
         let mut keys: Vec<Key> = Vec::new();

@@ -79,7 +79,7 @@ impl UnderWay {
         known.map(|message| message.lease).collect()
     }
 
-    /// Notes the outcomes that have been stored by now.
+    /// Removes from `incomplete` the messages whose outcomes have been stored by now.
     pub(super) fn note_completed(&mut self) {
         while let Some(completed) = self.completing.try_join_next_with_id() {
             self.note(completed);

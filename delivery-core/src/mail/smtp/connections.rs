@@ -62,7 +62,7 @@ pub(super) struct Connections {
     kept: Mutex<Kept>,
     /// The maximum number of open connections, if there is one.
     pub(super) limit: Option<NonZeroUsize>,
-    /// A permit for each connection, from before it is opened until it is closed.
+    /// Enforces `limit`: a connection has a permit from before it is opened until it is closed.
     permits: Arc<Semaphore>,
     /// Notified when a connection becomes idle.
     idle: Notify,
@@ -169,7 +169,8 @@ impl Connections {
         Ok(open)
     }
 
-    /// Names the sender and the recipient to the server, and records the recipient if the server accepts it.
+    /// Sends the addresses of the sender and the recipient to the server. Records the recipient if the server accepts
+    /// it.
     async fn name(&self, open: &mut Open, message: &Message, text: &[u8]) -> Result<(), SendError> {
         let recipient = message.envelope().to().first().map(ToString::to_string);
         match exchange::envelope(&mut open.connection, message.envelope(), text).await {
@@ -249,7 +250,7 @@ impl Server {
 }
 
 impl Tls {
-    /// Upgrades a connection to TLS. lettre then first reads `greeting`, before what the server sends.
+    /// Upgrades a connection to TLS. lettre then reads `greeting` before the data that the server sends.
     async fn over(&self, wire: Wire, greeting: &str) -> Result<Wire, ConnectError> {
         wire.secured(&self.connector, self.host.clone(), greeting).await.map_err(ConnectError::Tls)
     }

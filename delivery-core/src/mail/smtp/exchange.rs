@@ -54,13 +54,13 @@ pub(super) enum SendError {
     /// server does not offer.
     #[error("the server does not offer SMTPUTF8")]
     NotInternational,
-    /// The whole message was sent, but no reply came.
+    /// The whole message was sent, but no reply came, or a reply that neither accepts nor refuses the message.
     #[error("no reply to the message")]
     Unconfirmed,
-    /// The reply to DATA belongs to an earlier command, because the server has replied twice to one of the commands.
+    /// The reply that was read after DATA belongs to an earlier command: the server has replied twice to a command.
     #[error("the server's replies do not match the commands")]
     OutOfStep,
-    /// The server took too long before the message was sent.
+    /// A time limit elapsed before the whole message was sent.
     #[error("the server did not answer in time")]
     Slow,
 }
@@ -68,10 +68,10 @@ pub(super) enum SendError {
 /// Why no connection for e-mails could be established.
 #[derive(Debug, Error)]
 pub(super) enum ConnectError {
-    /// No address of the server responds.
+    /// The server's name has no address, or no connection to any of its addresses succeeds.
     #[error("no connection")]
     Unreachable(#[from] io::Error),
-    /// TLS could not be negotiated: the certificate is not trusted, or the connection ended.
+    /// TLS could not be negotiated, for example because the certificate is not trusted or the connection ended.
     #[error("no TLS")]
     Tls(io::Error),
     /// The server's greeting is a refusal.
@@ -130,7 +130,8 @@ impl ConnectError {
     }
 }
 
-/// Sends the sender, the recipient and DATA to the server. Nothing is delivered before [`message`] is called.
+/// Sends the commands MAIL with the sender, RCPT with the recipient, and DATA. The server delivers nothing before
+/// [`message`] is called.
 pub(super) async fn envelope(
     connection: &mut AsyncSmtpConnection,
     envelope: &Envelope,
@@ -159,7 +160,7 @@ pub(super) async fn envelope(
 
 /// Sends the message itself.
 pub(super) async fn message(connection: &mut AsyncSmtpConnection, wire: &Wire, text: &[u8]) -> Result<(), SendError> {
-    // Clear the flag by reading it. An earlier message on this connection, which was answered, may have set the flag.
+    // Clear the flag by reading it. An earlier message on this connection may have set it.
     wire.dot_sent();
     match within(MESSAGE, connection.message(text)).await {
         Some(Ok(reply)) if reply.code().severity == Severity::PositiveCompletion => Ok(()),
@@ -184,9 +185,9 @@ impl SendError {
 
     /// Decides what the error means for the e-mail: whether the e-mail is retried, and when.
     ///
-    /// Only two errors are final: a reply about this recipient, and an address that the server does not support. A
-    /// blocked sender, a refused login or an exhausted quota affects every e-mail, and the seller can fix it.
-    /// Meanwhile, the e-mails are retried.
+    /// Only two errors are final: a refusal that clearly concerns this recipient, and an address that the server does
+    /// not support. A blocked sender, a refused login or an exhausted quota affects every e-mail, and the seller can
+    /// fix it. Meanwhile, the e-mails are retried.
     pub(super) fn meaning(self) -> MailError {
         match self {
             Self::Recipient { others, ref error } => match (Codes::of(error), about_the_recipient(error)) {

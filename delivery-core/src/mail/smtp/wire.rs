@@ -26,8 +26,8 @@ const CODE: usize = 3;
 const LINE: usize = 900;
 /// The bytes that end a message. lettre writes them in a separate call.
 const DOT: &[u8] = b"\r\n.\r\n";
-/// The maximum number of bytes that are kept of a reply. A longer reply is an error. More would cost too much time,
-/// because lettre parses a reply from its beginning again for each further line.
+/// The maximum number of bytes that are kept of a reply. A longer reply is an error, because it would take too much
+/// time: for each further line, lettre parses the reply from its beginning again.
 const REPLY: usize = 8 * 1024;
 /// The maximum number of bytes that are read of a reply, including the bytes that are not kept. A longer reply is an
 /// error.
@@ -35,8 +35,8 @@ const READ_OF_REPLY: usize = 128 * 1024;
 /// The maximum number of bytes to read at once.
 const READ: usize = 2048;
 
-/// A connection. Its clones share one stream, so that the connection can still be queried, or upgraded to TLS, after
-/// lettre has dropped its clone.
+/// A connection. Its clones share one stream: lettre reads and writes through one clone. Another clone is used to query
+/// the connection, and to upgrade it to TLS.
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
     inner: Arc<Mutex<Inner>>,

@@ -36,7 +36,7 @@ pub(super) const KINDS: [(MessageKind, [(&str, &str); 6]); 5] = [
     kind!(Revoked, "revoked"),
 ];
 
-/// The kinds of e-mails that have templates of their own.
+/// Returns the kinds of e-mails that have templates of their own.
 pub(crate) fn named() -> [MessageKind; KINDS.len()] {
     KINDS.map(|(kind, _)| kind)
 }

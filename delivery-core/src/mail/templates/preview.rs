@@ -15,9 +15,9 @@ impl Templates {
         tags.filter_map(|tag| tag.parse().ok()).collect()
     }
 
-    /// Renders an e-mail about an example key for the product `sold`, or for an example product. The language is the
-    /// first of `languages` for which there are templates, including those of a more general language. If there are
-    /// none, the language is English.
+    /// Renders an e-mail about an example key for the product `sold`. If `sold` is `None`, the product is an example
+    /// too. The language is the first of `languages` for which there are templates, including those of a more general
+    /// language. If there are none, the language is English.
     pub(in crate::mail) fn preview(
         &self,
         kind: MessageKind,

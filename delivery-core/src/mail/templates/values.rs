@@ -28,13 +28,13 @@ pub(in crate::mail) struct Shown<'a> {
     pub(in crate::mail) product: &'a Product,
 }
 
-/// What is the same in all e-mails of a service: its URLs, its brand, and whether the command is always shown.
+/// The values that are the same in all e-mails of a service.
 #[derive(Clone, Copy)]
 pub(in crate::mail) struct Place<'a> {
     pub(in crate::mail) base_url: &'a str,
     pub(in crate::mail) links: &'a MailLinks,
     pub(in crate::mail) brand: &'a Brand,
-    /// Whether the command is shown for products of every type.
+    /// Whether the `curl` command that fetches a product is shown for products of every type.
     pub(in crate::mail) shows_commands: bool,
 }
 
@@ -73,14 +73,15 @@ pub(super) fn examples() -> [Value; 6] {
     .map(all)
 }
 
-/// Returns the variables of an e-mail about an example key for the product `sold`, or for an example product.
+/// Returns the variables of an e-mail about an example key for the product `sold`. If `sold` is `None`, the product is
+/// an example too.
 pub(super) fn example_values(kind: MessageKind, sold: Option<&Product>, (place, language): (Place<'_>, &str)) -> Value {
     let one = |ends| {
         let example = example(ends, Status::Valid, false);
         let Some(sold) = sold else { return example };
         context! { product => product(sold), command => is_command(sold, place), ..example }
     };
-    // An e-mail about lost keys lists all keys of the buyer, so show two.
+    // The template for lost keys lists all keys of the buyer, so show two.
     let keys =
         if kind.template() == MessageKind::Lost.template() { vec![one(true), one(false)] } else { vec![one(true)] };
     all(keys, (EXAMPLE_BUYER, place, language))

@@ -51,7 +51,7 @@ impl<O, A> Deferred<O, A> {
         self.jobs.drain(..).for_each(Job::refuse);
     }
 
-    /// Waits until new operations arrive or the deferred operations are due, and appends these operations to `into`.
+    /// Waits until new operations arrive or the deferred operations are due. Appends whichever came first to `into`.
     /// Returns false once the queue is closed and nothing is deferred.
     pub(super) async fn receive(&mut self, from: &mut mpsc::Receiver<Job<O, A>>, into: &mut Vec<Job<O, A>>) -> bool {
         let Some(due) = &mut self.due else { return receive(from, into, BATCH).await > 0 };

@@ -8,8 +8,8 @@
 //!
 //! Two things can delay a batch. First, another transaction may have locked a row. The operations that need the row are
 //! then deferred and retried a little later, so that other operations do not wait for the lock. Second, the database or
-//! the disk may not answer. After [`STALLED`] all callers get an error, and so does every new caller until the database
-//! answers again.
+//! the disk may not answer. If no answer comes within [`STALLED`], all callers get an error, and so does every new
+//! caller until the database answers again.
 //!
 //! If the database does not answer, an operation that was being committed may have been applied, so its caller gets
 //! [`StoreError::Unknown`]. If the handler panics, the callers of its batch get the same error, and the handler is
@@ -47,7 +47,7 @@ pub(super) const BATCH: usize = 1024;
 /// How long the database may take for a batch, or for maintenance, before the waiting callers are refused.
 pub(super) const STALLED: Duration = Duration::from_secs(5);
 
-/// Commits batches. Only the queue's task owns it.
+/// Commits the batches of a queue. The queue's task owns the handler.
 pub(super) trait BatchHandler: Send + 'static {
     type Operation: Send + 'static;
     type Answer: Send + 'static;
@@ -81,8 +81,8 @@ pub(super) trait BatchHandler: Send + 'static {
         false
     }
 
-    /// Called if this operation met a lock while it was committed alone. So it is certain that another transaction has
-    /// locked something that this operation needs.
+    /// Called if this operation met a lock while no other operation was committed with it. So it is certain that
+    /// another transaction has locked something that this operation needs.
     fn met_lock(&mut self, _operation: &Self::Operation) {}
 
     /// Does maintenance that must not run during a commit. Called before each batch, and once more after the last
@@ -217,7 +217,7 @@ async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
 /// The kind of a batch. The two kinds take turns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// Operations that shared a commit.
+    /// Operations that share a commit.
     Shared,
     /// One operation in a batch of its own.
     Alone,

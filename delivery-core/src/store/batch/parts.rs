@@ -48,7 +48,7 @@ pub(super) struct Callers<A>(Arc<Mutex<Waiting<A>>>);
 
 struct Waiting<A> {
     callers: Vec<Option<Caller<A>>>,
-    /// The positions, in `callers`, of those whose operations are being committed.
+    /// The positions, in `callers`, of the callers whose operations are being committed.
     running: Vec<usize>,
     refused: bool,
 }
@@ -158,6 +158,8 @@ impl<O, A> Batch<O, A> {
                     let locked = matches!(error, StoreError::Conflict { .. });
                     locks += u32::from(locked);
                     if locked && part.operations.iter().any(|operation| handler.is_locked(operation, true)) {
+                        // The handler has found out which operations need locked rows. The next pass defers these
+                        // operations and commits the others.
                         self.pending.push(part);
                         continue;
                     }

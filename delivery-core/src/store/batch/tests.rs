@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// A handler that commits one batch for each permit of its `gate`. Some operations have special effects:
+/// A handler that commits one batch for each permit of the semaphore `gate`. Some operations have special effects:
 ///
 /// * [`SHY`] is left uncommitted if it is in the first batch that is committed.
 /// * [`CURSED`] makes the handler panic before the commit of its batch, [`DOOMED`] after the commit. From then on the
@@ -236,8 +236,8 @@ async fn who_needs_what_somebody_else_holds_keeps_nobody_else_waiting() {
     assert_eq!(last.await.unwrap().unwrap(), 10 * LOCKED);
 }
 
-/// Several operations of a batch need a lock that another transaction holds. All other operations are committed,
-/// whatever the positions of the locked ones in the batch are.
+/// If several operations of a batch need a lock that another transaction holds, all other operations of the batch are
+/// committed without waiting for the lock, wherever in the batch the locked operations are.
 #[tokio::test(start_paused = true)]
 async fn many_that_came_with_a_locked_one_are_all_committed_while_it_is_locked() {
     for place in [0, 1, 500, 1_020] {

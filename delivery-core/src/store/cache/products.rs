@@ -1,4 +1,5 @@
-//! The product cache. It contains products, their names and their list. Adding or changing a product empties it.
+//! The product cache. It contains products, the list of products, and the names that commerce platforms have for them.
+//! Adding or changing a product empties the cache.
 //!
 //! If a reader does not find what it needs in the cache, it reads the cache's [`version`](ProductCache::version),
 //! queries the database, and passes the result to the cache together with the version. If a product was changed in the

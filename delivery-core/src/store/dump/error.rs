@@ -80,7 +80,7 @@ pub enum DumpError {
     /// The target of the load is not empty, or a server has worked on it.
     #[error("the store is not empty, or a server has worked on it: load the dump into a new file, database or schema")]
     NotEmpty,
-    /// The keys of the dump were signed with other secrets.
+    /// The keys of the dump were signed with other secrets than those of the caller.
     #[error(
         "the keys of the dump were signed with another secret: load it with the KEY_SECRET of the store it came from"
     )]

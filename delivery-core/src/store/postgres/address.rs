@@ -20,7 +20,8 @@ const PARAMETERS: [&str; 9] =
 pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
     let known = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     let rest = known.ok_or(PostgresError::Malformed)?;
-    // `is_cut_short` gets only the part before the `?`, because a parameter may contain an `@`.
+    // Checks for an unescaped character in the user name or the password. Checks only the part before the `?`, because
+    // an `@` is allowed in a parameter.
     if url.contains('#') || is_cut_short(url.split('?').next().unwrap_or_default()) {
         return Err(PostgresError::Unescaped);
     }
@@ -65,7 +66,7 @@ pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
 struct Words {
     hosts: Vec<String>,
     ports: Vec<String>,
-    /// Time limit for connecting to one host.
+    /// Time limit for connecting to one host, if the address sets one.
     patience: Option<Duration>,
     /// Parameters that are passed on to the driver.
     driver: Vec<(String, String)>,
@@ -119,7 +120,8 @@ fn words(url: &Url) -> Result<Words, PostgresError> {
     Ok(words)
 }
 
-/// Parses one entry in an address's list of hosts. Returns the host and the port, each of which may be empty.
+/// Parses one entry in an address's list of hosts. Returns the host and the port, each of which may be empty. Returns
+/// `None` if the host is not percent-encoded UTF-8.
 fn host_and_port(text: &str) -> Option<(String, String)> {
     let (host, port) = text.rsplit_once(':').filter(|(_, port)| !port.contains(']')).unwrap_or((text, ""));
     let host = percent_decode_str(host.trim_matches(['[', ']'])).decode_utf8().ok()?;

@@ -23,17 +23,17 @@ pub(super) const ACQUIRE: Duration = Duration::from_secs(2);
 /// Time limit for the statements of a batch, and again for its commit. The store measures this itself, because a frozen
 /// server does not even report a timeout.
 pub(super) const BATCH: Duration = Duration::from_secs(5);
-/// The settings of each session of the store's own. The server's timeouts for statements, locks and idle transactions,
-/// in milliseconds, are shorter than [`BATCH`]. So the server reports its error before the store stops waiting.
+/// Settings of the store's own sessions. The server's timeouts for statements, locks and idle transactions, in
+/// milliseconds, are shorter than [`BATCH`]. So the server reports its error before the store stops waiting.
 const SESSION: [(&str, &str); 10] = [
     ("statement_timeout", "4000"),
     // The role or the database may have another default, under which a transaction does not see what others commit.
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "off"),
-    // How long a statement waits for a lock. This is longer than the commit of another server takes. After the timeout,
-    // the operations that need the locked row are deferred, and no other operation waits for the row.
+    // How long a statement waits for a lock. This is longer than another server takes to commit. After the timeout, the
+    // operations that need the locked row are deferred, and no other operation waits for the row.
     ("lock_timeout", "100"),
-    // If a process that uses the store stops in the middle of a transaction, its row locks are released after this
+    // If a process that uses the store freezes in the middle of a transaction, its row locks are released after this
     // time.
     ("idle_in_transaction_session_timeout", "2500"),
     // If the machine or the network of a process that uses the store fails, its row locks are released within a minute.
@@ -59,9 +59,9 @@ pub(super) const AT_LENGTH: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE R
 const SERVING: [Setting; 5] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
-    // A table with a single row has no index, so it is scanned sequentially even with `enable_seqscan` off. The
-    // estimated cost is then so high that PostgreSQL would compile the query first, which takes a tenth of a second or
-    // more.
+    // A query without a condition, such as that for the only row of `delivery_catalog`, cannot use an index, so it
+    // scans its table sequentially even with `enable_seqscan` off. The estimated cost is then so high that PostgreSQL
+    // would compile the query first, which takes a tenth of a second or more.
     ("jit", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
@@ -83,7 +83,7 @@ struct Shared {
     source: Source,
     schema: String,
     may_lose: bool,
-    /// Whether the store is closed. Closing the store does not close the host application's pool.
+    /// Whether the store is closed. Necessary because closing the store does not close the host application's pool.
     is_closed: AtomicBool,
 }
 
@@ -147,7 +147,8 @@ impl Sessions {
         matches!(self.0.source, Source::Lent { .. })
     }
 
-    /// Uses these options for new connections of the store's own.
+    /// Uses these options for the store's own connections from now on. Does nothing if the store uses the host
+    /// application's pool.
     pub(super) fn set_options(&self, new: PgConnectOptions) {
         if let Source::Own { hosts, readers } = &self.0.source {
             let new = in_schema(new, &self.0.schema);

@@ -97,9 +97,9 @@ async fn fill(
     keyring: &[Fingerprint],
     progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
-    // Locks the sequence of row numbers, so that other servers wait for numbers until the load is committed. A server
-    // that took numbers before the lock might use numbers that rows of the dump have. `UNUSED` checks that no numbers
-    // were taken.
+    // Locks the sequence of row numbers, so that other servers wait for numbers until the load is committed. Changes
+    // nothing else, because the cache size is 1 anyway. A server that took numbers before the lock might use numbers
+    // that rows of the dump have. `UNUSED` checks that no numbers were taken.
     const NUMBERS: &str = "ALTER SEQUENCE delivery_number CACHE 1";
     const UNUSED: &str = "SELECT NOT is_called FROM delivery_number";
     const REGISTERED: &str = "DELETE FROM delivery_keyring";

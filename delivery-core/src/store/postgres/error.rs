@@ -12,7 +12,8 @@ use crate::text::UNESCAPED;
 
 columns!(PgRow);
 
-/// Error of connecting a PostgreSQL store. The message is for the operator, names the remedy, and contains no password.
+/// An error while a PostgreSQL store is connected, migrated or inspected. The message is for the operator, names the
+/// remedy, and contains no password.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PostgresError {
@@ -104,7 +105,7 @@ pub enum PostgresError {
         #[source]
         source: StoreError,
     },
-    /// Another error while the schema is migrated.
+    /// The schema cannot be migrated for a reason that no other variant names.
     #[error("the schema cannot be brought up to date")]
     Migration {
         /// The cause.

@@ -16,9 +16,9 @@ use crate::store::{Page, StoreError, Use, UseId, page_size};
 /// other work in the same queue, such as e-mails.
 const PRUNE: usize = 10_000;
 
-/// Returns a page of a key's uses, newest first. The page is read as a linked list, because each use's row contains the
-/// number of the previous use. The page begins with the newest use. If `before` is given, it begins with the use before
-/// `before`.
+/// Returns a page of a key's uses, newest first. The page begins with the newest use or, if `before` is given, with the
+/// use that precedes `before`. The uses of a key are a linked list: each use's row contains the number of the previous
+/// use.
 pub(super) async fn history(
     sessions: Sessions,
     id: KeyId,

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::net::{addresses, race};
 
 /// How long a host or an address is tried before the next one is tried too, at the same time. This is short, so that
-/// several fit into the time limit for connecting.
+/// several hosts are tried within the time limit for connecting.
 const HEAD_START: Duration = Duration::from_millis(500);
 
 /// A setting of a session: its name and its value.
@@ -22,7 +22,7 @@ pub(super) type Setting = (&'static str, &'static str);
 pub(super) struct Hosts {
     first: PgConnectOptions,
     others: Vec<PgConnectOptions>,
-    /// Time limit for connecting to one host.
+    /// Time limit for connecting to one host, if the address sets one.
     patience: Option<Duration>,
 }
 
@@ -104,9 +104,9 @@ async fn first_of(
         let connected = options.clone().options(settings.iter().copied()).connect().await;
         match connected {
             Ok(session) => Ok(Ok((session, options))),
-            // If the server itself reports an error, it would report the same at another address, so this error is
-            // final. It is not final if the client connected by address. A proxy for many servers may then refuse the
-            // client, although it would accept a client that sends the host's name.
+            // If the client connected by name, an error that the server itself reports is final, because the server
+            // would report the same at another address. If the client connected by address, the error is not final: a
+            // proxy for many servers may refuse this client, and accept a client that sends the host's name.
             Err(refused @ sqlx::Error::Database(_)) if has_name => Ok(Err(refused)),
             Err(error) => Err(error),
         }
@@ -114,7 +114,8 @@ async fn first_of(
     race(HEAD_START, (by_name, true), others.into_iter().map(|options| (options, false)), attempt).await?
 }
 
-/// Returns the options for each address of the host except the first one, which the driver tries by itself.
+/// Returns the options for each address of the host except the first one, which the driver tries by itself. Returns
+/// none if the host is a socket or an IP address, or if `sslmode` is `verify-full`.
 async fn other_addresses(options: &PgConnectOptions) -> Vec<PgConnectOptions> {
     let host = options.get_host();
     let is_name = options.get_socket().is_none() && !host.starts_with('/') && host.parse::<IpAddr>().is_err();
@@ -137,7 +138,8 @@ mod tests {
 
     use super::*;
 
-    /// Imitates a server that selects a tenant by the name that the client sends in TLS.
+    /// Imitates a proxy that finds a tenant's server only by the host name that the client sends in TLS. The proxy
+    /// refuses the connection by address first. The connection by name, which is accepted later, must still be used.
     #[tokio::test]
     async fn who_is_refused_by_address_is_still_let_in_by_name() {
         const REFUSED: &[u8] = b"E\x00\x00\x00\x23SFATAL\0C08004\0Mno such tenant\0\0";

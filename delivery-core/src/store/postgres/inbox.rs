@@ -19,9 +19,9 @@ use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId};
 use crate::store::StoreError;
 use crate::store::sql::inbox::{deal, entry, entry_columns, payments, reference, text};
 
-/// Loads the events, references and keys in `needs`, and the deals and keys to which these rows refer. Does not load
-/// `needs.new` and `needs.purchases`. Locks events first, then deals, then keys with their successors. Does not lock
-/// references.
+/// Loads the events, references and keys in `needs`, and the deals and keys to which these rows refer. Locks the events
+/// first, then the deals, then the keys with their successors. Does not lock references. Does not load `needs.new` and
+/// `needs.purchases`.
 pub(super) async fn lock(
     session: &mut Session<'_>,
     needs: &Needs,

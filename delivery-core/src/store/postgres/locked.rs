@@ -28,7 +28,7 @@ const LOCKED: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct LockedRows {
     keys: HashSet<KeyId>,
-    /// When the database was last asked which keys are locked.
+    /// When the database was last asked which of `keys` are locked; `None` if a batch has added keys since.
     looked: Option<Duration>,
     /// Orders, messages and events, each with the time until which it counts as locked.
     others: HashMap<Other, Duration>,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! change, issue    ──► two work queues ──► writers: load, plan, persist with a statement per kind of write ──► answers
-//! receive          ──► a work queue of its own ──► a writer: lock, load, plan, persist in a transaction ──► answers
+//! receive, fetch   ──► a work queue of their own ──► a writer: lock, load, plan, persist in a transaction ──► answers
 //! claim, prune, …  ──► a work queue of their own, so that no customer waits for them
 //! find             ──► finder: one query for all keys that were requested during the last query
 //! search, lists    ──► a few pooled sessions

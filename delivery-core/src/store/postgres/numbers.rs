@@ -6,8 +6,8 @@ use crate::ledger::plan::Numbers;
 use crate::store::StoreError;
 
 /// The number of row numbers in a block. It must equal the increment of the sequence in the schema. One block is enough
-/// for a batch of orders and uses: each operation takes at most one number for its key or use, one for its audit entry,
-/// one for its e-mail, and one for each webhook.
+/// for a batch of 1,024 orders and uses with 16 numbers each: an operation takes at most one number for its key or use,
+/// one for its audit entry, one for its e-mail, and one for each webhook.
 pub(super) const BLOCK: i64 = 16_384;
 
 /// Takes the next block of numbers.

@@ -18,7 +18,7 @@ use crate::store::Inspection;
 ///
 /// | | sessions | round trips per order | behind PgBouncer |
 /// |---|---|---|---|
-/// | [`connect`](Self::connect), [`connect_with`](Self::connect_with) | at most nine of its own | one | no: its settings are startup parameters |
+/// | [`connect`](Self::connect), [`connect_with`](Self::connect_with) | at most nine of its own | one | no: the store sends its settings as startup parameters |
 /// | [`with_pool`](Self::with_pool) | a pool connection per transaction | about sixteen | yes, in transaction mode |
 ///
 /// The settings and prepared statements of the store's own sessions outlive a transaction, so a write needs only one
@@ -44,9 +44,9 @@ use crate::store::Inspection;
 /// The driver sends a startup parameter that PgBouncer refuses by default. Configure PgBouncer with
 /// `ignore_startup_parameters = extra_float_digits`.
 ///
-/// The store prepares its statements without a name, so they leave nothing on the server. Your own statements may leave
-/// something there: the driver gives each of them a name, whatever the size of its statement cache. If PgBouncer runs
-/// two clients in the same session of the server, their names collide. There are three remedies:
+/// The store prepares its statements without a name, so they leave nothing on the server. Your own statements may
+/// remain prepared there: the driver gives each of them a name, whatever the size of its statement cache. If PgBouncer
+/// runs two clients in the same session of the server, the names of their statements collide. There are three remedies:
 ///
 /// - Run your statements with `persistent(false)` inside a transaction.
 /// - Let PgBouncer manage the names (`max_prepared_statements`, from version 1.21 on).
@@ -112,7 +112,7 @@ impl PostgresOptions {
     /// With `sslmode=verify-full`, the addresses of a host name are tried strictly one after another, so an address
     /// that does not answer delays the addresses after it.
     ///
-    /// The parameters are those of libpq: `sslmode`, `sslrootcert` (also `system`), `sslcert`, `sslkey`,
+    /// These parameters of libpq are supported: `sslmode`, `sslrootcert` (also `system`), `sslcert`, `sslkey`,
     /// `channel_binding`, `host` (also the folder of a socket), `hostaddr`, `port`, `dbname`, `user`, `password`,
     /// `application_name`, `options`, `connect_timeout` (for each host, within the store's own limits) and
     /// `target_session_attrs`. The driver does not support channel binding, so `channel_binding=require` is treated as
@@ -145,12 +145,13 @@ impl PostgresOptions {
     /// deployment migrates the schema](Self::without_migrating). [`close`](crate::store::Backend::close) leaves the
     /// pool open.
     ///
-    /// Writing and finding keys take up to five of the pool's connections. Each search or list takes one more. A call
-    /// that gets no free connection within two seconds fails with
+    /// Writes, and reads of keys by their ids, use up to five of the pool's connections. Each search and each list uses
+    /// one more. A call that gets no free connection within two seconds fails with
     /// [`StoreError::Unavailable`](crate::store::StoreError::Unavailable).
     ///
-    /// If the host application holds a connection of the pool while it calls the service, it needs two connections at
-    /// once. To avoid this, call [`prepare`](crate::Delivery::prepare) before the transaction begins.
+    /// If the host application calls the service while a transaction of its own is open, it occupies two connections of
+    /// the pool at once. To avoid this when issuing a key, call [`prepare`](crate::Delivery::prepare) before the
+    /// transaction begins, and pass its result to [`issue_in`](crate::Delivery::issue_in) in the transaction.
     ///
     /// # Errors
     ///

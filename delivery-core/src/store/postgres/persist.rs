@@ -2,15 +2,15 @@
 //!
 //! A statement for keys writes all rows that belong to its keys, and returns the numbers of the keys that it has
 //! written. It leaves out a changed key, with all its rows, if the key's row no longer has the version that was loaded.
-//! It leaves out a new key, with all its rows, if the key's id already exists, or if another key was issued for the
-//! same purchase in the meantime. Outside a transaction each statement commits by itself. A batch that needs only one
-//! statement, such as a batch of uses or of orders, is persisted in one round trip.
+//! It leaves out a new key, with all its rows, if the key's id already exists, or if another key was already issued for
+//! the same purchase. Outside a transaction each statement commits by itself. A batch that needs only one statement,
+//! such as a batch of uses or of orders, is persisted in one round trip.
 //!
 //! All servers take locks in the same order, so that no two servers deadlock. A statement locks messages by number,
-//! purchases by name, and keys by number. A batch that locks keys before it reads them also locks them by number, and
-//! then waits for no other key. A batch that receives events, rotates keys, or has requests that may be repeated takes
-//! all its locks before it writes: first events, then [deals](super::inbox), then keys with their successors, each by
-//! number.
+//! purchases by order and product, and keys by number. A batch that locks keys before it reads them also locks them by
+//! number, and then waits for no other key. A batch that receives events, rotates keys, or has requests that may be
+//! repeated takes all its locks before it writes: first events, then [deals](super::inbox), then keys with their
+//! successors, each by number.
 
 use std::collections::HashSet;
 

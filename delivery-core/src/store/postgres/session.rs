@@ -21,7 +21,8 @@ pub(super) enum Session<'c> {
     Reader(PoolConnection<Postgres>),
     /// A transaction on a connection from the host application's pool.
     Lent(Lent),
-    /// A transaction that is already open and that the caller ends, such as the host application's own.
+    /// A borrowed connection, such as one on which the host application has begun a transaction. The caller begins and
+    /// ends the transactions on it.
     Host(&'c mut PgConnection),
 }
 

@@ -89,7 +89,7 @@ impl Writer {
                 self.session = Some(session);
                 return Err(error);
             }
-            // Nothing was written. The state of the session is unknown, so it is dropped.
+            // Nothing was written. The state of the session is unknown, so the session is dropped.
             Ok(Err(error @ StoreError::Unavailable { .. })) => return Err(error),
             Ok(Err(_)) | Err(_) => return self.resolved(planned).await,
         };
@@ -131,6 +131,7 @@ impl Writer {
             {
                 persist(&mut session, &planned.writes, true).await?
             } else {
+                // At least one conflict, so that a batch that writes no key is rolled back too.
                 vec![Persisted::Conflict; planned.writes.keys.len().max(1)]
             };
             Ok((planned, persisted))
@@ -157,7 +158,7 @@ impl Writer {
                 Ok(self.publish(planned, &persisted, &needs.keys))
             }
             // If the server has refused a statement, the session can be used again. After any other error the state of
-            // the session is unknown, so it is dropped.
+            // the session is unknown, so the session is dropped.
             Ok(Err(error)) => {
                 if !matches!(error, StoreError::Unavailable { .. } | StoreError::Unknown { .. }) {
                     let rolled_back = timeout(BATCH, session.roll_back()).await;

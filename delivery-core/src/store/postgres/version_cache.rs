@@ -84,7 +84,7 @@ impl VersionCache {
         }
     }
 
-    /// Notes that another server has changed the key, so that the next batches read it.
+    /// Records that another server has changed the key, so that the next [`READ_AGAIN`] batches read it.
     pub(super) fn contended(&mut self, id: &KeyId) {
         if let Some(mut known) = self.keys.get_mut(id) {
             known.invalid = READ_AGAIN;

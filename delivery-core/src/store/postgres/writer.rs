@@ -1,4 +1,4 @@
-//! The writer: a session that writes, and the state that goes with it.
+//! The writer, which owns a session and commits batches of operations, and single statements, on it.
 
 use std::time::Duration;
 
@@ -194,7 +194,7 @@ impl BatchHandler for Writer {
             self.is_unavailable = is_unavailable;
         }
         match &written {
-            // Not logged, because the queue tries operations that met a lock again.
+            // Not logged, because the queue retries operations that met a lock.
             Err(StoreError::Conflict { .. }) => {}
             Err(error) if !(was_unavailable && is_unavailable) => {
                 if let Some(more) = REFUSED.admit() {

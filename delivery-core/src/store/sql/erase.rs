@@ -103,6 +103,7 @@ const ERASE: [&str; 6] = [
         contains!("detail"),
         ")"
     ),
+    // `$2` occurs in the last two statements only because every statement gets both parameters.
     "DELETE FROM delivery_customer WHERE lower(email) = CAST($1 AS text) AND CAST($2 AS text) IS NOT NULL",
     "DELETE FROM delivery_lost WHERE lower(email) = CAST($1 AS text) AND CAST($2 AS text) IS NOT NULL",
 ];

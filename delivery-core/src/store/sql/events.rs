@@ -1,4 +1,5 @@
-//! The inbox: claims, lists, retries and prunes platform events, and dismisses what platforms sell under a name.
+//! The inbox: claims, lists, retries and prunes platform events. Also dismisses names under which platforms sell
+//! something: events about the sale of a dismissed product are ignored.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -245,6 +246,7 @@ async fn prune(
     before: DateTime<Utc>,
     from: i64,
 ) -> Result<(u64, Option<i64>), StoreError> {
+    // Numbers contain the time of receipt, to the second, and `before` may be in the middle of a second.
     let end = number_at(before + TimeDelta::seconds(1), 0);
     let part = row(session, PART, values![from, AT_ONCE, end]).await?;
     let part = part.ok_or(StoreError::corrupt("a count without a row"))?;

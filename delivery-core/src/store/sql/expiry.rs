@@ -55,9 +55,9 @@ pub(super) async fn are_any(database: &impl Database, scan: &ExpiryScan) -> Resu
 /// e-mails, and databases limit the number of parameters.
 const MOST: usize = 500;
 
-/// Queues the e-mails about keys that expire soon, and records the announced expiry time in each key's row. Also
-/// records the time for keys whose buyers get no e-mail. Returns the number of all these keys. Executes few
-/// statements, because the keys are locked until the commit.
+/// Queues the e-mails about keys that expire soon. Records the expiry time in the row of each of these keys, so that
+/// [`EXPIRING`] does not find the key again, even if its buyer gets no e-mail. Returns the number of these keys.
+/// Executes few statements, because the keys are locked until the commit.
 pub(super) async fn notify(session: &mut (dyn Session + '_), scan: ExpiryScan) -> Result<usize, StoreError> {
     let dialect = session.dialect();
     let most = limit(scan.limit.min(MOST));

@@ -15,7 +15,7 @@ use crate::store::{Day, Figures, StoreError};
 /// The length of a day, in milliseconds.
 const DAY: i64 = 86_400_000;
 
-/// Counts keys by product and state. The database reads only the index of both columns.
+/// Counts keys by product and state. The database reads only an index that contains both columns.
 const COUNTED: &str = "SELECT product, CAST(state AS bigint) AS state, CAST(count(*) AS bigint) AS keys \
     FROM delivery_key GROUP BY product, state";
 
@@ -45,9 +45,8 @@ macro_rules! unmarked_keys {
 const ISSUED: &str = "SELECT issued_at / 86400 AS day, CAST(count(*) AS bigint) AS keys FROM delivery_key \
     WHERE issued_at >= $1 AND id >= $2 AND successor IS NULL GROUP BY 1";
 
-/// Returns an id that is below the ids of all keys issued at `from`, in milliseconds, or later. An id contains the time
-/// at which it was made. The time in the returned id is an hour before `from`, because the clocks of servers may
-/// differ.
+/// Returns an id that is below the id of every key issued at millisecond `from` or later. An id contains the time at
+/// which it was made. The time in the returned id is an hour before `from`, because the clocks of servers may differ.
 fn first_id(from: i64) -> Vec<u8> {
     const HOUR: i64 = 3_600_000;
     let hour_before = DateTime::from_timestamp_millis(from - HOUR).unwrap_or_default();
@@ -90,8 +89,9 @@ pub(super) async fn count(
     })
 }
 
-/// Returns the number of the first use that was made at `since`, in milliseconds, or later. Finds it by binary search.
-/// That works because SQLite numbers uses in the order in which it records them.
+/// Returns the number of the first use made at millisecond `since` or later, or a number above all uses if there is no
+/// such use. Finds the use by binary search, which works because the SQLite store numbers uses in the order in which it
+/// records them.
 async fn first_use(session: &mut (dyn Session + '_), since: i64) -> Result<i64, StoreError> {
     const NEWEST: &str = "SELECT coalesce(max(number), 0) AS number FROM delivery_use";
     const NEXT: &str = "SELECT number, at FROM delivery_use WHERE number >= $1 ORDER BY number LIMIT 1";
@@ -129,6 +129,7 @@ fn figures(found: &Counts) -> Result<Figures, StoreError> {
     for row in &found.keys {
         add(row, row.integer("state")?, row.integer("keys")?)?;
     }
+    // Replaced keys are in the state "revoked", but are counted separately.
     for row in &found.replaced {
         add(row, REVOKED, -row.integer("keys")?)?;
     }

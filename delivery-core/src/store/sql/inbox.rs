@@ -1,4 +1,5 @@
-//! Conversion of rows to events, deals and references.
+//! Conversion of rows to platform events, deals and references. A deal is what a platform has reported about one sale
+//! or subscription. A reference is a platform's name for something that belongs to a sale.
 
 use chrono::{DateTime, Utc};
 
@@ -8,7 +9,7 @@ use crate::ledger::{Amount, EventId, InboxEvent};
 use crate::order::Source;
 use crate::store::StoreError;
 
-/// The columns that [`entry`] reads, of `delivery_inbox` with the alias `i`.
+/// The columns that [`entry`] reads from `delivery_inbox`, which must have the alias `i`.
 macro_rules! entry_columns {
     () => {
         "i.number, i.source, i.name, i.kind, i.order_id, i.body, i.received_at, i.outcome, i.reason, i.keys, i.due_at, \
@@ -60,8 +61,8 @@ pub(in crate::store) fn text(value: &impl serde::Serialize) -> Result<String, St
     serde_json::to_string(value).map_err(|error| StoreError::corrupt_because("facts that are no JSON", error))
 }
 
-/// Returns the rows of the payments of these deals. Each row consists of the number of the deal, the name of the
-/// payment, its time in milliseconds, its amount and its currency.
+/// Returns a row for each payment of these deals: the number of the deal, the name of the payment, its time in
+/// milliseconds, its amount and its currency.
 pub(in crate::store) fn payments(deals: &[DealRow]) -> Vec<(i64, String, i64, i64, String)> {
     let of_deal = |row: &DealRow| {
         let received = row.deal.received().into_iter();

@@ -15,8 +15,8 @@ use crate::store::{LOST_PAUSE, LostKeys, LostScan, StoreError};
 /// Selects the oldest requests, at most `$1`.
 const WAITING: &str = "SELECT number, email FROM delivery_lost ORDER BY number LIMIT $1";
 
-/// Selects the newest key, among those not revoked, of the address `$1`, which must be in lower case. Leaves out the
-/// keys of erased customers, who get no e-mail.
+/// Selects the newest unrevoked key of the address `$1`, which must be in lower case. Leaves out the keys of erased
+/// customers, who get no e-mail.
 const NEWEST: &str = "SELECT number, email FROM delivery_key \
     WHERE lower(email) = $1 AND revoked_at IS NULL AND email NOT LIKE 'erased-%@erased.invalid' ORDER BY id DESC LIMIT 1";
 

@@ -92,8 +92,8 @@ impl<D: Database> Records for D {
     }
 }
 
-/// Returns a statement that selects at most `$3` messages that match `query`, newest first, with numbers from `$1` on
-/// and below `$2`. If `query` names a key, `$4` is the id of that key.
+/// Returns a statement that selects the messages that match `query`, newest first, at most `$3`. Their numbers are at
+/// least `$1` and below `$2`. If `query` names a key, `$4` is the id of that key.
 fn messages(query: &MessageQuery) -> String {
     let key = if query.key.is_some() { " AND key = (SELECT number FROM delivery_key WHERE id = $4)" } else { "" };
     // Few messages are queued or failed, and the indexes of these messages are not ordered by number. With `+ 0`, the
@@ -184,8 +184,9 @@ fn entry(row: &impl Columns) -> Result<AuditEntry, StoreError> {
 }
 
 /// Counts the queued messages, the failed messages, the [unanswered](Backlog::unanswered) failed messages, and the
-/// events that need attention. Also finds the time at which the oldest queued message was queued. The kinds of webhooks
-/// begin with `key.`; a failed webhook is always unanswered.
+/// events that need attention. Also finds the time at which the oldest queued message was queued. The kinds of webhook
+/// messages begin with `key.`; a webhook message that failed is always unanswered. The database uses the partial index
+/// of the inbox only if the statement repeats the condition of the index, `outcome <> 'issued'`.
 const BACKLOG: &str = "SELECT \
     (SELECT CAST(count(*) AS bigint) FROM delivery_message WHERE state = 0) AS queued, \
     (SELECT min(queued_at) FROM delivery_message WHERE state = 0) AS oldest, \
@@ -230,8 +231,8 @@ mod tests {
         rows.iter().map(|row| row.text("detail").unwrap()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The desk runs these queries whenever it shows its overview, so they must not read all the messages that were
-    /// sent.
+    /// The seller's pages run these queries whenever they show queued or failed messages, so the queries must not read
+    /// all the messages that were sent.
     #[tokio::test]
     async fn messages_that_wait_or_failed_are_found_without_those_that_were_sent() {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();

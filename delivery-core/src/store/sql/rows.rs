@@ -55,8 +55,8 @@ macro_rules! columns {
 }
 pub(in crate::store) use columns;
 
-/// The columns that [`key`] reads, of a table or view with the alias `k`. This is a macro, so that `concat!` can use
-/// it.
+/// The columns that [`key`] reads from a table or view, which must have the alias `k`. This is a macro, so that
+/// `concat!` can use it.
 macro_rules! key_columns {
     () => {
         "k.number, k.id, k.secret_version, k.product, k.email, k.source, k.order_id, k.issued_at, k.granted_until, \

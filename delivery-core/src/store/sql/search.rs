@@ -56,13 +56,13 @@ macro_rules! bind_candidates {
 }
 pub(in crate::store) use bind_candidates;
 
-/// Of the conditions of a search, the one for which there is the best index.
+/// The condition of a search that has the best index, in SQL.
 enum By {
-    /// Only a few keys meet it.
+    /// A condition that only a few keys meet.
     Few(String),
-    /// The keys whose address begins with a text.
+    /// The condition that the address begins with a given text.
     Beginning(String),
-    /// The keys of a product or of a source. If this text is empty, all keys.
+    /// A condition on the product or on the source. Empty if all keys are searched.
     Part(String),
 }
 
@@ -90,7 +90,7 @@ pub(in crate::store) fn candidates(
         parameters.push(Parameter::Integer(at.timestamp()));
     }
     // Both databases reject unused parameters. So the time is bound, as `$2`, only if there is a status. `own` is the
-    // next parameter, which the other condition uses.
+    // name of the next parameter, to which the value of the other condition is bound.
     let own = if query.status.is_some() { "$3" } else { "$2" };
     let mut condition = |condition: &str, value| {
         parameters.push(value);
@@ -213,13 +213,14 @@ fn by_state(status: Option<Status>, part: &str, most: usize) -> Vec<String> {
 /// The condition for keys that have an expiry date.
 const FINITE: &str = "k.told IN (0, 1)";
 
-/// Selects keys below id `$1`, newest first, along an index whose last column is the id.
+/// Returns a statement that selects keys below id `$1`, newest first. The database reads them in this order from an
+/// index whose last column is the id.
 fn walk(conditions: &[&str], most: usize) -> String {
     format!("SELECT k.number FROM delivery_key k WHERE k.id < $1{} ORDER BY k.id DESC LIMIT {most}", and(conditions))
 }
 
-/// Selects keys like [`walk`], but for conditions that only a few keys meet. First finds these keys by an index that is
-/// not sorted by id, and then sorts them.
+/// Returns a statement like that of [`walk`], but for conditions that only a few keys meet. The statement first finds
+/// these keys by an index that is not sorted by id, and then sorts them.
 fn sorted(conditions: &[&str], most: usize) -> String {
     let conditions = and(conditions);
     format!(

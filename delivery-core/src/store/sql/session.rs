@@ -126,8 +126,8 @@ pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
     /// `at`, in milliseconds since 1970.
     fn ask_lost(&self, email: &Email, at: i64) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Removes what the database's files still contain of overwritten and deleted rows, so that erased data cannot be
-    /// recovered. Does nothing on PostgreSQL, whose vacuum does this.
+    /// Removes the old contents of overwritten and deleted rows from the database's files, so that erased data cannot
+    /// be recovered. Does nothing on PostgreSQL, whose vacuum does this.
     fn ensure_overwritten(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Returns whether other servers may change the database.

@@ -1,4 +1,4 @@
-//! Sign-ins at the desk, stored in `delivery_session`.
+//! Sessions of sellers who are signed in at the desk (the seller's web pages), stored in `delivery_session`.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -36,7 +36,7 @@ impl<D: Database> SignIns for D {
     }
 }
 
-/// Converts a row to the sign-in with this id.
+/// Converts a row to the session with this id.
 fn signed_in(id: SignInId, row: &impl Columns) -> Result<SignIn, StoreError> {
     let token = row.bytes("token")?.try_into().map_err(|_| StoreError::corrupt("a token's MAC of another length"))?;
     Ok(SignIn {

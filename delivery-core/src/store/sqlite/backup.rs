@@ -1,8 +1,8 @@
 //! Copying a store that may be in use by a server, in another process or in this one.
 //!
-//! SQLite makes the copy from one snapshot of the file (`VACUUM INTO`), which contains everything that was acknowledged
-//! before the copy began. The server goes on writing meanwhile. Until the copy is made, the server cannot begin to
-//! overwrite its write-ahead log, so the log grows with every write.
+//! SQLite makes the copy (`VACUUM INTO`) from one snapshot of the file. The snapshot contains everything that was
+//! acknowledged before the copy began. The server goes on writing meanwhile. Until the copy is made, the server cannot
+//! begin to overwrite its write-ahead log, so the log grows with every write.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -102,7 +102,8 @@ async fn copy(from: &Path, new: &Path, to: &Path) -> Result<(), SqliteError> {
     reader.close().await.map_err(failed)
 }
 
-/// Reads every page of the copy, and returns the number of its keys.
+/// Reads every page of the copy, and returns the number of its keys. Fails if the copy is damaged, or if a newer
+/// version of this software migrated it.
 async fn verify(new: &Path, to: &Path) -> Result<u64, SqliteError> {
     let damaged =
         |source: Box<dyn std::error::Error + Send + Sync>| SqliteError::Backup { path: to.to_owned(), source };

@@ -99,6 +99,7 @@ fn bound(sql: &str, values: Vec<Value>) -> Result<Query<'static, Sqlite, SqliteA
 fn values_of(row: &SqliteRow) -> Result<Vec<Value>, StoreError> {
     let value = |index: usize| {
         let raw = sqlx::Row::try_get_raw(row, index).map_err(store_error)?;
+        // SQLite reports no type for NULL. A [`Row`] treats the `None` of every variant as NULL.
         if raw.is_null() {
             return Ok(Value::Text(None));
         }

@@ -51,10 +51,10 @@ impl SqliteStore {
         Ok(dumped)
     }
 
-    /// Creates the database file `to` from the dump in the file `from`. If there is a store at `to`, it must be empty,
-    /// except for registered secrets and sign-ins, and no server may have it open. The new file replaces this store.
-    /// The new file is built under another name in the same folder, and is moved to `to` once it is complete. So a load
-    /// that fails or is killed has changed nothing and can be repeated.
+    /// Creates the database file `to` from the dump in the file `from`. If there is a store at `to`, no server may have
+    /// it open, and it must be empty; fingerprints of secrets and sign-ins do not matter. The new file replaces this
+    /// store. The new file is built under another name in the same folder, and is moved to `to` once it is complete. So
+    /// a load that fails or is killed has changed nothing and can be repeated.
     ///
     /// `keyring` contains the fingerprints of the secrets with which the store will be used. Calls `progress`
     /// repeatedly while the dump is checked and loaded.
@@ -78,7 +78,7 @@ impl SqliteStore {
         let loaded = put(checked, &to, keyring, progress).await;
         if loaded.is_err() {
             let _ = fs::remove_file(beside(&to));
-            // If there was no file at `to`, taking the lock has created an empty one. Removes this file, unless
+            // If there was no file at `to`, taking the lock has created an empty one. Remove this file, unless
             // somebody has written to it.
             if !was_there && to.metadata().is_ok_and(|file| file.len() == 0) {
                 let _ = fs::remove_file(&to);

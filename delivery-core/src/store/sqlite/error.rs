@@ -90,7 +90,7 @@ pub enum SqliteError {
         /// What is wrong.
         why: &'static str,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("{} cannot be opened", path.display())]
     Other {
         /// The file.
@@ -132,8 +132,9 @@ impl SqliteError {
 
 /// Converts an error that occurred while the store was in use.
 ///
-/// An error of the file, the disk or the machine may be temporary, so it is [`StoreError::Unavailable`] or
-/// [`StoreError::Full`]. An error of a statement or a row is permanent.
+/// An error of file access, the disk or the machine may be temporary, so it is [`StoreError::Unavailable`] or
+/// [`StoreError::Full`]. Other errors are permanent: a rejected statement is [`StoreError::Refused`], and a damaged
+/// file or row is [`StoreError::Corrupt`].
 pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     match primary_code(&error) {
         // SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_RANGE

@@ -5,8 +5,8 @@
 //! two counts of a key, `delivery_count` keeps the one with the later use. When the pass ends, the watermark moves to
 //! the row number that was the newest when the pass began. All uses up to the watermark are flushed.
 //!
-//! After a crash in the middle of a pass, recovery reads the newest use of each key above the watermark, and the pass
-//! is repeated.
+//! After a crash in the middle of a pass, recovery reads, for each key, the newest use above the watermark, and the
+//! pass is repeated.
 
 use std::collections::HashMap;
 

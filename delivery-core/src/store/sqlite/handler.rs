@@ -72,7 +72,7 @@ impl Writer {
         let mut numbers = Numbers::block(self.newest + 1, wanted);
         // If the batch has a single order, assumes that the order is new, without looking it up. If the order already
         // has a key, the batch violates the primary key of the table of purchases. Nothing is written then, and the
-        // batch is planned again below, with the purchase.
+        // batch is planned again below, after the existing purchase was loaded.
         let mut refused = None;
         if needs.purchases.len() == 1 {
             let planned = self.plan(operations, &needs, false, &mut numbers).await?;
@@ -171,7 +171,7 @@ impl Writer {
     fn publish(&mut self, planned: Plan, newest: i64) -> Vec<Option<Answer>> {
         self.newest = newest;
         let Writes { keys, uses, .. } = &planned.writes;
-        // Uses are in the order of their numbers. If a key has several, its newest count is inserted last, and stays.
+        // Uses are in the order of their numbers, so a key's newest count is inserted last and replaces its older ones.
         let count = |used: u64, last_use| Count { used, last_use };
         self.cache.pending.extend(uses.iter().map(|used| (used.key, count(used.used, used.number))));
         self.pass.pace(uses.len());

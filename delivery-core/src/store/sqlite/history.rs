@@ -11,7 +11,7 @@ use crate::store::sql::rows::Columns;
 use crate::store::sql::statements::{self, BEFORE, CHAIN, limit};
 use crate::store::{Page, StoreError, Use, UseId, page_size};
 
-/// The number of use numbers that a prune covers in one commit. Customers' operations wait for this commit.
+/// The number of consecutive use numbers that a prune checks in one commit. Customers' operations wait for this commit.
 const PRUNE: i64 = 10_000;
 /// The value of `from` with which [`prune`] is called again while it still has to flush counts.
 const FLUSHING: i64 = -1;
@@ -30,7 +30,8 @@ pub(super) async fn history(
     statements::history_page(&chain.fetch_all(readers).await.map_err(store_error)?, size)
 }
 
-/// Returns the number of the use that a key had before the use `before`.
+/// Returns the number of the key's use that precedes the use `before`. Returns `None` if `before` is the key's first
+/// use, or is not a use of this key.
 pub(super) async fn previous_use(readers: &SqlitePool, id: KeyId, before: UseId) -> Result<Option<i64>, StoreError> {
     let previous = sqlx::query_scalar(BEFORE).bind(before.get()).bind(id.as_bytes().as_slice());
     Ok(previous.fetch_optional(readers).await.map_err(store_error)?.flatten())

@@ -77,7 +77,7 @@ pub(super) async fn are_due(readers: &SqlitePool, now: DateTime<Utc>) -> Result<
     due.fetch_one(readers).await.map_err(store_error)
 }
 
-/// Returns three times in milliseconds: `now`, the latest plausible due time, and the latest plausible end of a lease.
+/// Returns, in milliseconds, the time `now`, the latest plausible due time, and the latest plausible end of a lease.
 /// A message with a later time is due at once, because only a wrong clock can have written that time.
 fn bounds(now: DateTime<Utc>) -> [i64; 3] {
     [TimeDelta::zero(), MAX_RETRY_DELAY, LONGEST_LEASE]

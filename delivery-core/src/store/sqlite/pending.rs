@@ -1,4 +1,4 @@
-//! Counts that are committed but not yet flushed to `delivery_count`, by the numbers of their keys.
+//! Counts that are committed but not yet flushed to `delivery_count`, in maps by the row number of the key.
 //!
 //! Every count is absolute: it consists of the total number of uses of the key, and the number of the newest use. A
 //! count only grows, so of two counts of a key, the one with the later use is newer.

@@ -32,7 +32,7 @@ pub(super) async fn load(
     Ok(())
 }
 
-/// Returns the rows of the requests for the parameter `inbox` of the statement in `batch.sql`.
+/// Converts requests to rows, for the parameter `inbox` of the statement in `batch.sql`.
 pub(super) fn rows(requests: &[RequestRow]) -> Vec<impl Serialize + use<>> {
     let row =
         |row: &RequestRow| (row.key, text(&row.request), row.product.get(), row.at.timestamp_millis(), row.repeats);

@@ -35,8 +35,8 @@ fn lines_that_become_known_as_a_product_that_was_sold_add_to_its_key() {
     for known in [both(), one()] {
         assert_eq!((world.report(&known), world.added), (ReportOutcome::Known, 1));
     }
-    // The line that is mapped later adds to the key even if the other line was refunded meanwhile, because both lines
-    // were paid.
+    // In the end, the key is valid if only the first line is refunded, whether the other line is mapped before or after
+    // that refund.
     let returned = || refunded(ChargeRef::Order(id("o")), returned("r1", &[("l1", 2)]));
     for reports in [[one(), returned(), both()], [one(), both(), returned()]] {
         assert_eq!(World::of(&reports).products(), [1], "{reports:#?}");

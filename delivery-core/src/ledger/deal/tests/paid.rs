@@ -1,4 +1,4 @@
-//! Tests each rule that says until when a product is paid.
+//! Tests each rule that determines until when a product is paid.
 
 use super::world::*;
 use super::*;

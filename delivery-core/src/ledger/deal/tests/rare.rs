@@ -1,4 +1,4 @@
-//! Rare sequences, each of which once gave a wrong result.
+//! Tests rare sequences of reports, each of which once had a wrong result.
 
 use super::world::*;
 use super::*;
@@ -121,8 +121,7 @@ fn an_order_that_begins_two_subscriptions_pays_for_each() {
             let mut world = World::of(&order);
             world.retry();
             let mut standing = world.standing();
-            // If a charge is reported before its order, it has a key of its own, with the same expiry as the order's
-            // key.
+            // A charge that is reported before its order has a key of its own, with the same expiry as the order's key.
             standing.dedup();
             assert_eq!(standing, expected, "{case}: {order:#?}");
         }

@@ -240,6 +240,7 @@ pub(super) fn dispute(of: ChargeRef, number: &str, lines: Vec<Returned>) -> Disp
     Dispute { number: Some(number.to_owned()), extent, ..Dispute::from(of) }
 }
 
+/// A dispute that the seller won. If `number` begins with `a`, the report does not say which dispute ended.
 pub(super) fn won(number: &str) -> Report {
     Report::Won(if number.starts_with('a') {
         ended(by_payment(), number)

@@ -1,6 +1,6 @@
 //! A model that determines from the reports, as simply as possible, what was paid. The number in a name is that of a
 //! sale: `s2` is the order of sale 2, `p2` is its payment, and `o0` is another name of sale 0. Two names belong
-//! together once a report says so.
+//! together once a report contains both.
 
 use std::collections::{BTreeMap, BTreeSet};
 

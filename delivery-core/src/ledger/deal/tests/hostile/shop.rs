@@ -21,7 +21,8 @@ pub(super) enum Way {
     Linked,
 }
 
-/// A shop: what it sells on which day, and how much its platform says in a single report.
+/// A shop: what it sells on which day, and how its platform reports this. If `is_terse` is set, invoices themselves
+/// name their payments, and the sale `ALONE` is only authorised until its capture is reported.
 #[derive(Debug, Clone)]
 struct Shop {
     way: Way,
@@ -129,7 +130,8 @@ impl Shop {
         told
     }
 
-    /// A report of what became of the money of a sale, or a statement about the subscription.
+    /// A report of what became of the money of a sale, or a statement about the subscription. `None` if the shop's
+    /// platform makes no such report.
     fn fact(&self, number: usize, (kind, sale, at, until, product): Fact) -> Option<Report> {
         let (is_even, by_payment) = (at % 2 == 0, self.way == Way::Invoices);
         let order = ChargeRef::Order(id(&format!("s{sale}")));
