@@ -21,10 +21,9 @@ pub fn source() -> String {
         let package = format!("axe-core-{VERSION}.tgz");
         let unpacked = Command::new("tar").args(["-xzOf", &package, "package/axe.min.js"]).current_dir(folder).output();
         assert!(packed.is_ok_and(|status| status.success()), "npm cannot get axe-core {VERSION}: is there a network?");
-        let unpacked = unpacked.unwrap();
-        fs::write(&file, unpacked.stdout).unwrap();
+        let source = unpacked.unwrap().stdout;
+        assert_eq!(HEXLOWER.encode(&Sha256::digest(&source)), DIGEST, "another axe-core than {VERSION}");
+        fs::write(&file, source).unwrap();
     }
-    let source = fs::read_to_string(&file).unwrap();
-    assert_eq!(HEXLOWER.encode(&Sha256::digest(&source)), DIGEST, "another axe-core than {VERSION}");
-    source
+    fs::read_to_string(&file).unwrap()
 }

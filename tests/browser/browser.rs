@@ -5,6 +5,7 @@ use std::process::{Child, Command};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use fantoccini::actions::{InputSource, KeyAction, KeyActions};
 use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder, Locator};
 use http::Method;
@@ -82,9 +83,14 @@ impl Browser {
     pub async fn view(&self, View { width, dark, scripts }: View) {
         let scheme = json!({ "name": "prefers-color-scheme", "value": if dark { "dark" } else { "light" } });
         self.tell("Emulation.setEmulatedMedia", json!({ "features": [scheme] })).await;
+        self.resize(width).await;
+        self.tell("Emulation.setScriptExecutionDisabled", json!({ "value": !scripts })).await;
+    }
+
+    /// Makes the window so wide, in CSS pixels.
+    pub async fn resize(&self, width: u32) {
         let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.tell("Emulation.setDeviceMetricsOverride", size).await;
-        self.tell("Emulation.setScriptExecutionDisabled", json!({ "value": !scripts })).await;
     }
 
     /// Tells the browser itself something, by its developer tools.
@@ -238,9 +244,9 @@ impl Browser {
         assert!(is_shown, "{selector} is not {text} in\n{}", self.text().await);
     }
 
-    /// Whether something is so within five seconds.
+    /// Whether something is so within half a minute.
     async fn comes(&self, is_so: impl AsyncFn() -> bool) -> bool {
-        for _ in 0..100 {
+        for _ in 0..600 {
             if is_so().await {
                 return true;
             }
@@ -259,12 +265,13 @@ impl Browser {
         self.client.execute_async(script, Vec::new()).await.unwrap()
     }
 
-    /// Presses a key.
-    pub async fn press(&self, key: &str, code: u32) {
-        for kind in ["rawKeyDown", "keyUp"] {
-            let event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });
-            self.tell("Input.dispatchKeyEvent", event).await;
-        }
+    /// Presses the Tab key so often.
+    pub async fn tab(&self, times: u64) {
+        const TAB: char = '\u{e004}';
+        let keys = (0..times).fold(KeyActions::new("keys".to_owned()), |keys, _| {
+            keys.then(KeyAction::Down { value: TAB }).then(KeyAction::Up { value: TAB })
+        });
+        self.client.perform_actions(keys).await.unwrap();
     }
 
     pub async fn close(self) {

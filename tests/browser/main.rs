@@ -66,7 +66,7 @@ async fn the_tasks_of_a_seller() {
     }
 }
 
-/// Light and dark, 360 to 1,920 pixels wide, with much data, and with `CI_LONG` without any too.
+/// Light and dark, 320 to 1,920 pixels wide, with much data, and with `CI_LONG` without any too.
 #[tokio::test]
 #[cfg_attr(
     any(without = "chromium", without = "chromedriver", without = "npm"),
