@@ -49,7 +49,8 @@ pub fn five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off(site: &Site
     }
     let mut answers: Vec<String> = Vec::new();
     for mut stream in [silent, half, bodiless, idle, dripping].into_iter().flatten() {
-        stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        // It is closed by now, unless the machine is busy.
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let mut answer = Vec::new();
         // One that was reset in the middle of a byte is as closed as any.
         let _ =
@@ -65,7 +66,8 @@ pub fn five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off(site: &Site
 
 pub fn with_all_places_busy_a_client_waits_for_the_next_that_is_free(site: &Site) {
     // 64 are for the database and the like, which leaves 32.
-    let server = site.start_with_descriptors(96, &CONFIGURED);
+    // None is cut off before all places are taken.
+    let server = site.start_with_descriptors(96, &configured(&[("ANSWER_TIMEOUT", "300")]));
     add_long_posts(&server, 3);
     // No address takes more than three quarters of them.
     let mut taken: Vec<_> = (0..24).map(|_| busy(server.address, [127, 0, 0, 1])).collect();
@@ -215,9 +217,9 @@ pub fn one_address_keeps_no_other_out(site: &Site) {
     drop(held);
 }
 
-/// In real time: five seconds without taking anything.
+/// In real time: fifteen seconds without taking anything, in which a busy machine opens all connections.
 pub fn whoever_takes_no_answer_fills_no_memory_and_is_cut_off(site: &Site) {
-    let server = site.start_with(&[("LIMIT_ADMIN", "1000"), ("ANSWER_TIMEOUT", "5")]);
+    let server = site.start_with(&[("LIMIT_ADMIN", "1000"), ("ANSWER_TIMEOUT", "15")]);
     add_long_posts(&server, 30);
     let (_, list) = server.call("GET", "/api/posts?limit=100", "", "");
     assert_eq!(list["posts"].as_array().map(Vec::len), Some(2), "a mebibyte of content");
@@ -237,9 +239,9 @@ pub fn whoever_takes_no_answer_fills_no_memory_and_is_cut_off(site: &Site) {
         line.split(' ').next().unwrap().parse::<usize>().unwrap() >> 10
     };
     let sockets = || std::fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count();
-    wait_for(Duration::from_secs(10), || sockets() > 500);
+    wait_for(Duration::from_secs(15), || sockets() > 500);
     let mut most = 0;
-    wait_for(Duration::from_secs(20), || {
+    wait_for(Duration::from_mins(1), || {
         most = most.max(resident());
         sockets() < 100
     });

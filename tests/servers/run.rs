@@ -51,7 +51,6 @@ fn contains(bytes: &[u8], needle: &[u8]) -> bool {
     bytes.windows(needle.len()).any(|window| window == needle)
 }
 
-/// Asks again and again, without a pause of its own: the condition reads files.
 pub fn limits_and_terms_are_the_configured_ones(site: &Site) {
     let server = site.shop(&[("LIMIT_VALIDATE", "2"), ("KEY_DAYS", "-1"), ("KEY_USES", "1")]);
     let key = server.sell("A");

@@ -140,12 +140,17 @@ impl Server {
         assert!(Command::new("kill").args([signal, &self.id().to_string()]).status().unwrap().success());
     }
 
-    /// Lets `strace` follow the server.
+    /// Lets `strace` follow the server, with all of its threads.
     pub fn trace(&self, strace: &mut Command) -> Child {
         strace.args(["-f", "-p", &self.id().to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
         let tracer = strace.spawn().unwrap();
-        let (file, attached) = (format!("/proc/{}/status", self.id()), format!("TracerPid:\t{}", tracer.id()));
-        wait_for(Duration::from_secs(10), || fs::read_to_string(&file).unwrap().contains(&attached));
+        let attached = format!("TracerPid:\t{}", tracer.id());
+        // A thread may end while its file is read.
+        let is_followed = |thread: fs::DirEntry| {
+            fs::read_to_string(thread.path().join("status")).map_or(true, |status| status.contains(&attached))
+        };
+        let threads = format!("/proc/{}/task", self.id());
+        wait_for(Duration::from_secs(30), || fs::read_dir(&threads).unwrap().map(Result::unwrap).all(is_followed));
         tracer
     }
 

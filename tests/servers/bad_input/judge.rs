@@ -181,7 +181,8 @@ fn in_answer(what: &str, case: &Case, values: &Values, answer: &Answer, exchange
             posts > PAGE || posts >= POSTS && !case.id.contains("huge") && !case.id.contains("overflow")
         }),
         "desync" => finals > requests || !exchanged.rest.is_empty(),
-        "slow_gt_1s" => exchanged.took > Duration::from_secs(1),
+        // What the request asks the database to do takes five seconds. On a busy machine, one is no proof of it.
+        "slow_gt_1s" => exchanged.took > Duration::from_secs(4),
         "held_open_gt_15s" => exchanged.took > Duration::from_secs(15),
         "echo_order_key" => values.get("ORDER_KEY").is_some_and(|key| answer.text().contains(key)),
         "unescaped_html" => header("content-type", "html") || !header("x-content-type-options", "nosniff"),

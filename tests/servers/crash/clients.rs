@@ -24,7 +24,7 @@ pub struct Book {
     done: AtomicBool,
     /// How long each client waits between two requests.
     pause: Duration,
-    /// The database may be unavailable, too: what is answered 503 is in doubt.
+    /// The database may be unavailable, or another server may hold a row for long: what is answered 503 is in doubt.
     outages: bool,
 }
 
@@ -48,7 +48,7 @@ struct Order {
 }
 
 impl Book {
-    /// Of clients that wait so long between two requests, and whether the database may be unavailable meanwhile.
+    /// Of clients that wait so long between two requests, and whether an answer of 503 is in doubt.
     pub fn new(pause: Duration, outages: bool) -> Self {
         Self { pause, outages, ..Self::default() }
     }

@@ -119,7 +119,7 @@ async fn what_one_server_adds_or_revokes_the_other_sees_at_once() {
 }
 
 /// Batches as large as they get: more uses at once than one batch takes. A machine that is too busy for them within five seconds
-/// refuses some, and counts none of those.
+/// refuses some, of which each may have been counted, once.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn thousands_of_keys_used_at_once_are_each_counted_once() {
@@ -129,16 +129,20 @@ async fn thousands_of_keys_used_at_once_are_each_counted_once() {
     let sales = names.iter().enumerate().map(|(number, name)| sold(&servers[number % 2].delivery, name));
     let keys: Vec<String> = stream::iter(sales).buffer_unordered(16).collect().await;
     let ids: Vec<KeyId> = keys.iter().map(|key| servers[0].delivery.verify(key).unwrap()).collect();
-    let mut counts = vec![0; KEYS];
+    // How often each was used at least, and at most.
+    let mut counts = vec![(0, 0); KEYS];
     for _ in 0..2 {
-        for (count, used) in counts.iter_mut().zip(use_at_once(&servers, &ids).await) {
-            assert!(used.is_none_or(|used| used == *count + 1), "{used:?} after {count}");
-            *count = used.unwrap_or(*count);
+        for ((least, most), used) in counts.iter_mut().zip(use_at_once(&servers, &ids).await) {
+            *most += 1;
+            if let Some(used) = used {
+                assert!((*least + 1..=*most).contains(&used), "{used} after {least} to {most}");
+                (*least, *most) = (used, used);
+            }
         }
     }
-    assert!(counts.iter().sum::<u64>() > KEYS as u64, "most are served");
-    for (key, count) in keys.iter().zip(&counts) {
+    assert!(counts.iter().map(|(least, _)| least).sum::<u64>() > KEYS as u64, "most are served");
+    for (key, (least, most)) in keys.iter().zip(&counts) {
         let used = servers[0].delivery.validate(key).await.unwrap().used();
-        assert_eq!(used, *count, "a use that was refused was counted");
+        assert!((*least..=*most).contains(&used), "{used} instead of {least} to {most}");
     }
 }

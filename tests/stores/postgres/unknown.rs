@@ -7,7 +7,7 @@ use std::time::Duration;
 use delivery_core::key::{Actor, Change};
 use delivery_core::ledger::{Issue, NewSale};
 use delivery_core::store::{Backend, Ledger, PostgresStore};
-use sqlx::{AssertSqlSafe, Executor, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -116,13 +116,21 @@ async fn a_lost_answer_is_found_out_and_nothing_happens_twice_or_not_at_all() {
     store.close().await;
 }
 
-/// In real time: a lock is held for a while, so that the key is locked before it is written.
+/// Whether a session waits for a lock of this one.
+async fn blocks(holder: i32, watcher: &mut PgConnection) -> bool {
+    const WAITS: &str = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))";
+    sqlx::query_scalar(WAITS).bind(holder).fetch_one(watcher).await.unwrap()
+}
+
+/// In real time: a lock is held until the change has met it, so that the key is locked before it is written.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_lost_commit_is_found_out() {
     let (store, cut, mut hand) = behind_a_proxy().await;
     let (store, key) = (Arc::new(store), key(1, -1));
     store.issue(NewSale::new(key.clone(), Vec::new())).await.unwrap();
+    let mut watcher = PgConnection::connect(&postgres().url()).await.unwrap();
+    let holder: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut hand).await.unwrap();
     for round in 1..=5 {
         hand.execute("BEGIN").await.unwrap();
         hand.execute("SELECT 1 FROM delivery_key FOR UPDATE").await.unwrap();
@@ -133,7 +141,12 @@ async fn a_lost_commit_is_found_out() {
             let (store, id) = (store.clone(), key.id);
             async move { store.change(id, change, Vec::new()).await }
         });
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        // It waits for a tenth of a second, and then for the next attempt. Nobody may have looked at the right time.
+        let met = async {
+            while !blocks(holder, &mut watcher).await {}
+            while blocks(holder, &mut watcher).await {}
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(2), met).await;
         cut.store(COMMIT, Ordering::SeqCst);
         hand.execute("COMMIT").await.unwrap();
         let changed = changing.await.unwrap().unwrap().unwrap().unwrap();
