@@ -71,7 +71,7 @@ pub async fn fill(file: &Path, keys: &[String]) {
 type Answer = (StatusCode, Json<Value>);
 
 #[derive(Deserialize)]
-struct Asked {
+struct KeyParams {
     key: String,
     product_id: Option<i64>,
 }
@@ -93,9 +93,9 @@ fn broken(error: &sqlx::Error) -> Answer {
     failed(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL")
 }
 
-async fn validate(State(database): State<Arc<Database>>, Query(asked): Query<Asked>) -> Answer {
+async fn validate(State(database): State<Arc<Database>>, Query(params): Query<KeyParams>) -> Answer {
     let select = "SELECT product, expires_at, max_uses, used FROM api_key WHERE key = $1";
-    match sqlx::query(select).bind(asked.key).fetch_optional(&database.readers).await {
+    match sqlx::query(select).bind(params.key).fetch_optional(&database.readers).await {
         Ok(Some(row)) => {
             let expires = chrono::DateTime::from_timestamp(row.get(1), 0).unwrap().to_rfc3339();
             let (product, limit, used): (i64, i64, i64) = (row.get(0), row.get(2), row.get(3));
@@ -109,10 +109,10 @@ async fn validate(State(database): State<Arc<Database>>, Query(asked): Query<Ask
     }
 }
 
-async fn product(State(database): State<Arc<Database>>, Query(asked): Query<Asked>) -> Answer {
+async fn product(State(database): State<Arc<Database>>, Query(params): Query<KeyParams>) -> Answer {
     let update = "UPDATE api_key SET used = used + 1 WHERE key = $1 AND product = $2 AND expires_at > unixepoch() \
                   AND (max_uses < 0 OR used < max_uses) RETURNING used";
-    let update = sqlx::query(update).bind(asked.key).bind(asked.product_id);
+    let update = sqlx::query(update).bind(params.key).bind(params.product_id);
     let counted = update.fetch_optional(&mut *database.writer.lock().await).await;
     match counted {
         Ok(Some(_)) => {}
@@ -120,7 +120,7 @@ async fn product(State(database): State<Arc<Database>>, Query(asked): Query<Aske
         Err(error) => return broken(&error),
     }
     let select = "SELECT id, name, content FROM product WHERE id = $1";
-    match sqlx::query(select).bind(asked.product_id).fetch_one(&database.readers).await {
+    match sqlx::query(select).bind(params.product_id).fetch_one(&database.readers).await {
         Ok(row) => {
             let (id, name, content): (i64, String, String) = (row.get(0), row.get(1), row.get(2));
             let told = json!({ "product": { "id": id, "name": name, "type": "digital", "content": content } });

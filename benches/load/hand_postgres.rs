@@ -38,14 +38,14 @@ pub async fn fill(server: &str, keys: &[String]) -> String {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct KeyParams {
     key: String,
     product_id: i64,
 }
 
 async fn product(
     State(pool): State<Arc<PgPool>>,
-    Query(asked): Query<Asked>,
+    Query(params): Query<KeyParams>,
 ) -> Result<Json<Value>, (StatusCode, &'static str)> {
     let update = "UPDATE api_key SET used = used + 1 WHERE key = $1 AND product = $2 AND expires_at > now() \
                   AND (max_uses < 0 OR used < max_uses) RETURNING used";
@@ -53,10 +53,10 @@ async fn product(
         eprintln!("{error}");
         (StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL")
     };
-    let counted = sqlx::query(update).bind(asked.key).bind(asked.product_id).fetch_optional(&*pool).await;
+    let counted = sqlx::query(update).bind(params.key).bind(params.product_id).fetch_optional(&*pool).await;
     counted.map_err(failed)?.ok_or((StatusCode::UNAUTHORIZED, "INVALID_KEY"))?;
     let select = "SELECT id, name, content FROM product WHERE id = $1";
-    let row = sqlx::query(select).bind(asked.product_id).fetch_one(&*pool).await.map_err(failed)?;
+    let row = sqlx::query(select).bind(params.product_id).fetch_one(&*pool).await.map_err(failed)?;
     let (id, name, content): (i64, String, String) = (row.get(0), row.get(1), row.get(2));
     Ok(Json(json!({ "product": { "id": id, "name": name, "type": "digital", "content": content } })))
 }

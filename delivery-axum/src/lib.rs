@@ -106,7 +106,7 @@ pub fn router<S: Clone + Send + Sync + 'static>(delivery: Delivery) -> Router<S>
 ///     delivery_axum::router_of(delivery, [Endpoint::Validate, Endpoint::Product])
 /// }
 /// ```
-#[expect(clippy::needless_pass_by_value, reason = "the router keeps it; a host hands over its handle")]
+#[expect(clippy::needless_pass_by_value, reason = "hosts pass the handle that the router then keeps")]
 pub fn router_of<S: Clone + Send + Sync + 'static>(
     delivery: Delivery,
     endpoints: impl IntoIterator<Item = Endpoint>,

@@ -5,9 +5,6 @@
 //!
 //! # Implementing `Clock`
 //!
-//! `now` may jump in either direction, for example when an operator sets the clock. `monotonic` must never go back.
-//! Rate limits are measured with `monotonic`, and the expiry of keys with `now`.
-//!
 //! ```
 //! use std::time::Duration;
 //! use chrono::{DateTime, Utc};
@@ -29,12 +26,18 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SecondsFormat, SubsecRound, Utc};
 
-/// A source of time. See the [module documentation](self) for how to implement it.
+/// A source of time. See the [module documentation](self) for an example of an implementation.
+///
+/// # To ensure correctness
+///
+/// * [`monotonic`](Self::monotonic) must never go back. Rate limits and pauses are measured with it.
+/// * [`now`](Self::now) is the real date and time, because it decides when keys expire. It may jump in either
+///   direction, for example when an operator sets the clock.
 pub trait Clock: Debug + Send + Sync + 'static {
     /// Returns the current date and time.
     fn now(&self) -> DateTime<Utc>;
 
-    /// Returns the time elapsed since some fixed instant of this process. It never decreases.
+    /// Returns the time elapsed since some fixed instant of this process.
     fn monotonic(&self) -> Duration;
 }
 

@@ -6,11 +6,6 @@
 //!
 //! # Implementing `Entropy`
 //!
-//! Fill every byte. In production, the bytes must be unpredictable, because generated secrets consist of them. Nonces
-//! of 24 bytes must not repeat, because secrets of platforms are encrypted with them. Ids of keys must not repeat
-//! either. Each id consists of a timestamp and 74 random bits. Guessing an id does not help to forge a key, because a
-//! key carries a MAC.
-//!
 //! ```
 //! use delivery_core::Entropy;
 //!
@@ -27,7 +22,17 @@ use std::fmt::Debug;
 
 use rand::Rng;
 
-/// A source of random bytes. See the [module documentation](self) for how to implement it.
+/// A source of random bytes. See the [module documentation](self) for an example of an implementation.
+///
+/// # To ensure correctness
+///
+/// In production, an implementation must be a cryptographically secure generator:
+///
+/// * Fill every byte.
+/// * Nobody can predict the bytes. Cookies of sessions and names of files consist of them.
+/// * Bytes do not repeat, neither after a restart nor on another server. Secrets of platforms are encrypted with nonces
+///   of 24 bytes, and each id of a key consists of a timestamp and 74 random bits. Guessing an id does not help to
+///   forge a key, because a key carries a MAC.
 pub trait Entropy: Debug + Send + Sync + 'static {
     /// Overwrites every byte of `bytes` with a random one.
     fn fill(&self, bytes: &mut [u8]);

@@ -107,7 +107,7 @@ mod tests {
             (&[refused, (Some(Err("later")), 100)], Err("refused"), 100),
         ];
         for (candidates, expected, after) in cases {
-            #[expect(clippy::disallowed_methods, reason = "the paused clock of the runtime")]
+            #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused")]
             let begin = tokio::time::Instant::now();
             let (first, others) = candidates.split_first().unwrap();
             assert_eq!(race(HEAD_START, *first, others.iter().copied(), attempt).await, expected);

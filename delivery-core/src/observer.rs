@@ -113,7 +113,15 @@ pub enum Event {
     },
 }
 
-/// Receives events. A panic in an observer is caught and logged; later events are still delivered.
+/// Receives events.
+///
+/// # To ensure correctness
+///
+/// * Return quickly. All observers share one thread, so a slow observer delays the events of the others, and the queue
+///   fills up. At shutdown, [`Delivery::close`](crate::Delivery::close) waits for the observers for five seconds at
+///   most.
+///
+/// A panic in an observer is caught and logged; later events are still delivered.
 pub trait Observer: Debug + Send + Sync + 'static {
     /// Handles `event`. Events arrive in the order in which this server queued them.
     fn observe(&self, event: &Event);
@@ -124,11 +132,11 @@ pub trait Observer: Debug + Send + Sync + 'static {
 pub(crate) struct Observers(Option<Arc<Queue>>);
 
 struct Queue {
-    sender: SyncSender<Told>,
+    sender: SyncSender<QueueItem>,
     dropped: AtomicU64,
 }
 
-enum Told {
+enum QueueItem {
     Event(Event),
     /// Requests a reply on the channel after all earlier events have been handled.
     Flush(oneshot::Sender<()>),
@@ -155,7 +163,7 @@ impl Observers {
     pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
         static DROPPED: Throttle = Throttle::new();
         let Some(queue) = &self.0 else { return };
-        if queue.sender.try_send(Told::Event(event())).is_err() {
+        if queue.sender.try_send(QueueItem::Event(event())).is_err() {
             queue.dropped.fetch_add(1, Ordering::Relaxed);
             telemetry::event_dropped();
             if let Some(more) = DROPPED.admit() {
@@ -175,10 +183,10 @@ impl Observers {
     /// Waits until the observers have handled all events that were queued before.
     pub(crate) async fn flush(&self) {
         let Some(queue) = &self.0 else { return };
-        let (told, flushed) = oneshot::channel();
-        let mut told = Told::Flush(told);
-        while let Err(std::sync::mpsc::TrySendError::Full(back)) = queue.sender.try_send(told) {
-            told = back;
+        let (reply, flushed) = oneshot::channel();
+        let mut item = QueueItem::Flush(reply);
+        while let Err(std::sync::mpsc::TrySendError::Full(back)) = queue.sender.try_send(item) {
+            item = back;
             tokio::time::sleep(FLUSH_AGAIN).await;
         }
         // An error means that the thread of the observers does not run, so there is nothing to wait for.
@@ -186,11 +194,11 @@ impl Observers {
     }
 }
 
-fn tell(observers: &[Arc<dyn Observer>], events: &Receiver<Told>) {
-    while let Ok(told) = events.recv() {
-        let event = match told {
-            Told::Event(event) => event,
-            Told::Flush(flushed) => {
+fn tell(observers: &[Arc<dyn Observer>], queue: &Receiver<QueueItem>) {
+    while let Ok(item) = queue.recv() {
+        let event = match item {
+            QueueItem::Event(event) => event,
+            QueueItem::Flush(flushed) => {
                 // An error only means that the caller of `flush` was cancelled and needs no answer.
                 let _ = flushed.send(());
                 continue;

@@ -38,13 +38,20 @@ use crate::secret::AdminToken;
 
 /// Identifies the caller of a seller endpoint.
 ///
-/// An implementation that relies on cookies must itself refuse requests from other sites. The endpoints do not check
-/// `Origin`. They accept only JSON, which an HTML form on another site cannot send.
+/// # To ensure correctness
+///
+/// * Return a caller only for somebody who may use every seller endpoint and the whole desk. Nothing else checks what a
+///   seller may do.
+/// * Return the same name for the same person, and different names for different people. The audit log shows the name,
+///   and the tokens in the desk's forms depend on it.
+/// * An implementation that relies on cookies must itself refuse requests from other sites, for example by cookies that
+///   are `SameSite=Strict`. The desk checks the `Origin` of its forms, and a token in them. The API does not check
+///   `Origin`: its changes need a body of JSON, or PUT for an upload, which an HTML form on another site cannot send.
+/// * The time that an answer takes reveals nothing about valid credentials.
 #[async_trait]
 pub trait Seller: Debug + Send + Sync + 'static {
     /// Returns the caller as the audit log shows it. Returns `None` if the caller is no seller, and the response is
-    /// then 401. This method is called after the rate limit per client address was checked. The time that it takes must
-    /// not reveal anything about valid credentials.
+    /// then 401. This method is called after the rate limit per client address was checked.
     async fn authenticate(&self, head: &Head<'_>) -> Option<Actor>;
 
     /// Returns the tokens that the desk's sign-in form accepts. With `None`, the default, the desk has no sign-in form:

@@ -40,7 +40,7 @@ impl Links for Bucket {
 impl Shop {
     async fn open(secret: &str, objects: Arc<InMemory>, links: Option<Arc<dyn Links>>) -> Self {
         // Objects have the time of the system, so the clock begins with it.
-        #[expect(clippy::disallowed_methods, reason = "the time that objects in memory have")]
+        #[expect(clippy::disallowed_methods, reason = "objects in memory have the time of the system")]
         let clock = Arc::new(ManualClock::at(chrono::Utc::now()));
         let (store, mailer) = (Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default()));
         let builder = Delivery::builder(store, mailer, secret.parse().unwrap())

@@ -71,7 +71,7 @@ fn axum_app(delivery: &Delivery) -> Axum {
 }
 
 #[rocket::get("/<_..>")]
-#[expect(clippy::needless_pass_by_value, reason = "Rocket hands it over")]
+#[expect(clippy::needless_pass_by_value, reason = "Rocket passes guards by value")]
 fn used(grant: delivery_rocket::Grant) -> String {
     grant.key().used().to_string()
 }

@@ -136,7 +136,7 @@ async fn a_body_that_never_comes_is_given_up_in_time() {
     let (shop, _) = host(|builder| builder).await;
     let router: Router = delivery_axum::router(shop.delivery);
     let request = Request::post("/api/webhook/order").header("content-type", "application/json");
-    #[expect(clippy::disallowed_methods, reason = "the paused clock of the runtime")]
+    #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused")]
     let started = tokio::time::Instant::now();
     let response = router.oneshot(request.body(Body::new(Never)).unwrap()).await.unwrap();
     assert_eq!(response.status(), 400);

@@ -316,7 +316,7 @@ async fn a_webhook_never_waits_for_the_mail_server() {
     let post = Post::open().await;
     post.mailer.otherwise(Behaviour::Hang);
     let running = post.delivery.start().await.unwrap();
-    #[expect(clippy::disallowed_methods, reason = "the paused clock of the runtime")]
+    #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused")]
     let before = tokio::time::Instant::now();
     for order in 0..100 {
         post.order(&order.to_string()).await;

@@ -37,7 +37,7 @@ async fn client(rocket: Rocket<Build>) -> Client {
 }
 
 #[get("/guarded")]
-#[expect(clippy::needless_pass_by_value, reason = "a guard")]
+#[expect(clippy::needless_pass_by_value, reason = "Rocket passes guards by value")]
 fn guarded(grant: Grant) -> String {
     grant.key().used().to_string()
 }

@@ -324,7 +324,7 @@ async fn a_server_that_is_not_there_may_be_back_later() {
 #[tokio::test(start_paused = true)]
 async fn a_silent_server_is_left_in_time() {
     let (mailer, _) = serve(Script::Silence).await;
-    #[expect(clippy::disallowed_methods, reason = "the paused clock of the runtime")]
+    #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused")]
     let started = tokio::time::Instant::now();
     assert!(!mailer.send(&message()).await.unwrap_err().is_permanent());
     assert!(started.elapsed() <= delivery_core::mail::SEND_TIMEOUT);

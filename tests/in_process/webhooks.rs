@@ -50,7 +50,7 @@ impl Receiver {
     }
 
     /// The body of the only request since the last look.
-    fn told(&self) -> Value {
+    fn only_body(&self) -> Value {
         let told = self.received(SECRET);
         let [(_, body)] = told.as_slice() else { panic!("{told:?}") };
         body.clone()
@@ -139,7 +139,7 @@ async fn every_receiver_is_told_of_a_sale_and_of_a_revocation() {
     shop.delivery.revoke(issued.key.id()).await.unwrap();
     shop.delivery.revoke(issued.key.id()).await.unwrap();
     assert_eq!(work(&shop.delivery).await, (2, 0, 0), "what changes nothing is told to nobody");
-    let body = crm.told();
+    let body = crm.only_body();
     assert_eq!(body["type"], "key.revoked");
     assert_eq!(
         (&body["data"]["status"], &body["data"]["revoked_at"]),
@@ -155,7 +155,7 @@ async fn every_receiver_is_told_of_a_sale_and_of_a_revocation() {
     for (change, kind, uses) in changes {
         shop.delivery.change(id, change).await.unwrap();
         assert_eq!(work(&shop.delivery).await, (2, 0, 0));
-        let body = crm.told();
+        let body = crm.only_body();
         let data = &body["data"];
         assert_eq!((&body["type"], &data["status"], &data["max_uses"]), (&json!(kind), &json!("valid"), &json!(uses)));
     }
@@ -253,7 +253,7 @@ async fn a_receiver_that_is_gone_or_unknown_fails_at_once_and_one_that_is_away_a
 
 /// Time is the runtime's: nobody waits for twenty seconds.
 #[tokio::test(start_paused = true)]
-#[expect(clippy::disallowed_methods, reason = "the runtime's time, which is measured here")]
+#[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused")]
 async fn a_receiver_that_does_not_answer_is_left_after_twenty_seconds() {
     let (_listener, url) = listen().await;
     let shop = shop([webhook("slow", &url)]).await;
@@ -279,7 +279,7 @@ async fn an_answer_that_does_not_end_is_an_answer() {
 
 /// Its messages would take every place of those that are sent at once.
 #[tokio::test(start_paused = true)]
-#[expect(clippy::disallowed_methods, reason = "the runtime's time, which is measured here")]
+#[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused")]
 async fn a_receiver_that_does_not_answer_delays_no_email() {
     let (_listener, url) = listen().await;
     let shop = shop([webhook("slow", &url)]).await;

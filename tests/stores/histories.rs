@@ -9,7 +9,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use delivery_core::key::{Denied, Key, Rule};
 use delivery_core::store::{CatalogEditor, Ledger, Posts};
-use delivery_testing::histories::{Ruled, Step, Told};
+use delivery_testing::histories::{OrderReport, Ruled, Step};
 use delivery_testing::{Fixture, histories};
 
 use super::fixtures::in_memory;
@@ -105,7 +105,7 @@ fn once_failed() -> [Vec<Step>; 4] {
     const TWO_DAYS: i64 = 172_800_000;
     let issue = |message| Step::Issue { product: 1, buyer: 0, days: None, uses: None, message };
     let order = |order, product, buyer| Step::Order { order, product, buyer };
-    let event = |order, told, buyer, copy| Step::Event { order, told, buyer, copy };
+    let event = |order, report, buyer, copy| Step::Event { order, report, buyer, copy };
     let restart = || Step::Restart { crash: false };
     [
         vec![issue(true), Step::Mailer(FailPermanent), Step::Work, Step::Resend],
@@ -123,11 +123,11 @@ fn once_failed() -> [Vec<Step>; 4] {
             issue(false),
             Step::Clock { milliseconds: -1 },
             order(0, 1, 0),
-            event(2, Told::Paid, 1, 1),
-            event(1, Told::Paid, 0, 0),
+            event(2, OrderReport::Paid, 1, 1),
+            event(1, OrderReport::Paid, 0, 0),
             order(1, 1, 1),
             order(0, 2, 1),
-            event(1, Told::Refunded, 0, 0),
+            event(1, OrderReport::Refunded, 0, 0),
             restart(),
             Step::Revoke { key: 0 },
         ],

@@ -12,10 +12,16 @@ use crate::product::{Product, ProductId};
 /// A product that was opened with a key.
 pub(crate) struct Opened {
     pub(crate) product: Arc<Product>,
-    #[cfg_attr(not(any(feature = "files", feature = "pages")), expect(dead_code, reason = "links are made of it"))]
+    #[cfg_attr(
+        not(any(feature = "files", feature = "pages")),
+        expect(dead_code, reason = "only links are made of it")
+    )]
     pub(crate) key: Key,
     /// When the use was counted. If no use was counted, the time of the lookup.
-    #[cfg_attr(not(any(feature = "files", feature = "pages")), expect(dead_code, reason = "links are made of it"))]
+    #[cfg_attr(
+        not(any(feature = "files", feature = "pages")),
+        expect(dead_code, reason = "only links are made of it")
+    )]
     pub(crate) at: DateTime<Utc>,
 }
 
@@ -122,7 +128,7 @@ impl Delivery {
             }
             fetched
         };
-        let Fetched { key, counted_at, .. } = self.inner.told(work).await?;
+        let Fetched { key, counted_at, .. } = self.inner.run_to_end(work).await?;
         Ok(Opened { product: found, key, at: counted_at })
     }
 
@@ -162,7 +168,7 @@ impl Delivery {
         let change = self.inner.use_of(product);
         let inner = self.inner.clone();
         self.inner
-            .told(async move {
+            .run_to_end(async move {
                 let used = match inner.ledger.change(key, change, Vec::new()).await? {
                     Some(Ok(key)) => Ok(key),
                     Some(Err(Refused { refusal, key })) => Err(Error::refused(refusal, key)),

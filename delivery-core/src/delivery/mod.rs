@@ -55,9 +55,13 @@ pub use self::platforms::SecretError;
 pub(crate) use self::recent::Recent;
 pub use self::running::Running;
 pub use self::seller::{Desk, Expiry, KnownKey, Person, PreviewError};
-pub(crate) use self::settings::PLATFORMS;
+#[cfg(any(feature = "pages", test))]
+pub(crate) use self::settings::PlatformRow;
 pub use self::settings::PlatformSettings;
 pub use self::settings::{Options, Setting, SettingError, Settings};
+pub(crate) use self::settings::{PLATFORM_COUNT, PLATFORMS};
+#[cfg(feature = "pages")]
+pub(crate) use self::settings::{ProductNames, SIGNING_SECRET, SecretGuide};
 pub use self::stores::Stores;
 use crate::clock::Clock;
 use crate::cross_origin::CrossOrigin;
@@ -177,7 +181,7 @@ pub(crate) struct Inner {
 /// use delivery_core::{Error, ErrorCode, store::StoreError};
 ///
 /// /// What a host application's own page tells a buyer.
-/// fn told(error: &Error) -> String {
+/// fn message_for(error: &Error) -> String {
 ///     match error {
 ///         Error::UnknownKey | Error::UnknownProduct => "This key is not valid.".to_owned(),
 ///         Error::Refused { refusal, key } => format!("{refusal}; it was used {} times", key.used()),
@@ -186,7 +190,7 @@ pub(crate) struct Inner {
 ///     }
 /// }
 ///
-/// assert_eq!(told(&StoreError::unavailable("the disk is full").into()), "Try again in a moment.");
+/// assert_eq!(message_for(&StoreError::unavailable("the disk is full").into()), "Try again in a moment.");
 /// ```
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
@@ -229,7 +233,7 @@ impl Inner {
     /// Runs `work`, which commits a change and then notifies the observers. If there are observers, `work` runs in its
     /// own task, so that it completes even if the caller is cancelled. If `work` were cancelled too, the change could
     /// be committed without the observers being notified.
-    pub(crate) async fn told<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+    pub(crate) async fn run_to_end<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         if !self.observers.any() {
             return work.await;
         }

@@ -107,7 +107,7 @@ impl Delivery {
             delivery.tell_issued(&issue);
             Ok(delivery.issued(&issue))
         };
-        self.inner.told(issue).await
+        self.inner.run_to_end(issue).await
     }
 
     /// Call this after the commit. If the key is new, wakes the outbox to send its e-mail, and notifies observers.

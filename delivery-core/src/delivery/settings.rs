@@ -10,7 +10,9 @@ mod setting;
 use ipnet::IpNet;
 use thiserror::Error;
 
-pub(crate) use self::platform_table::{Details, PLATFORMS, PlatformRow};
+pub(crate) use self::platform_table::{Details, PLATFORM_COUNT, PLATFORMS, PlatformRow};
+#[cfg(feature = "pages")]
+pub(crate) use self::platform_table::{ProductNames, SIGNING_SECRET, SecretGuide};
 pub use self::platforms::PlatformSettings;
 use self::rows::{KEY_PREFIX, OPTIONS, SECRETS};
 use self::setting::Row;

@@ -47,7 +47,7 @@ pub(super) fn portion(headers: &HeaderMap, tag: &ETag, size: u64) -> Portion {
 /// Reads one range of bytes, such as `bytes=0-9`, `bytes=10-` or `bytes=-5`. Returns `None` for any other text, and
 /// `Some(None)` if the file has no such bytes. The crate `headers` is not used here, because it handles two cases
 /// wrongly: it refuses `bytes=-5` for a file of fewer than 5 bytes, and it accepts `bytes=-`.
-#[expect(clippy::option_option, reason = "no range, or one that is not there")]
+#[expect(clippy::option_option, reason = "`None` is no range, `Some(None)` a range that the file does not have")]
 fn one_range(text: &str, size: u64) -> Option<Option<Range<u64>>> {
     let (unit, range) = text.split_once('=')?;
     let (first, last) = range.split_once('-').filter(|_| unit.eq_ignore_ascii_case("bytes"))?;

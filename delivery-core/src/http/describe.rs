@@ -86,7 +86,7 @@ pub(super) struct Shape {
     #[cfg(test)]
     #[cfg_attr(
         not(all(feature = "sqlite", feature = "files")),
-        expect(dead_code, reason = "the test that makes the document has a store")
+        expect(dead_code, reason = "the test that calls it needs these features")
     )]
     pub(super) add: fn(&mut Schemas) -> String,
 }

@@ -55,14 +55,14 @@ pub(super) fn table(delivery: &Delivery, call: &Call) -> Result<Option<Table>, A
     let what = query::parameter(call, "what")?.ok_or_else(|| Fault::missing("what"))?;
     // A malformed filter is an error even if the requested table does not use this filter.
     let keys = KeyQuery { limit: ROWS, ..filters::keys(delivery, call)? };
-    let events = AuditQuery { limit: ROWS, ..filters::events(call)? };
+    let audit = AuditQuery { limit: ROWS, ..filters::audit(call)? };
     let inbox = InboxQuery { limit: ROWS, ..filters::inbox(call)? };
     let messages = MessageQuery { limit: ROWS, ..filters::messages(call)? };
     Ok(Some(match &*what {
         "person" => return Ok(None),
         "keys" => Table::Keys(keys),
         "uses" => Table::Uses(Some(keys)),
-        "events" => Table::Events(events),
+        "events" => Table::Audit(audit),
         "inbox" => Table::Inbox(inbox),
         "messages" => Table::Messages(messages),
         _ => return Err(Fault::malformed("what", WHAT).into()),
@@ -74,7 +74,7 @@ pub(super) enum Table {
     Keys(KeyQuery),
     /// The uses of the keys that match the query. `None` once all of these keys were read.
     Uses(Option<KeyQuery>),
-    Events(AuditQuery),
+    Audit(AuditQuery),
     Inbox(InboxQuery),
     Messages(MessageQuery),
 }
@@ -120,7 +120,7 @@ impl Table {
                 ],
             ),
             Self::Uses(_) => ("uses", &["key_id", "product_id", "product", "customer_email", "used_at"]),
-            Self::Events(_) => ("events", &["at", "actor", "action", "key_id", "product_id", "detail"]),
+            Self::Audit(_) => ("events", &["at", "actor", "action", "key_id", "product_id", "detail"]),
             Self::Inbox(_) => (
                 "inbox",
                 &[
@@ -223,9 +223,9 @@ impl Reader {
                 Ok(rows)
             }
             Table::Uses(query) => self.uses(query).await,
-            Table::Events(query) => {
+            Table::Audit(query) => {
                 let page = desk.audit(&query).await?;
-                self.table = page.next.map(|next| Table::Events(AuditQuery { before: Some(next), ..query }));
+                self.table = page.next.map(|next| Table::Audit(AuditQuery { before: Some(next), ..query }));
                 rows(&wire::Events::of(&page))
             }
             Table::Inbox(query) => {

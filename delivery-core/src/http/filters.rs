@@ -2,6 +2,7 @@
 //! each list returns a query for the first page.
 
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use chrono::{DateTime, Days, NaiveDate, Utc};
 
@@ -40,7 +41,7 @@ pub(super) fn keys(delivery: &Delivery, call: &Call) -> Result<KeyQuery, Fault> 
     })
 }
 
-pub(super) fn events(call: &Call) -> Result<AuditQuery, Fault> {
+pub(super) fn audit(call: &Call) -> Result<AuditQuery, Fault> {
     let actor = query::parameter(call, "actor")?;
     let actor = actor.map(|name| Actor::from_stored(&name).map_err(|expected| Fault::malformed("actor", expected)));
     Ok(AuditQuery {
@@ -72,11 +73,15 @@ pub(super) fn messages(call: &Call) -> Result<MessageQuery, Fault> {
 
 /// Returns the kind and the language of an e-mail to preview. The default of the kind is `purchase`.
 pub(super) fn email(call: &Call) -> Result<(MessageKind, Option<Language>), Fault> {
-    const KIND: Invalid = Invalid::expected("must be purchase, resend, successor, expiring or revoked");
+    static EXPECTED: LazyLock<String> = LazyLock::new(|| {
+        let names: Vec<&str> = named().map(MessageKind::as_str).collect();
+        let (others, last) = names.split_at(names.len().saturating_sub(1));
+        format!("must be {} or {}", others.join(", "), last.concat())
+    });
     let kind = query::parameter(call, "kind")?;
     let kind = kind.as_deref().unwrap_or(MessageKind::Purchase.as_str());
-    let kind = named().into_iter().find(|known| known.as_str() == kind);
-    Ok((kind.ok_or_else(|| Fault::malformed("kind", KIND))?, parsed(call, "language")?))
+    let kind = named().find(|known| known.as_str() == kind);
+    Ok((kind.ok_or_else(|| Fault::malformed("kind", Invalid::expected(&EXPECTED)))?, parsed(call, "language")?))
 }
 
 /// Returns a query parameter parsed as `T`. Returns `None` if the parameter is absent or empty.

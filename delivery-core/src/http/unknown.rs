@@ -11,7 +11,7 @@ impl Reply {
     /// outside `/api/` gets this page only if the client accepts HTML. All other calls get
     /// [`not_found`](Self::not_found).
     #[must_use]
-    #[cfg_attr(not(feature = "pages"), expect(unused_variables, reason = "there are no pages"))]
+    #[cfg_attr(not(feature = "pages"), expect(unused_variables, reason = "only pages use them"))]
     pub fn unknown(delivery: &Delivery, call: &Call) -> Self {
         #[cfg(feature = "pages")]
         if let Some(reply) = super::pages::unknown(delivery, call) {

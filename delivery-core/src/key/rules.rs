@@ -16,7 +16,7 @@ use crate::terms::{NEVER, UseLimit, Uses};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "what is proved of every change does not compile until a new one is proved too"
+    reason = "code that proves something of every change must not compile with a new variant"
 )]
 pub enum Change {
     /// The key is used: its product is served once.

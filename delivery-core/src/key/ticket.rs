@@ -27,15 +27,15 @@ const TAG: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TicketFor {
     /// A file that this service stores.
-    #[cfg_attr(not(any(test, feature = "files")), expect(dead_code, reason = "no files are kept"))]
+    #[cfg_attr(not(any(test, feature = "files")), expect(dead_code, reason = "only tickets for files have it"))]
     File,
     /// An object of the host application, such as a file, identified by its name.
     Host,
     /// The page that shows an opened product.
-    #[cfg_attr(not(feature = "pages"), expect(dead_code, reason = "there are no pages"))]
+    #[cfg_attr(not(feature = "pages"), expect(dead_code, reason = "only tickets for pages have it"))]
     Page,
     /// The page that shows the state of a key.
-    #[cfg_attr(not(feature = "pages"), expect(dead_code, reason = "there are no pages"))]
+    #[cfg_attr(not(feature = "pages"), expect(dead_code, reason = "only tickets for pages have it"))]
     State,
 }
 

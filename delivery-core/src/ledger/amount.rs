@@ -10,7 +10,7 @@ use crate::text::Invalid;
 /// An amount of money, 0 or more, in the smallest unit of its currency. As text: a number and the currency, such as
 /// `12.50 EUR`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_structs, reason = "a pair")]
+#[expect(clippy::exhaustive_structs, reason = "it is a pair")]
 pub struct Amount {
     /// The number of the smallest units, such as cents: at most 10¹².
     pub units: u64,

@@ -12,7 +12,7 @@ type Source = Arc<dyn Error + Send + Sync>;
 /// The refusal of a change or of a use, with the key.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{refusal}")]
-#[expect(clippy::exhaustive_structs, reason = "a pair")]
+#[expect(clippy::exhaustive_structs, reason = "it is a pair")]
 pub struct Refused {
     /// Why the key does not allow the change or the use.
     pub refusal: Refusal,

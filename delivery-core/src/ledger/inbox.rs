@@ -17,7 +17,7 @@ crate::text::line_type! {
 
 /// The identity of a platform event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_structs, reason = "a pair")]
+#[expect(clippy::exhaustive_structs, reason = "it is a pair")]
 pub struct EventId {
     /// The platform.
     pub source: Source,
@@ -118,7 +118,7 @@ pub const NO_ADDRESS: &str = "it has no e-mail address that a key can be sent to
 
 /// A customer whose address a platform has reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_structs, reason = "whoever receives builds it")]
+#[expect(clippy::exhaustive_structs, reason = "callers write it as a literal")]
 pub struct Customer {
     /// The platform.
     pub source: Source,

@@ -49,7 +49,7 @@ pub struct Lease {
 
 /// What became of a leased message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_enums, reason = "a store handles each")]
+#[expect(clippy::exhaustive_enums, reason = "a store must handle each variant")]
 pub enum Outcome {
     /// The mail server or the webhook's receiver accepted the message.
     Sent {

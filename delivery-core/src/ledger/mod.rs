@@ -31,7 +31,7 @@ pub use self::amount::{Amount, Currency};
 pub use self::audit::{Action, Edit};
 pub use self::deal::{
     Bought, Captured, Cause, ChargeRef, Charged, Deal, Dispute, Extent, Links, MOST_PRODUCTS, Offer, Own, Recurrence,
-    ReferenceKind, Refund, Report, Returned, Standing, Subscription, Term, Word,
+    ReferenceKind, Refund, Report, Returned, Standing, Subscription, SubscriptionReport, Term,
 };
 pub use self::error::{Refused, StoreError};
 pub use self::inbox::{

@@ -51,7 +51,7 @@ pub enum MessageKind {
 
 /// A message to queue in the same transaction as the change that it announces.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "whoever issues or changes a key builds it")]
+#[expect(clippy::exhaustive_structs, reason = "callers write it as a literal")]
 pub struct Notice {
     /// The message's identity, unique among all messages.
     pub id: MessageId,

@@ -119,7 +119,7 @@ pub enum Identity {
 
 /// An identity and the policy under which its requests are counted. Each such pair has its own window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_structs, reason = "a pair")]
+#[expect(clippy::exhaustive_structs, reason = "it is a pair")]
 pub struct Subject {
     /// The policy under which the requests are counted.
     pub policy: Policy,

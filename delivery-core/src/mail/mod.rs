@@ -5,13 +5,10 @@
 //!
 //! # Implementing `Mailer`
 //!
-//! [`send`](Mailer::send) returns `Ok` once another system has taken responsibility for the message: a mail server
-//! replied 250, or a provider's API replied 2xx. It returns [`MailError::permanent`] only for a failure that no later
-//! attempt can fix, such as an unknown recipient, and [`MailError::unconfirmed`] where the message may have been
-//! accepted. Any other failure is [`MailError::transient`] and is retried for days. After a crash or a time-out `send`
-//! can be called again with the same message and the same `Message-ID`: pass the id on, so that the receiving system
-//! can recognise the duplicate. The message contains a key: log no part of it. `send` is called concurrently, and each
-//! call is cancelled after [`SEND_TIMEOUT`].
+//! [`send`](Mailer::send) is called concurrently, and each call is cancelled after [`SEND_TIMEOUT`]. After a crash or a
+//! time-out it can be called again with the same message and the same `Message-ID`. A failure that is neither
+//! [permanent](MailError::permanent) nor [unconfirmed](MailError::unconfirmed) is usually
+//! [transient](MailError::transient), and is retried for days. [`Mailer`] lists what an implementation must guarantee.
 //!
 //! ```
 //! use async_trait::async_trait;
@@ -73,6 +70,17 @@ use crate::redact::redacted;
 pub const SEND_TIMEOUT: Duration = Duration::from_mins(12);
 
 /// Sends a message. See the [module documentation](self) for how to implement it.
+///
+/// # To ensure correctness
+///
+/// * Return `Ok` only once another system has taken responsibility for the message: a mail server replied 250, or a
+///   provider's API replied 2xx. The message then counts as sent.
+/// * Return [`MailError::permanent`] only for a failure that no later attempt can fix, such as an unknown recipient.
+///   The message is then given up.
+/// * Return [`MailError::unconfirmed`] if the message may have been accepted. It is then retried only after hours.
+///   After other errors that are not permanent it is retried soon, and the buyer could get many copies.
+/// * Pass on the [`message_id`](Message::message_id), so that the receiving system can recognise a duplicate.
+/// * Log no part of the message, and repeat none of it in an error: it usually contains a key. See [`MailError`].
 #[async_trait]
 pub trait Mailer: fmt::Debug + Send + Sync + 'static {
     /// Hands `message` to a system that takes responsibility for delivering it.

@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::{self, JoinError};
 
-use self::outcome::{COMPLETE_ATTEMPTS, End};
+use self::outcome::{AttemptEnd, COMPLETE_ATTEMPTS};
 use self::under_way::{CONCURRENCY, Sending, UnderWay};
 use super::templates::Templates;
 use super::{Brand, MailError, MailLinks, Mailer, Sender};
@@ -45,6 +45,7 @@ const POLL: Duration = Duration::from_secs(1);
 /// leases are released. They are then sent by another server or after the next start, with the same `Message-ID`. An
 /// e-mail that the mailer has had for 95 seconds may already have been accepted, so it counts as unconfirmed instead.
 const GRACE: Duration = Duration::from_secs(10);
+
 /// Sends e-mails: leases the messages that are due, renders them, sends them and completes the leases.
 ///
 /// An e-mail that fails is retried after 5 s, 1 min, 5 min, 30 min, 2 h, 5 h, 10 h and then every 12 h up to day 5,
@@ -121,9 +122,9 @@ impl Outbox {
             };
             let Some(joined) = joined else { break };
             match self.end(&mut under_way, joined) {
-                End::Sent => worked.sent += 1,
-                End::Deferred => worked.deferred += 1,
-                End::Failed => worked.failed += 1,
+                AttemptEnd::Sent => worked.sent += 1,
+                AttemptEnd::Deferred => worked.deferred += 1,
+                AttemptEnd::Failed => worked.failed += 1,
             }
             if under_way.ended.len() >= GROUP || under_way.tasks.is_empty() {
                 self.settle_ended(&mut under_way);
@@ -261,12 +262,16 @@ impl Outbox {
     }
 
     /// Decides the outcome of an e-mail whose sending task has ended, and puts it into `under_way.ended` to be stored.
-    fn end(&self, under_way: &mut UnderWay, joined: Result<(task::Id, Result<(), MailError>), JoinError>) -> End {
+    fn end(
+        &self,
+        under_way: &mut UnderWay,
+        joined: Result<(task::Id, Result<(), MailError>), JoinError>,
+    ) -> AttemptEnd {
         let (id, result) = match joined {
             Ok(ended) => ended,
             Err(error) => (error.id(), Err(MailError::transient("the mailer panicked"))),
         };
-        let Some(Sending { message, .. }) = under_way.messages.remove(&id) else { return End::Deferred };
+        let Some(Sending { message, .. }) = under_way.messages.remove(&id) else { return AttemptEnd::Deferred };
         let (outcome, end) = self.judge(&message, result);
         under_way.ended.push((message, outcome));
         end

@@ -38,7 +38,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_limit_elapses_while_the_process_runs() {
         let limit = Duration::from_mins(10);
-        #[expect(clippy::disallowed_methods, reason = "the paused clock of the runtime")]
+        #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused")]
         let begin = tokio::time::Instant::now();
         assert_eq!(within(limit, pending::<()>()).await, None);
         // Each Tokio timer may be a millisecond late.

@@ -1,8 +1,8 @@
 //! The templates of e-mails: a subject, a plain text and an HTML body for each kind and language.
 //!
 //! A template is called `KIND.PART`, or `KIND.LANGUAGE.PART` for a language other than English. `KIND` is one of
-//! `purchase`, `resend`, `successor`, `expiring` and `revoked`; `PART` is `subject`, `txt` or `html`. A name that
-//! begins with an underscore belongs to a fragment that templates include, import or extend.
+//! [`KINDS`]; `PART` is `subject`, `txt` or `html`. A name that begins with an underscore belongs to a fragment that
+//! templates include, import or extend.
 
 mod ours;
 mod preview;
@@ -18,7 +18,7 @@ use thiserror::Error;
 
 use self::ours::KINDS;
 pub(crate) use self::ours::named;
-pub(super) use self::values::{MOST_KEYS, Place, Shown};
+pub(super) use self::values::{MOST_KEYS, ServiceValues, Shown};
 use crate::email::Email;
 use crate::language::Language;
 use crate::ledger::MessageKind;
@@ -44,6 +44,7 @@ const ENGLISH: &str = "en";
 ///   keys, as in [`MailLinks`](super::MailLinks). Each may be `none`
 /// * `shop.name` and `shop.support` (an e-mail address): each is `none` if it is not known
 /// * `shop.colour` and `shop.ink`: the colours of a button and of the text on it
+/// * `shop.is_plain`: true if the shop has set no colours
 /// * `subject`: the rendered subject, only in the bodies
 /// * `keys`: a list of at most 200 items. Only in `resend` can there be more than one
 /// * `omits`: whether the buyer has more keys than `keys` contains
@@ -190,13 +191,13 @@ impl Templates {
         &self,
         kind: MessageKind,
         (keys, to): (&[Shown<'_>], &Email),
-        (place, language): (Place<'_>, &Language),
+        (service, language): (ServiceValues<'_>, &Language),
     ) -> Result<Rendered, TemplateError> {
         let wanted = keys.first().and_then(|shown| shown.product.language());
         let tags = wanted.into_iter().chain([language]).flat_map(Language::lookup);
         let mut tags = tags.filter(|tag| self.stems.contains(&stem(kind, tag)));
         let tag = tags.next().unwrap_or(ENGLISH);
-        self.render_all((&stem(kind, tag), tag), &values::values(keys, to.as_str(), place, tag))
+        self.render_all((&stem(kind, tag), tag), &values::values(keys, to.as_str(), service, tag))
     }
 
     fn render_all(&self, (stem, tag): (&str, &str), values: &Value) -> Result<Rendered, TemplateError> {

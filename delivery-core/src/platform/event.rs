@@ -33,7 +33,8 @@ pub enum Event {
         advice: String,
     },
     /// A statement about a subscription itself, for example that the subscription has ended.
-    Told(Word),
+    #[serde(rename = "Told")]
+    Subscription(SubscriptionEvent),
     /// A payment was refunded, or an order was cancelled.
     Refunded(Refund),
     /// A refund failed: the seller keeps the money.
@@ -103,7 +104,7 @@ pub struct Sale {
 /// A platform's statement about a subscription itself, rather than about a charge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "adapters build it")]
-pub struct Word {
+pub struct SubscriptionEvent {
     /// When the statement was true, by the platform's clock, in whole seconds.
     pub at: DateTime<Utc>,
     /// The subscription, and the order that began it if the statement names that order.
@@ -162,7 +163,7 @@ impl Event {
         match self {
             Self::Paid(sale) => Some(&sale.order),
             Self::Captured { payment, .. } => Some(payment),
-            Self::Told(Word { links, .. }) => links.subscription.as_ref().or(links.order.as_ref()),
+            Self::Subscription(SubscriptionEvent { links, .. }) => links.subscription.as_ref().or(links.order.as_ref()),
             Self::Refunded(Refund { of, .. })
             | Self::Kept { of, .. }
             | Self::Disputed(Dispute { of, .. })
@@ -192,7 +193,7 @@ impl Sale {
     }
 }
 
-impl Word {
+impl SubscriptionEvent {
     /// Returns a statement that is about a whole subscription and does not name the subscriber.
     #[must_use]
     pub fn new(at: DateTime<Utc>, links: Links, (status, term): (Standing, Term)) -> Self {

@@ -11,7 +11,7 @@ use super::json::{instant, object, pieces};
 use super::signature::digest;
 use super::{
     Amount, Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Recurrence, Refund, Request, Sale,
-    Secrets, Standing, Term, Unauthentic, Unreadable, Word, form,
+    Secrets, Standing, SubscriptionEvent, Term, Unauthentic, Unreadable, form,
 };
 use crate::order::{OrderId, Source};
 use crate::secret::MIN_SECRET;
@@ -175,8 +175,10 @@ fn events(fields: &Fields) -> Result<Vec<Event>, Unreadable> {
         "refund" => Some(Event::Refunded(Refund::of(sale()?, fields.text("refunded")? == Some("true"), None))),
         "dispute" => Some(Event::Disputed(sale()?.into())),
         "dispute_won" => Some(Event::Restored(sale()?.into())),
-        "subscription_ended" => Some(told(fields, "ended_at", |at| (Standing::Ended, Term::Until(at)))?),
-        "subscription_restarted" => Some(told(fields, "restarted_at", |_| (Standing::Active, Term::Unsaid))?),
+        "subscription_ended" => Some(subscription_event(fields, "ended_at", |at| (Standing::Ended, Term::Until(at)))?),
+        "subscription_restarted" => {
+            Some(subscription_event(fields, "restarted_at", |_| (Standing::Active, Term::Unsaid))?)
+        }
         // A cancellation only announces the end of a subscription.
         _ => None,
     };
@@ -228,12 +230,12 @@ fn recurrence(name: &str) -> Option<Recurrence> {
 
 /// Reads a ping about a subscription itself, rather than about a charge. `time` is the name of the field that contains
 /// the time of the event.
-fn told(
+fn subscription_event(
     fields: &Fields,
     time: &str,
     standing: impl FnOnce(DateTime<Utc>) -> (Standing, Term),
 ) -> Result<Event, Unreadable> {
     let subscription = Some(fields.needed("subscription_id")?);
     let at = fields.text(time)?.and_then(instant).ok_or(Unreadable)?;
-    Ok(Event::Told(Word::new(at, Links::of_subscription(subscription), standing(at))))
+    Ok(Event::Subscription(SubscriptionEvent::new(at, Links::of_subscription(subscription), standing(at))))
 }

@@ -6,7 +6,7 @@ use super::json::{id, is_true, needed, object, quantity, reference, text, time, 
 use super::signature::{Keys, digest, header, hex};
 use super::{
     Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Secrets, Standing,
-    Term, Unauthentic, Unreadable, Word,
+    SubscriptionEvent, Term, Unauthentic, Unreadable,
 };
 use crate::order::{OrderId, Source};
 
@@ -60,7 +60,7 @@ fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
             let (charge, shown) = (charge()?, shown?);
             Some(Event::Refunded(Refund { links: links(&charge, shown)?, ..refund(charge, shown) }))
         }
-        ("subscriptions", _) if kind.starts_with("subscription_") => Some(told(number()?, shown?)?),
+        ("subscriptions", _) if kind.starts_with("subscription_") => Some(subscription_event(number()?, shown?)?),
         _ => None,
     };
     Ok(event.into_iter().collect())
@@ -110,11 +110,15 @@ fn refund(order: OrderId, shown: &Value) -> Refund {
 
 /// Reads an event about a subscription itself, rather than about a charge. If the event has no time, only the link
 /// between the subscription and the order that began it is read.
-fn told(subscription: OrderId, shown: &Value) -> Result<Event, Unreadable> {
+fn subscription_event(subscription: OrderId, shown: &Value) -> Result<Event, Unreadable> {
     let links = Links { order: id(shown, "/order_id")?, ..Links::of_subscription(Some(subscription)) };
     let Some(at) = time(shown, "/updated_at") else { return Ok(Event::Linked(links)) };
     let lines = Some(line(shown)).filter(|line| !line.names.is_empty()).into_iter().collect();
-    Ok(Event::Told(Word { lines, buyer: buyer(shown), ..Word::new(at, links, standing(shown)) }))
+    Ok(Event::Subscription(SubscriptionEvent {
+        lines,
+        buyer: buyer(shown),
+        ..SubscriptionEvent::new(at, links, standing(shown))
+    }))
 }
 
 fn standing(shown: &Value) -> (Standing, Term) {

@@ -52,7 +52,7 @@ use chrono::{DateTime, Utc};
 use http::HeaderMap;
 use thiserror::Error;
 
-pub use self::event::{Buyer, Event, Line, Sale, Word};
+pub use self::event::{Buyer, Event, Line, Sale, SubscriptionEvent};
 pub use self::gumroad::Gumroad;
 pub use self::lemon_squeezy::LemonSqueezy;
 pub use self::paddle::Paddle;
@@ -105,7 +105,7 @@ pub struct Request<'r> {
 
 /// The content of a request that [`Platform::read`] accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "it says something or it does not")]
+#[expect(clippy::exhaustive_enums, reason = "a request is a ping or a notification")]
 pub enum Received {
     /// An unsigned test of the connection. It has no effect.
     Ping,
@@ -131,11 +131,11 @@ pub struct Notification {
 /// sender is not told which of these is the case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the request is not signed as the platform signs")]
-#[expect(clippy::exhaustive_structs, reason = "it says no more")]
+#[expect(clippy::exhaustive_structs, reason = "it has no fields and will get none")]
 pub struct Unauthentic;
 
 /// The content of an authentic request cannot be read, for example because it is not in the platform's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("cannot be read")]
-#[expect(clippy::exhaustive_structs, reason = "it says no more")]
+#[expect(clippy::exhaustive_structs, reason = "it has no fields and will get none")]
 pub struct Unreadable;

@@ -7,7 +7,7 @@ use super::json::{id, list, needed, object, own, period, quantity, reference, te
 use super::signature::{Keys, digest, header, not_older, seconds, timed};
 use super::{
     Buyer, ChargeRef, Dispute, Event, Extent, Line, Links, Notification, Platform, Received, Refund, Request, Returned,
-    Sale, Secrets, Standing, Term, Unauthentic, Unreadable, Word,
+    Sale, Secrets, Standing, SubscriptionEvent, Term, Unauthentic, Unreadable,
 };
 use crate::order::{OrderId, Source};
 
@@ -185,7 +185,7 @@ fn word(event: &Value, data: &Value, order: Option<OrderId>) -> Result<Option<Ev
     let has_plan = items.iter().any(recurs);
     let plan = items.iter().filter(|item| !has_plan || recurs(item));
     let lines = plan.filter_map(|item| line(item, None, Term::Unsaid)).collect();
-    Ok(Some(Event::Told(Word { lines, ..Word::new(at, links, standing) })))
+    Ok(Some(Event::Subscription(SubscriptionEvent { lines, ..SubscriptionEvent::new(at, links, standing) })))
 }
 
 fn adjustment(data: &Value) -> Result<Option<Event>, Unreadable> {

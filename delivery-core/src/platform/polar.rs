@@ -7,7 +7,7 @@ use super::signature::{Keys, from_base64};
 use super::standard::verified;
 use super::{
     Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Secrets, Standing,
-    Term, Unauthentic, Unreadable, Word,
+    SubscriptionEvent, Term, Unauthentic, Unreadable,
 };
 use crate::order::Source;
 
@@ -105,7 +105,7 @@ fn word(body: &Value, data: &Value) -> Result<Option<Event>, Unreadable> {
     let links = Links::of_subscription(Some(needed(data, "/id")?));
     let prices = list(data, "/prices").iter().map(|price| reference(price, "/id"));
     let lines = line(data, [reference(data, "/product_id")].into_iter().chain(prices)).into_iter().collect();
-    Ok(Some(Event::Told(Word { lines, ..Word::new(at, links, standing) })))
+    Ok(Some(Event::Subscription(SubscriptionEvent { lines, ..SubscriptionEvent::new(at, links, standing) })))
 }
 
 /// Reads the product of an order or a subscription. Ignores the `metadata` of the order or subscription itself, which

@@ -7,7 +7,7 @@ use super::json::{decimal, is_true, list, object, own_by_sku, quantity, referenc
 use super::signature::{Keys, base64, header};
 use super::{
     Buyer, ChargeRef, Event, Extent, Line, Links, Notification, Platform, Received, Recurrence, Refund, Request,
-    Returned, Sale, Secrets, Standing, Term, Unauthentic, Unreadable, Word,
+    Returned, Sale, Secrets, Standing, SubscriptionEvent, Term, Unauthentic, Unreadable,
 };
 use crate::order::{OrderId, Source};
 use crate::terms::NEVER;
@@ -63,7 +63,7 @@ fn events(topic: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
         }
         "refunds/create" if is_refund(body) => Some(Event::Refunded(refund(body)?)),
         "subscription_billing_attempts/success" => attempt(body).map(Event::Linked),
-        _ if topic.starts_with("subscription_contracts/") => contract(body).map(Event::Told),
+        _ if topic.starts_with("subscription_contracts/") => contract(body).map(Event::Subscription),
         _ => None,
     };
     Ok(event.into_iter().collect())
@@ -151,13 +151,13 @@ fn attempt(attempt: &Value) -> Option<Links> {
 }
 
 /// Reads how often a subscription contract is charged. The contract does not say what was paid.
-fn contract(contract: &Value) -> Option<Word> {
+fn contract(contract: &Value) -> Option<SubscriptionEvent> {
     contract.pointer("/billing_policy")?;
     let subscription = either(contract, ["/id", "/admin_graphql_api_id"])?;
     let order = either(contract, ["/origin_order_id", "/admin_graphql_api_origin_order_id"]);
     let links = Links { order, ..Links::of_subscription(Some(subscription)) };
     let term = recurrence(contract).map_or(Term::Unsaid, Term::Every);
-    Some(Word::new(revised_at(contract), links, (Standing::Unsaid, term)))
+    Some(SubscriptionEvent::new(revised_at(contract), links, (Standing::Unsaid, term)))
 }
 
 /// Returns when a contract was last changed. If the contract has no time, the number of its revision counts as seconds

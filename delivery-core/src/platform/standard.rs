@@ -9,7 +9,7 @@ use super::json::{decimal, id, is_true, needed, object, own, quantity, reference
 use super::signature::{Keys, base64, from_base64, header, not_older, seconds};
 use super::{
     Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Secrets, Standing,
-    Term, Unauthentic, Unreadable, Word,
+    SubscriptionEvent, Term, Unauthentic, Unreadable,
 };
 use crate::order::{OrderId, Source};
 use crate::text::Invalid;
@@ -79,7 +79,7 @@ fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     let event = match kind {
         "order.paid" => paid(order(data?)?, time(body, "/timestamp"), data?)?,
         "order.refunded" => Some(Event::Refunded(Refund::full(ChargeRef::Order(order(data?)?)))),
-        "subscription.ended" => Some(Event::Told(ended(time(body, "/timestamp"), data?)?)),
+        "subscription.ended" => Some(Event::Subscription(ended(time(body, "/timestamp"), data?)?)),
         _ => None,
     };
     Ok(event.into_iter().collect())
@@ -105,9 +105,9 @@ fn paid(order: OrderId, at: Option<DateTime<Utc>>, data: &Value) -> Result<Optio
     })))
 }
 
-fn ended(at: Option<DateTime<Utc>>, data: &Value) -> Result<Word, Unreadable> {
+fn ended(at: Option<DateTime<Utc>>, data: &Value) -> Result<SubscriptionEvent, Unreadable> {
     let subscription = needed(data, "/subscription_id")?;
     let ended_at = time(data, "/ended_at").ok_or(Unreadable)?;
     let links = Links::of_subscription(Some(subscription));
-    Ok(Word::new(at.unwrap_or(ended_at), links, (Standing::Ended, Term::Until(ended_at))))
+    Ok(SubscriptionEvent::new(at.unwrap_or(ended_at), links, (Standing::Ended, Term::Until(ended_at))))
 }

@@ -7,7 +7,7 @@ use super::json::{id, is_true, list, needed, object, own, reference, text};
 use super::signature::{Keys, digest, header, not_older, seconds, timed};
 use super::{
     Amount, Buyer, ChargeRef, Dispute, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale,
-    Secrets, Standing, Term, Unauthentic, Unreadable, Word, json,
+    Secrets, Standing, SubscriptionEvent, Term, Unauthentic, Unreadable, json,
 };
 use crate::order::{OrderId, Source};
 use crate::product::ProductId;
@@ -256,7 +256,7 @@ fn word(subscription: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>
     let Some(until) = json::seconds(subscription, until) else { return Ok(None) };
     let at = at.ok_or(Unreadable)?;
     let links = Links::of_subscription(Some(needed(subscription, "/id")?));
-    Ok(Some(Event::Told(Word::new(at, links, (status, Term::Until(until))))))
+    Ok(Some(Event::Subscription(SubscriptionEvent::new(at, links, (status, Term::Until(until))))))
 }
 
 /// Links a payment to its invoice. This also links the payment to the checkout session that names the invoice.

@@ -9,7 +9,7 @@ use super::json::{decimal, id, list, needed, object, own_by_sku, quantity, refer
 use super::signature::{Keys, base64, digest, header};
 use super::{
     Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Secrets, Standing,
-    Term, Unauthentic, Unreadable, Word,
+    SubscriptionEvent, Term, Unauthentic, Unreadable,
 };
 use crate::order::{OrderId, Source};
 
@@ -77,7 +77,7 @@ fn events(topic: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     let is_subscription = body.pointer("/billing_period").is_some();
     match topic {
         "order.created" | "order.updated" | "order.restored" if !is_subscription => of_order(body),
-        _ if topic.starts_with("subscription.") && is_subscription => Ok(vec![told(body)?]),
+        _ if topic.starts_with("subscription.") && is_subscription => Ok(vec![subscription_event(body)?]),
         _ => Ok(Vec::new()),
     }
 }
@@ -133,7 +133,7 @@ fn subscription(order: &Value) -> Option<OrderId> {
     })
 }
 
-fn told(subscription: &Value) -> Result<Event, Unreadable> {
+fn subscription_event(subscription: &Value) -> Result<Event, Unreadable> {
     let order = number(subscription, "/parent_id");
     let links = Links { order, ..Links::of_subscription(Some(needed(subscription, "/id")?)) };
     let Some(at) = date(subscription, "date_modified") else { return Ok(Event::Linked(links)) };
@@ -145,7 +145,10 @@ fn told(subscription: &Value) -> Result<Event, Unreadable> {
         _ => (Standing::Unsaid, None),
     };
     let term = until.map_or(Term::Unsaid, Term::Until);
-    Ok(Event::Told(Word { lines: lines(subscription), ..Word::new(at, links, (status, term)) }))
+    Ok(Event::Subscription(SubscriptionEvent {
+        lines: lines(subscription),
+        ..SubscriptionEvent::new(at, links, (status, term))
+    }))
 }
 
 /// Reads a date in UTC. In the first version of the API, the name of the field lacks `_gmt`.
@@ -198,7 +201,7 @@ mod tests {
         let subscription = r#"{"id":2,"parent_id":1,"status":"cancelled","date_paid_gmt":"2026-01-01T09:00:00",
             "date_modified_gmt":"2026-01-20T10:00:00","billing_period":"month","line_items":[{"product_id":22}]}"#;
         assert!(matches!(&said("order.created", order)[..], [Event::Paid(_)]));
-        assert!(matches!(&said("subscription.updated", subscription)[..], [Event::Told(word)]
+        assert!(matches!(&said("subscription.updated", subscription)[..], [Event::Subscription(word)]
             if word.status == Standing::Ended && word.term == Term::Until(word.at)));
         assert!(said("subscription.updated", order).is_empty());
         assert!(said("order.updated", subscription).is_empty());

@@ -8,7 +8,7 @@
 
 /// How the rows of a batch are obtained before the batch is planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(clippy::exhaustive_enums, reason = "a store handles each")]
+#[expect(clippy::exhaustive_enums, reason = "a store must handle each variant")]
 pub enum Attempt {
     /// Rows may come from a cache, and purchases may be assumed absent without a query.
     Optimistic,

@@ -46,7 +46,7 @@ pub trait Inbox: Send + Sync {
     /// # Errors
     ///
     /// [`StoreError`] if nothing was leased.
-    async fn claim_entries(
+    async fn claim_events(
         &self,
         now: DateTime<Utc>,
         lease_until: DateTime<Utc>,
@@ -61,7 +61,7 @@ pub trait Inbox: Send + Sync {
     /// # Errors
     ///
     /// [`StoreError`] if some events may not have been made due.
-    async fn retry_entries(
+    async fn retry_events(
         &self,
         source: Option<&Source>,
         customer: Option<&OrderId>,
@@ -74,7 +74,7 @@ pub trait Inbox: Send + Sync {
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
-    async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError>;
+    async fn events(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError>;
 
     /// Returns the address that a platform last reported for a customer; `None` if it has not reported any.
     ///
@@ -98,7 +98,7 @@ pub trait Inbox: Send + Sync {
     /// [`StoreError`] if the store cannot be read.
     async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError>;
 
-    /// Dismisses what a platform sells under `name`, so that past and future events about it need no attention. If
+    /// Dismisses what a platform sells under `name`. Events about it then need no attention when they are applied. If
     /// `is_dismissed` is false, lifts that dismissal. The change and its audit entry are one commit. Changes nothing if
     /// the name is already in the requested state.
     ///
@@ -130,13 +130,13 @@ impl InboxQuery {
         super::page_size(self.limit)
     }
 
-    /// Returns whether `entry` matches the conditions. Of the events with the same [`group`](Self::group), the list has
+    /// Returns whether `event` matches the conditions. Of the events with the same [`group`](Self::group), the list has
     /// only the newest; this method does not check that.
     #[must_use]
-    pub fn matches(&self, entry: &InboxEvent) -> bool {
-        self.outcome.is_none_or(|outcome| entry.outcome == Some(outcome))
-            && self.source.as_ref().is_none_or(|source| entry.id.source == *source)
-            && self.numbers().contains(&entry.number)
+    pub fn matches(&self, event: &InboxEvent) -> bool {
+        self.outcome.is_none_or(|outcome| event.outcome == Some(outcome))
+            && self.source.as_ref().is_none_or(|source| event.id.source == *source)
+            && self.numbers().contains(&event.number)
     }
 
     /// Returns the numbers of the events that may match: those of the period, below [`before`](Self::before).
@@ -151,9 +151,9 @@ impl InboxQuery {
     /// attention, and the event needs attention because of an unknown product. The group then consists of the platform
     /// and the reason. For all other events, returns `None`.
     #[must_use]
-    pub fn group<'e>(&self, entry: &'e InboxEvent) -> Option<(&'e Source, &'e str)> {
-        let reason = entry.reason.as_deref().filter(|reason| reason.starts_with(UNKNOWN_PRODUCT))?;
+    pub fn group<'e>(&self, event: &'e InboxEvent) -> Option<(&'e Source, &'e str)> {
+        let reason = event.reason.as_deref().filter(|reason| reason.starts_with(UNKNOWN_PRODUCT))?;
         let is_waiting = |outcome| outcome == Some(EventOutcome::NeedsAttention);
-        (is_waiting(self.outcome) && is_waiting(entry.outcome)).then_some((&entry.id.source, reason))
+        (is_waiting(self.outcome) && is_waiting(event.outcome)).then_some((&event.id.source, reason))
     }
 }

@@ -43,7 +43,7 @@ pub trait LostKeys: Send + Sync {
 
 /// The parameters of [`LostKeys::answer_lost`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "whoever asks builds it")]
+#[expect(clippy::exhaustive_structs, reason = "callers write it as a literal")]
 pub struct LostScan {
     /// The current time.
     pub now: DateTime<Utc>,

@@ -110,7 +110,7 @@ pub trait Records: Send + Sync {
 
 /// The parameters of [`Records::notify_expiring`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "whoever asks builds it")]
+#[expect(clippy::exhaustive_structs, reason = "callers write it as a literal")]
 pub struct ExpiryScan {
     /// The current time. Keys that have expired by then are skipped.
     pub now: DateTime<Utc>,

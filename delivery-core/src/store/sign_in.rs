@@ -52,7 +52,7 @@ pub struct SignInId([u8; 32]);
 
 /// The session of a seller who has signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "whoever signs in builds it")]
+#[expect(clippy::exhaustive_structs, reason = "callers write it as a literal")]
 pub struct SignIn {
     /// The session's id.
     pub id: SignInId,

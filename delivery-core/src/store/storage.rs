@@ -219,6 +219,15 @@ pub trait Backend: Debug + Send + Sync + 'static {
 /// sign-ins, requests of buyers who lost their keys, and secrets of platforms. Every type that implements these six
 /// traits implements this one.
 ///
+/// These optional parts are not in the office:
+///
+/// * `Backend::host_transactions`: a store of any kind may have an office, but a transaction of the host application is
+///   always one of SQLite or PostgreSQL.
+/// * `CatalogEditor::in_host_transactions`: it adds products, and the catalog of a service may be another store than
+///   the one that has the office.
+/// * [`CatalogEditor::files`](super::CatalogEditor::files): the rows of files belong to products, so they too are in
+///   the store of the catalog.
+///
 /// # To ensure correctness
 ///
 /// * Implement the six traits on the same rows: what one of them writes, the others see at once.

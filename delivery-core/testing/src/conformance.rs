@@ -143,7 +143,7 @@ impl Case<Ledgers> {
 
 /// A limiter under test, and the clock that the limiter reads.
 #[derive(Debug)]
-#[expect(clippy::exhaustive_structs, reason = "a pair")]
+#[expect(clippy::exhaustive_structs, reason = "it is a pair")]
 pub struct Limiter {
     /// The limiter.
     pub limiter: Arc<dyn RateLimiter>,

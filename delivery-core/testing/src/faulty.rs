@@ -226,26 +226,26 @@ impl<S: Ledger> Requests for Faulty<S> {
 
 #[async_trait]
 impl<S: Ledger> Inbox for Faulty<S> {
-    async fn claim_entries(
+    async fn claim_events(
         &self,
         now: DateTime<Utc>,
         lease_until: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<InboxEvent>, StoreError> {
-        self.call(self.kept()?.claim_entries(now, lease_until, limit)).await
+        self.call(self.kept()?.claim_events(now, lease_until, limit)).await
     }
 
-    async fn retry_entries(
+    async fn retry_events(
         &self,
         source: Option<&Source>,
         customer: Option<&OrderId>,
         now: DateTime<Utc>,
     ) -> Result<u64, StoreError> {
-        self.call(self.kept()?.retry_entries(source, customer, now)).await
+        self.call(self.kept()?.retry_events(source, customer, now)).await
     }
 
-    async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
-        self.call(self.kept()?.entries(query)).await
+    async fn events(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
+        self.call(self.kept()?.events(query)).await
     }
 
     async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError> {

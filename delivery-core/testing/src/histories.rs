@@ -47,7 +47,7 @@ use delivery_core::store::{CatalogEditor, Ledger, Posts};
 pub use self::message::Topic;
 pub use self::model::{Key, Model};
 use self::service::Service;
-pub use self::step::{Answer, Limit, Step, Told};
+pub use self::step::{Answer, Limit, OrderReport, Step};
 use crate::Fixture;
 
 /// The number of steps of a history.

@@ -166,8 +166,8 @@ impl Storage for MemoryStore {
             for message in writes.messages.iter().filter(|message| message.unit == unit) {
                 state.queue.add(message, id);
             }
-            for event in writes.events.iter().filter(|event| event.unit == unit) {
-                state.keep(event, id);
+            for entry in writes.audit_entries.iter().filter(|entry| entry.unit == unit) {
+                state.keep(entry, id);
             }
         }
         for (number, action, edit) in &writes.inbox.applied {

@@ -30,7 +30,7 @@ pub(super) async fn dump(settings: &Settings, to: &Path) -> Result<(), Refusal> 
         let there = fs::OpenOptions::new().write(true).open(to).map_err(|error| unwritten(to, &error))?;
         return write(settings, there).await.map(drop);
     }
-    let new = beside(to);
+    let new = new_path(to);
     let made = async {
         // Somebody else may have made a file with this name, and could read the dump in it.
         let _ = fs::remove_file(&new);
@@ -100,7 +100,7 @@ fn unwritten(path: &Path, error: &io::Error) -> Refusal {
     format!("{} cannot be written: {error}", path.display()).into()
 }
 
-fn beside(to: &Path) -> PathBuf {
+fn new_path(to: &Path) -> PathBuf {
     let mut name = to.as_os_str().to_owned();
     name.push(format!(".new.{}", std::process::id()));
     name.into()

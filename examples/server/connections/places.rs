@@ -52,12 +52,12 @@ pub(crate) struct Accepted {
     identity: Option<Identity>,
     line: Option<Arc<Semaphore>>,
     /// The place, if one was free when the connection was accepted.
-    place: Option<Place>,
+    place: Option<ServingPermit>,
     _socket: OwnedSemaphorePermit,
 }
 
 /// The right to be served, until it is dropped.
-pub(crate) struct Place {
+pub(crate) struct ServingPermit {
     pub(crate) conversation: Arc<Conversation>,
     _own: Option<OwnedSemaphorePermit>,
     _shared: OwnedSemaphorePermit,
@@ -118,12 +118,13 @@ impl Places {
         }
         // Takes a free place now, so that clients get places in the order in which they connected.
         let own = accepted.line.clone().map(Semaphore::try_acquire_owned).transpose().ok();
-        accepted.place = own.and_then(|own| Some(self.place(own, self.0.served.clone().try_acquire_owned().ok()?)));
+        accepted.place =
+            own.and_then(|own| Some(self.serving_permit(own, self.0.served.clone().try_acquire_owned().ok()?)));
         Some(accepted)
     }
 
-    fn place(&self, own: Option<OwnedSemaphorePermit>, shared: OwnedSemaphorePermit) -> Place {
-        Place { conversation: self.0.idle.begin(), _own: own, _shared: shared }
+    fn serving_permit(&self, own: Option<OwnedSemaphorePermit>, shared: OwnedSemaphorePermit) -> ServingPermit {
+        ServingPermit { conversation: self.0.idle.begin(), _own: own, _shared: shared }
     }
 
     /// From now on, connections that wait are not served.
@@ -147,7 +148,7 @@ impl Places {
 
 impl Accepted {
     /// Waits for a place. `None` if the client sends nothing within `patience`, or leaves, or the server stops.
-    pub(crate) async fn place(&mut self, stream: &TcpStream, patience: Duration) -> Option<Place> {
+    pub(crate) async fn place(&mut self, stream: &TcpStream, patience: Duration) -> Option<ServingPermit> {
         if self.place.is_some() {
             return self.place.take();
         }
@@ -166,7 +167,7 @@ impl Accepted {
             None => None,
         };
         let shared = self.places.permit(&self.places.0.served).await?;
-        Some(self.places.place(own, shared))
+        Some(self.places.serving_permit(own, shared))
     }
 }
 

@@ -62,7 +62,7 @@ impl Logged {
             .map(Endpoint::path)
             .or_else(|| [health::LIVE, health::READY, docs::PATH].into_iter().find(|ours| *ours == path));
         let path = path.unwrap_or("another path");
-        #[expect(clippy::disallowed_methods, reason = "how long a request took is told to the log alone")]
+        #[expect(clippy::disallowed_methods, reason = "the duration of a request is only logged")]
         let since = Instant::now();
         Self { method, path, since }
     }

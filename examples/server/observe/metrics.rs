@@ -1,4 +1,8 @@
 //! `GET /metrics`, on a separate address, so that the metrics are not as public as the API.
+//!
+//! The listener of `metrics-exporter-prometheus` 0.18 is not used. It limits neither the number of connections nor how
+//! long one may stay open, and if a connection cannot be accepted, it tries again without a pause. Besides, each scrape
+//! here first asks the store how many messages wait, and that listener has no hook for this.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

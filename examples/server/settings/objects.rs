@@ -18,11 +18,11 @@ const ABANDONED: Duration = Duration::from_hours(48);
 
 /// The settings of files.
 pub(crate) struct Objects {
-    place: Place,
+    location: Location,
     pub max_size: u64,
 }
 
-enum Place {
+enum Location {
     Folder(PathBuf),
     Bucket(Opened),
 }
@@ -38,18 +38,18 @@ impl Objects {
             "false" | "off" => Ok(false),
             _ => Err("must be true or false"),
         })?;
-        let place = match given.text("FILES_URL") {
-            None => Place::Folder(data_dir.join("files")),
-            Some(url) => place(&url, streams).map_err(|expected| refusal("FILES_URL", expected))?,
+        let location = match given.text("FILES_URL") {
+            None => Location::Folder(data_dir.join("files")),
+            Some(url) => location(&url, streams).map_err(|expected| refusal("FILES_URL", expected))?,
         };
-        Ok(Self { place, max_size })
+        Ok(Self { location, max_size })
     }
 
     /// The folder with the files; `None` if they are in a bucket.
     pub(crate) fn folder(&self) -> Option<&Path> {
-        match &self.place {
-            Place::Folder(folder) => Some(folder),
-            Place::Bucket(_) => None,
+        match &self.location {
+            Location::Folder(folder) => Some(folder),
+            Location::Bucket(_) => None,
         }
     }
 
@@ -73,25 +73,25 @@ impl Objects {
 
     /// Opens the object store. If it is a folder, the folder must exist.
     pub(crate) fn open(&self) -> Result<Opened, Refusal> {
-        match &self.place {
-            Place::Folder(folder) => {
+        match &self.location {
+            Location::Folder(folder) => {
                 let objects = LocalFileSystem::new_with_prefix(folder)
                     .map_err(|error| format!("{} cannot be used: {error}", folder.display()))?;
                 Ok((Arc::new(objects.with_fsync(true)), None))
             }
-            Place::Bucket(opened) => Ok(opened.clone()),
+            Location::Bucket(opened) => Ok(opened.clone()),
         }
     }
 }
 
-fn place(url: &str, streams: bool) -> Result<Place, String> {
+fn location(url: &str, streams: bool) -> Result<Location, String> {
     if let Some(path) = url.strip_prefix("file://") {
         return match path {
             "" => Err("must name a folder after file://".to_owned()),
-            path => Ok(Place::Folder(path.into())),
+            path => Ok(Location::Folder(path.into())),
         };
     }
-    super::cloud::read(url, streams).map(Place::Bucket)
+    super::cloud::read(url, streams).map(Location::Bucket)
 }
 
 /// Reads a size in bytes: a number, or a number of KiB, MiB or GiB.
@@ -116,7 +116,7 @@ fn delete_abandoned(folder: &Path) {
     let files = entries(folder).flat_map(|entry| entries(&entry.path()));
     for file in files.filter(|file| file.file_name().to_str().is_some_and(|name| name.contains('#'))) {
         let age = file.metadata().and_then(|metadata| metadata.modified()).ok();
-        #[expect(clippy::disallowed_methods, reason = "the times of files are the system's")]
+        #[expect(clippy::disallowed_methods, reason = "files have the time of the system")]
         let age = age.and_then(|modified| SystemTime::now().duration_since(modified).ok());
         if age.is_some_and(|age| age > ABANDONED) {
             // A failure is retried an hour later, and at the next start.

@@ -1,4 +1,8 @@
 //! Parses dotenv files: `NAME=value`, `export NAME = "value" # why`, `# a comment`.
+//!
+//! The crate `dotenvy` 0.15 is not used, because these files contain secrets. In a value without quotes or in double
+//! quotes, it replaces `$NAME` by the value of a variable, and its errors repeat the line or the value that cannot be
+//! parsed. Here `$` is an ordinary character, and an error is only the number of a line.
 
 use std::collections::BTreeMap;
 

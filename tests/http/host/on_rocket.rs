@@ -107,7 +107,7 @@ fn panics() -> &'static str {
 }
 
 #[get("/guarded")]
-#[expect(clippy::needless_pass_by_value, reason = "a guard")]
+#[expect(clippy::needless_pass_by_value, reason = "Rocket passes guards by value")]
 fn guarded(grant: Grant) -> String {
     format!("used {} times", grant.key().used())
 }
@@ -119,7 +119,7 @@ async fn counted(grant: Grant) -> Result<String, GrantRejection> {
 }
 
 #[get("/lenient")]
-#[expect(clippy::needless_pass_by_value, reason = "a guard")]
+#[expect(clippy::needless_pass_by_value, reason = "Rocket passes guards by value")]
 fn lenient(grant: Result<Grant, GrantRejection>) -> &'static str {
     if grant.is_ok() { "in" } else { "a sample" }
 }

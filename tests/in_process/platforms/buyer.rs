@@ -53,7 +53,7 @@ async fn events_of_a_person_who_was_erased_leave_nothing_when_they_come_again() 
     ];
     for (id, event, outcome) in &events {
         shop.clock.advance(Duration::from_mins(1));
-        assert_eq!(shop.told(id, Ok(vec![event.clone()])).await, Some(*outcome), "{id}");
+        assert_eq!(shop.outcome_of(id, Ok(vec![event.clone()])).await, Some(*outcome), "{id}");
     }
     let erased = "ADA@example.com".parse().unwrap();
     shop.delivery.desk(&"alice".parse().unwrap()).erase(&erased).await.unwrap();
@@ -65,13 +65,13 @@ async fn events_of_a_person_who_was_erased_leave_nothing_when_they_come_again() 
     }
     // The same sales, as events that nobody knows: pruned, or made again by hand.
     shop.clock.advance(Duration::from_mins(1));
-    assert_eq!(shop.told("evt_again", Ok(vec![events[0].1.clone()])).await, Some(Ignored));
+    assert_eq!(shop.outcome_of("evt_again", Ok(vec![events[0].1.clone()])).await, Some(Ignored));
     shop.clock.advance(Duration::from_mins(1));
-    assert_eq!(shop.told("evt_half_again", Ok(vec![events[3].1.clone()])).await, Some(Ignored));
+    assert_eq!(shop.outcome_of("evt_half_again", Ok(vec![events[3].1.clone()])).await, Some(Ignored));
     let listed = shop.delivery.events(&InboxQuery { limit: 9, ..InboxQuery::default() }).await.unwrap().items;
-    for entry in listed {
-        let body = entry.body.unwrap_or_default();
-        assert!(!body.to_lowercase().contains("ada@example.com"), "{}: {body}", entry.id.name);
+    for event in listed {
+        let body = event.body.unwrap_or_default();
+        assert!(!body.to_lowercase().contains("ada@example.com"), "{}: {body}", event.id.name);
     }
     assert_eq!(shop.keys().await.len(), 2);
     assert!(shop.keys().await.iter().all(|key| key.email().as_str().ends_with("@erased.invalid")));

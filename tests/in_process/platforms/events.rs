@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use delivery_core::platform::{
-    Amount, Buyer, Cause, ChargeRef, Dispute, Event, Extent, Line, Links, Refund, Sale, Standing, Term, Unreadable,
-    Word,
+    Amount, Buyer, Cause, ChargeRef, Dispute, Event, Extent, Line, Links, Refund, Sale, Standing, SubscriptionEvent,
+    Term, Unreadable,
 };
 use serde_json::{Value, json};
 
@@ -233,7 +233,7 @@ fn lemon_squeezy_says_how_a_subscription_stands() {
     ] {
         let attributes = json!({ "order_id": 1001, "variant_id": 90210, "status": status, "user_email": "a@example.com", "trial_ends_at": trial, "renews_at": renewal, "ends_at": end, "updated_at": "2026-01-01T09:00:05Z" });
         let data = json!({ "type": "subscriptions", "id": "5", "attributes": attributes });
-        let expected = Word {
+        let expected = SubscriptionEvent {
             at: time("2026-01-01T09:00:05Z"),
             links: Links { order: Some(id("1001")), ..Links::of_subscription(Some(id("5"))) },
             lines: vec![Line::named([Some("variant:90210".to_owned())])],
@@ -241,7 +241,7 @@ fn lemon_squeezy_says_how_a_subscription_stands() {
             status: standing,
             term,
         };
-        assert_eq!(lemon_squeezy("subscription_updated", &data), [Event::Told(expected)], "{status}");
+        assert_eq!(lemon_squeezy("subscription_updated", &data), [Event::Subscription(expected)], "{status}");
     }
 }
 

@@ -70,7 +70,7 @@ impl Shop {
     async fn tell(&self, sale: Sale) -> Option<EventOutcome> {
         let (id, kind) = (format!("sale {}", sale.order), "sale".to_owned());
         let told = Notification { id, kind, is_test: false, events: Ok(vec![Event::Paid(sale)]) };
-        self.delivery.receive(&Own.name(), told).await.unwrap().entry.outcome
+        self.delivery.receive(&Own.name(), told).await.unwrap().event.outcome
     }
 
     /// The newest key of an address.

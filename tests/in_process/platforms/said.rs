@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, SecondsFormat, Utc};
 use delivery_core::platform::{
     Buyer, ChargeRef, Dispute, Event, Extent, Line, Links, Received, Recurrence, Refund, Returned, Sale, Standing,
-    Term, Word,
+    SubscriptionEvent, Term,
 };
 use delivery_core::product::ProductId;
 
@@ -19,7 +19,7 @@ pub fn action(received: &Received) -> &'static str {
         [Event::Paid(sale)] => bought(sale),
         [Event::Refunded(_) | Event::Disputed(_)] => "revoke",
         [Event::Restored(_)] => "restore",
-        [Event::Told(word)] => told(word),
+        [Event::Subscription(word)] => action_of(word),
         [Event::Linked(links)] => linked(links),
         [Event::Customer { .. }] => "remember_customer",
         other => panic!("{other:?}"),
@@ -51,7 +51,7 @@ fn bought(sale: &Sale) -> &'static str {
     }
 }
 
-fn told(word: &Word) -> &'static str {
+fn action_of(word: &SubscriptionEvent) -> &'static str {
     match (word.status, word.term) {
         (Standing::Ended, _) => "end",
         (_, Term::Until(_) | Term::Every(_)) => "period",
@@ -79,7 +79,7 @@ pub fn facts(received: &Received) -> BTreeMap<&'static str, String> {
                 facts.extend(sale.at.map(|at| ("charged_at", shown(at))));
                 facts.extend(paid_until(sale).map(|until| ("paid_until", shown(until))));
             }
-            Event::Told(word) => {
+            Event::Subscription(word) => {
                 names(&mut facts, &word.links);
                 facts.extend(said(word));
             }
@@ -99,7 +99,7 @@ pub fn facts(received: &Received) -> BTreeMap<&'static str, String> {
 }
 
 /// What a word says of times.
-fn said(word: &Word) -> Option<(&'static str, String)> {
+fn said(word: &SubscriptionEvent) -> Option<(&'static str, String)> {
     Some(match (word.status, word.term) {
         (Standing::Ended, Term::Until(at)) => ("ended_at", shown(at)),
         (_, Term::Until(at)) => ("paid_until", shown(at)),
@@ -156,7 +156,7 @@ pub fn lines(received: &Received) -> Vec<Line> {
     let Received::Notification(notification) = received else { return Vec::new() };
     let lines = notification.events.iter().flatten().flat_map(|event| match event {
         Event::Paid(sale) => sale.lines.clone(),
-        Event::Told(word) => word.lines.clone(),
+        Event::Subscription(word) => word.lines.clone(),
         Event::Refunded(Refund { extent: Extent::Lines { lines, .. }, .. }) => lines.iter().map(returned).collect(),
         _ => Vec::new(),
     });

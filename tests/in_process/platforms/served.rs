@@ -101,7 +101,7 @@ async fn send(host: &dyn Host, platform: &str, vector: &Vector) -> (u16, String)
     host.ask(Method::POST, &path, &headers, &vector.body).await
 }
 
-async fn entries(shop: &Shop) -> Vec<InboxEvent> {
+async fn events(shop: &Shop) -> Vec<InboxEvent> {
     shop.delivery.events(&InboxQuery { limit: 100, ..InboxQuery::default() }).await.unwrap().items
 }
 
@@ -132,16 +132,16 @@ async fn check(framework: Framework, platform: &str, vector: &Vector, names: Nam
     let host = host(&shop.delivery, framework).await;
     if vector.expect == Expect::Reject {
         assert_eq!(send(&*host, platform, vector).await.0, 401, "{case}");
-        assert_eq!(entries(&shop).await, [], "{case}");
+        assert_eq!(events(&shop).await, [], "{case}");
         return;
     }
     for _ in 0..2 {
         let answer = send(&*host, platform, vector).await;
         assert_eq!(answer, (200, "{\"received\":true}".to_owned()), "{case}");
     }
-    let (entries, expected) = (entries(&shop).await, outcome(platform, vector));
-    let outcomes: Vec<_> = entries.iter().map(|entry| entry.outcome).collect();
-    assert_eq!(outcomes, expected.map(Some).into_iter().collect::<Vec<_>>(), "{case}: {entries:#?}");
+    let (events, expected) = (events(&shop).await, outcome(platform, vector));
+    let outcomes: Vec<_> = events.iter().map(|event| event.outcome).collect();
+    assert_eq!(outcomes, expected.map(Some).into_iter().collect::<Vec<_>>(), "{case}: {events:#?}");
     let keys = shop.delivery.keys(&KeyQuery { limit: 100, ..KeyQuery::default() }).await.unwrap().items;
     let sold = match expected {
         Some(EventOutcome::Issued) => vector.parsed["items"].as_array().map_or(1, |items| items.len().max(1)),

@@ -12,7 +12,7 @@ use delivery_core::limit::{Quota, Quotas};
 use delivery_core::order::{OrderId, Source};
 use delivery_core::platform::{
     Buyer, ChargeRef, Dispute, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Standing,
-    Term, Unauthentic, Unreadable, Word,
+    SubscriptionEvent, Term, Unauthentic, Unreadable,
 };
 use delivery_core::product::{NewProduct, Product, Refs};
 use delivery_core::store::{InboxQuery, KeyQuery};
@@ -87,7 +87,7 @@ impl Shop {
         self.next.set(self.next.get() + 1);
         // Apart in time, so that the limit is met only where it is meant to be.
         self.clock.advance(Duration::from_mins(1));
-        self.told(&format!("evt_{}", self.next.get()), Ok(vec![event])).await
+        self.outcome_of(&format!("evt_{}", self.next.get()), Ok(vec![event])).await
     }
 
     /// Tells of a test purchase.
@@ -95,11 +95,11 @@ impl Shop {
         self.next.set(self.next.get() + 1);
         let id = format!("evt_{}", self.next.get());
         let notification = Notification { id, kind: "sale".to_owned(), is_test: true, events: Ok(vec![event]) };
-        self.delivery.receive(&Own.name(), notification).await.unwrap().entry.outcome
+        self.delivery.receive(&Own.name(), notification).await.unwrap().event.outcome
     }
 
-    pub async fn told(&self, id: &str, events: Result<Vec<Event>, Unreadable>) -> Option<EventOutcome> {
-        self.receive(id, events).await.unwrap().entry.outcome
+    pub async fn outcome_of(&self, id: &str, events: Result<Vec<Event>, Unreadable>) -> Option<EventOutcome> {
+        self.receive(id, events).await.unwrap().event.outcome
     }
 
     pub async fn receive(
@@ -131,8 +131,8 @@ impl Shop {
     }
 
     pub async fn reasons(&self) -> Vec<Option<String>> {
-        let entries = self.delivery.events(&InboxQuery { limit: 100, ..InboxQuery::default() }).await.unwrap();
-        entries.items.into_iter().map(|entry| entry.reason).collect()
+        let events = self.delivery.events(&InboxQuery { limit: 100, ..InboxQuery::default() }).await.unwrap();
+        events.items.into_iter().map(|event| event.reason).collect()
     }
 }
 
@@ -178,7 +178,7 @@ pub fn charged(order: &str, from: i64) -> Event {
 
 /// What the platform says of that subscription on a day.
 pub fn word(on: i64, status: Standing, term: Term) -> Event {
-    Event::Told(Word::new(day(on), Links::of_subscription(Some(id("sub"))), (status, term)))
+    Event::Subscription(SubscriptionEvent::new(day(on), Links::of_subscription(Some(id("sub"))), (status, term)))
 }
 
 pub fn order(number: &str) -> ChargeRef {

@@ -250,29 +250,29 @@ async fn events_beyond_the_limit_are_kept_and_applied_later() {
     let event = |number: u32| Ok(vec![Event::Paid(sale(&number.to_string(), "guide"))]);
     // A copy does not count.
     for number in [1, 1, 1, 2, 3] {
-        assert_eq!(shop.told(&number.to_string(), event(number)).await, Some(Issued));
+        assert_eq!(shop.outcome_of(&number.to_string(), event(number)).await, Some(Issued));
     }
     for number in 4..=70 {
-        assert_eq!(shop.told(&number.to_string(), event(number)).await, None);
+        assert_eq!(shop.outcome_of(&number.to_string(), event(number)).await, None);
     }
     assert_eq!(shop.keys().await.len(), 3);
     shop.clock.advance(Duration::from_secs(20));
     assert_eq!(shop.delivery.maintenance().apply_events().await.unwrap(), 67);
     assert_eq!((shop.keys().await.len(), shop.sent().await), (70, 70));
     shop.clock.advance(Duration::from_mins(1));
-    assert_eq!(shop.told("71", event(71)).await, Some(Issued));
+    assert_eq!(shop.outcome_of("71", event(71)).await, Some(Issued));
 }
 
 #[tokio::test]
 async fn what_cannot_be_applied_is_kept_and_what_cannot_be_kept_is_refused() {
     let shop = Shop::with_guide().await;
     let event = || Ok(vec![Event::Paid(sale("A", "guide"))]);
-    shop.told("evt_0", Ok(vec![])).await;
+    shop.outcome_of("evt_0", Ok(vec![])).await;
     shop.store.then(Fault::None);
     // The product's name and the product are found, and then the store refuses.
     shop.store.then(Fault::None);
     shop.store.then(Fault::Before(StoreError::Conflict { source: None }));
-    assert_eq!(shop.told("evt_1", event()).await, None);
+    assert_eq!(shop.outcome_of("evt_1", event()).await, None);
     shop.store.otherwise(Fault::Before(StoreError::unavailable("switched off")));
     assert!(shop.receive("evt_2", event()).await.is_err());
     shop.store.heal();
@@ -283,22 +283,22 @@ async fn what_cannot_be_applied_is_kept_and_what_cannot_be_kept_is_refused() {
 #[tokio::test]
 async fn a_lost_answer_of_the_store_is_found_out_before_the_platform_is_answered() {
     let shop = Shop::with_guide().await;
-    shop.told("evt_0", Ok(vec![])).await;
+    shop.outcome_of("evt_0", Ok(vec![])).await;
     for _ in 0..2 {
         shop.store.then(Fault::None);
     }
     shop.store.then(Fault::After(StoreError::Unknown { source: None }));
-    assert_eq!(shop.told("evt_1", Ok(vec![Event::Paid(sale("A", "guide"))])).await, Some(Issued));
+    assert_eq!(shop.outcome_of("evt_1", Ok(vec![Event::Paid(sale("A", "guide"))])).await, Some(Issued));
     assert_eq!((shop.keys().await.len(), shop.sent().await), (1, 1));
 }
 
 #[tokio::test]
 async fn a_catalog_that_panics_loses_no_event() {
     let shop = Shop::with_guide().await;
-    shop.told("evt_0", Ok(vec![])).await;
+    shop.outcome_of("evt_0", Ok(vec![])).await;
     for order in ["A", "B"] {
         shop.store.then(Fault::Panic);
-        assert_eq!(shop.told(order, Ok(vec![Event::Paid(sale(order, "guide"))])).await, None);
+        assert_eq!(shop.outcome_of(order, Ok(vec![Event::Paid(sale(order, "guide"))])).await, None);
     }
     shop.clock.advance(Duration::from_secs(20));
     // The worker finds both, and goes on after the first.
@@ -313,9 +313,12 @@ async fn a_catalog_that_panics_loses_no_event() {
 async fn names_that_no_database_takes_are_kept_all_the_same() {
     let shop = Shop::with_guide().await;
     let long = "x".repeat(10_000);
-    assert_eq!(shop.told(&long, Ok(vec![Event::Paid(sale("A", "guide"))])).await, Some(Issued));
-    assert_eq!(shop.told("evt\0", Ok(vec![Event::Paid(sale("B", "guide"))])).await, Some(Issued));
+    assert_eq!(shop.outcome_of(&long, Ok(vec![Event::Paid(sale("A", "guide"))])).await, Some(Issued));
+    assert_eq!(shop.outcome_of("evt\0", Ok(vec![Event::Paid(sale("B", "guide"))])).await, Some(Issued));
     shop.clock.advance(Duration::from_mins(2));
-    assert_eq!(shop.told("evt_4", Ok(vec![Event::Paid(sale("C", &format!("{long}\0")))])).await, Some(NeedsAttention));
+    assert_eq!(
+        shop.outcome_of("evt_4", Ok(vec![Event::Paid(sale("C", &format!("{long}\0")))])).await,
+        Some(NeedsAttention)
+    );
     assert!(shop.reasons().await.iter().flatten().all(|reason| reason.len() < 200));
 }

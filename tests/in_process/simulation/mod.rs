@@ -23,17 +23,17 @@ fn every_paid_order_ends_with_one_key_and_a_message() {
         None => 0..support::rounds_of("SIMULATION_SEEDS", 100, 500).into(),
     };
     let many = seeds.end - seeds.start >= 100;
-    let mut total = Told::default();
+    let mut total = Totals::default();
     for seed in seeds {
-        let told = simulate(seed, async |world: &mut World| {
+        let run = simulate(seed, async |world: &mut World| {
             world.work().await;
             tokio::time::advance(STEP).await;
         });
-        total.orders += told.orders;
-        total.sales += told.sales;
-        total.messages += told.messages;
-        total.store_failures += told.store_failures;
-        total.mail_failures += told.mail_failures;
+        total.orders += run.orders;
+        total.sales += run.sales;
+        total.messages += run.messages;
+        total.store_failures += run.store_failures;
+        total.mail_failures += run.mail_failures;
     }
     println!("{total:?}");
     // A world in which nothing fails would prove nothing.
@@ -55,7 +55,7 @@ fn number(variable: &str) -> Option<u64> {
 
 /// What a world was like.
 #[derive(Debug, Default)]
-struct Told {
+struct Totals {
     orders: usize,
     sales: usize,
     messages: usize,
@@ -63,7 +63,7 @@ struct Told {
     mail_failures: usize,
 }
 
-fn simulate(seed: u64, mut pass: impl AsyncFnMut(&mut World)) -> Told {
+fn simulate(seed: u64, mut pass: impl AsyncFnMut(&mut World)) -> Totals {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let lived = std::panic::AssertUnwindSafe(|| {
         runtime.block_on(async {

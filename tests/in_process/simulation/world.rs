@@ -18,7 +18,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::Instant;
 
-use super::Told;
+use super::Totals;
 use super::platform::Platform;
 use crate::calls;
 
@@ -112,7 +112,7 @@ pub struct World {
 impl World {
     pub async fn new(seed: u64) -> Self {
         let mut chance = StdRng::seed_from_u64(seed);
-        #[expect(clippy::disallowed_methods, reason = "it is paused")]
+        #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused")]
         let started = Instant::now();
         let post = Arc::new(Post {
             chance: Mutex::new(StdRng::seed_from_u64(seed + 1)),
@@ -185,7 +185,7 @@ impl World {
     }
 
     /// What must be true at the end.
-    pub async fn judge(&mut self) -> Told {
+    pub async fn judge(&mut self) -> Totals {
         let query = KeyQuery { limit: 1000, ..KeyQuery::default() };
         let issued = self.delivery.keys(&query).await.unwrap().items;
         let now = Paused(self.started).now();
@@ -205,7 +205,7 @@ impl World {
             assert!(!is_valid || !messages.is_empty(), "no e-mail for a sale");
         }
         let (store_failures, mail_failures) = (self.failures, *self.post.failures.lock().unwrap());
-        Told {
+        Totals {
             orders: self.orders.len(),
             sales: self.platform.sales(),
             messages: taken.len(),

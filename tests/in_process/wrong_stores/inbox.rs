@@ -20,7 +20,7 @@ impl Wrong {
         let inner = self.open()?;
         match self.fault {
             ReceivesACopyAsNew if !receipt.is_retry => {
-                receipt.entry.id.name = self.favours.fetch_add(1, Ordering::SeqCst).to_string().parse().unwrap();
+                receipt.event.id.name = self.favours.fetch_add(1, Ordering::SeqCst).to_string().parse().unwrap();
             }
             ForgetsTheGrace => receipt.grace = TimeDelta::zero(),
             TakesOlderAddresses => {
@@ -30,7 +30,7 @@ impl Wrong {
             }
             ForgetsTheReason => {
                 let mut received = inner.receive(receipt).await?;
-                received.entry.reason = Option::None;
+                received.event.reason = Option::None;
                 return Ok(received);
             }
             _ => {}
@@ -41,7 +41,7 @@ impl Wrong {
 
 #[async_trait]
 impl Inbox for Wrong {
-    async fn claim_entries(
+    async fn claim_events(
         &self,
         now: DateTime<Utc>,
         mut lease_until: DateTime<Utc>,
@@ -50,10 +50,10 @@ impl Inbox for Wrong {
         if self.is(LeasesAnEventToMany) {
             lease_until = now - TimeDelta::minutes(1);
         }
-        self.kept()?.claim_entries(now, lease_until, limit).await
+        self.kept()?.claim_events(now, lease_until, limit).await
     }
 
-    async fn retry_entries(
+    async fn retry_events(
         &self,
         source: Option<&Source>,
         customer: Option<&OrderId>,
@@ -61,19 +61,19 @@ impl Inbox for Wrong {
     ) -> Result<u64, StoreError> {
         let source = source.filter(|_| !self.is(RetriesEventsOfAnyPlatform));
         let customer = customer.filter(|_| !self.is(RetriesEventsOfAnyCustomer));
-        self.kept()?.retry_entries(source, customer, now).await
+        self.kept()?.retry_events(source, customer, now).await
     }
 
-    async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
+    async fn events(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
         let outcome = query.outcome.filter(|_| !self.is(IgnoresTheOutcome) && !self.is(ListsAProductOften));
         let source = query.source.clone().filter(|_| !self.is(ListsEventsOfAnyPlatform));
         let period = if self.is(IgnoresThePeriod) { Period::default() } else { query.period };
-        let mut page = self.kept()?.entries(&InboxQuery { outcome, source, period, ..query.clone() }).await?;
+        let mut page = self.kept()?.events(&InboxQuery { outcome, source, period, ..query.clone() }).await?;
         if self.is(ForgetsTheReason) {
-            page.items.iter_mut().for_each(|entry| entry.reason = Option::None);
+            page.items.iter_mut().for_each(|event| event.reason = Option::None);
         }
         if self.is(ListsAProductOften) {
-            page.items.retain(|entry| query.matches(entry));
+            page.items.retain(|event| query.matches(event));
         }
         Ok(page)
     }
@@ -110,13 +110,13 @@ impl Inbox for Wrong {
             return self.kept()?.prune_inbox(before).await;
         }
         let waits = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: 100, ..InboxQuery::default() };
-        for entry in self.kept()?.entries(&waits).await?.items {
-            let at = entry.received_at;
+        for event in self.kept()?.events(&waits).await?.items {
+            let at = event.received_at;
             let step = Some(Handling::Ignore(String::new()));
             let notices = std::sync::Arc::new(|_| Ok(Vec::new()));
             let grace = TimeDelta::zero();
             self.inner
-                .receive(InboundEvent { entry, is_retry: true, step, at, grace, notices, by: Option::None })
+                .receive(InboundEvent { event, is_retry: true, step, at, grace, notices, by: Option::None })
                 .await?;
         }
         self.kept()?.prune_inbox(before).await

@@ -43,7 +43,7 @@ fn name(text: &str) -> OrderId {
 }
 
 fn receipt(event: &str, step: Handling) -> InboundEvent {
-    let entry = InboxEvent {
+    let event = InboxEvent {
         number: 0,
         id: EventId { source: shop(), name: event.parse().unwrap() },
         kind: "transaction.completed".to_owned(),
@@ -58,7 +58,7 @@ fn receipt(event: &str, step: Handling) -> InboundEvent {
         version: 0,
     };
     let notices = Arc::new(|_| Ok(Vec::new()));
-    InboundEvent { entry, is_retry: false, step: Some(step), at: now(), grace: TimeDelta::days(3), notices, by: None }
+    InboundEvent { event, is_retry: false, step: Some(step), at: now(), grace: TimeDelta::days(3), notices, by: None }
 }
 
 pub fn sold_id(index: u64) -> KeyId {
@@ -122,7 +122,7 @@ pub async fn receive_events(store: &impl Ledger) {
 pub async fn refunds_are_found(store: &impl Ledger) {
     let refunded = store.receive(refund(SALES - 1)).await.unwrap();
     assert_eq!(refunded.changed.len(), 1);
-    assert_eq!(refunded.entry.keys, [sold_id(SALES - 1)]);
+    assert_eq!(refunded.event.keys, [sold_id(SALES - 1)]);
     // One that was received before is known.
     assert!(!store.receive(refund(0)).await.unwrap().is_new);
     assert!(store.receive(sale(SALES)).await.unwrap().is_new);
@@ -135,7 +135,7 @@ pub async fn events(store: &impl Backend) -> Vec<String> {
     }
     let inbox: &dyn Inbox = store.office().unwrap();
     let query = InboxQuery { limit: 1_000, ..InboxQuery::default() };
-    let listed = inbox.entries(&query).await.unwrap().items;
+    let listed = inbox.events(&query).await.unwrap().items;
     let known = inbox.customer(&shop(), &name("ctm_1")).await.unwrap();
     let sealed = store.office().unwrap().platform_secrets().await.unwrap().into_iter().map(|secret| secret.sealed);
     listed.into_iter().map(show).chain([show(known)]).chain(sealed.map(show)).collect()

@@ -31,7 +31,7 @@ pub struct Host<S> {
     pub delivery: Delivery,
     pub mailer: Arc<RecordingMailer>,
     /// What observers were told.
-    pub told: Arc<Told>,
+    pub observed: Arc<ObservedEvents>,
     /// Where the host's connections go.
     pub url: String,
     /// Where the store is, if it is in a file.
@@ -39,7 +39,7 @@ pub struct Host<S> {
 }
 
 #[derive(Debug, Default)]
-pub struct Told(Mutex<Vec<&'static str>>);
+pub struct ObservedEvents(Mutex<Vec<&'static str>>);
 
 /// A rule of the host's for keys of 777 uses.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Rule for Once {
     }
 }
 
-impl Observer for Told {
+impl Observer for ObservedEvents {
     fn observe(&self, event: &Event) {
         self.0.lock().unwrap().push(match event {
             Event::Issued { .. } => "issued",
@@ -65,11 +65,11 @@ impl Observer for Told {
 }
 
 pub async fn host<S: Ledger + CatalogEditor + Posts>(store: S, url: String, folder: Option<TempDir>) -> Host<S> {
-    let (store, told) = (Arc::new(store), Arc::new(Told::default()));
-    let observer = told.clone();
-    let build = |builder: Builder| builder.observer(observer).rule(Arc::new(Once));
+    let (store, observed) = (Arc::new(store), Arc::new(ObservedEvents::default()));
+    let sink = observed.clone();
+    let build = |builder: Builder| builder.observer(sink).rule(Arc::new(Once));
     let Shop { delivery, mailer, .. } = fixtures::shop_with(store.clone(), build).await;
-    Host { store, delivery, mailer, told, url, _folder: folder }
+    Host { store, delivery, mailer, observed, url, _folder: folder }
 }
 
 pub fn order(id: &str) -> Order {
@@ -154,9 +154,9 @@ impl<S: Transact> Host<S> {
     }
 
     /// What observers were told since this was asked before.
-    pub async fn told(&self) -> Vec<&'static str> {
+    pub async fn observed(&self) -> Vec<&'static str> {
         self.delivery.flush_observers().await;
-        std::mem::take(&mut self.told.0.lock().unwrap())
+        std::mem::take(&mut self.observed.0.lock().unwrap())
     }
 
     pub async fn audited(&self) -> usize {
@@ -174,7 +174,7 @@ impl<S: Transact> Host<S> {
         let email = "a@example.com".parse().unwrap();
         let terms = fixtures::limited(uses);
         let issued = self.delivery.issue_by_hand(product(), email, terms, false).await.unwrap();
-        self.told().await;
+        self.observed().await;
         issued.key.id()
     }
 }

@@ -15,7 +15,7 @@ use super::fixtures::{self, product};
 async fn a_rollback_leaves_nothing(host: Host<impl Transact>) {
     host.transact("A-1", false).await.rolled_back();
     assert_eq!((host.orders().await, host.keys().await, host.sent().await), (0, 0, 0));
-    assert_eq!(host.told().await, [""; 0]);
+    assert_eq!(host.observed().await, [""; 0]);
     // Nor a trace in a cache: the order is new to the webhook.
     let key = host.webhook("A-1").await;
     assert!(host.delivery.validate(&key).await.is_ok());
@@ -24,9 +24,9 @@ async fn a_rollback_leaves_nothing(host: Host<impl Transact>) {
 
 async fn a_commit_is_an_order_a_key_and_one_message(host: Host<impl Transact>) {
     let issued = host.transact("A-1", true).await;
-    assert_eq!(host.told().await, [""; 0], "before `committed`");
+    assert_eq!(host.observed().await, [""; 0], "before `committed`");
     let issued = issued.committed();
-    assert_eq!(host.told().await, ["issued"]);
+    assert_eq!(host.observed().await, ["issued"]);
     assert!(issued.new);
     assert_eq!((host.orders().await, host.keys().await, host.sent().await), (1, 1, 1));
     let text = issued.text.expose();
@@ -68,7 +68,7 @@ async fn uses_changes_and_products_are_there_after_the_commit_alone(host: Host<i
     let id = host.key_with(5).await;
     let before = host.audited().await;
     host.delivery.count_use(id, product()).await.unwrap();
-    assert_eq!(host.told().await, ["used"]);
+    assert_eq!(host.observed().await, ["used"]);
     for (commit, used, limit) in [(false, 1, 5), (true, 3, 9)] {
         let work = host.within(commit, move |delivery, mut transaction| {
             Box::pin(async move {
@@ -86,14 +86,14 @@ async fn uses_changes_and_products_are_there_after_the_commit_alone(host: Host<i
             })
         });
         let (first, second, changed, added) = work.await;
-        assert_eq!(host.told().await, [""; 0]);
+        assert_eq!(host.observed().await, [""; 0]);
         if commit {
             first.committed();
             second.committed();
             changed.committed();
             let added = added.committed();
             assert_eq!(host.delivery.product(added.id()).await.unwrap().unwrap().name(), "Atlas");
-            assert_eq!(host.told().await, ["used", "used", "changed"]);
+            assert_eq!(host.observed().await, ["used", "used", "changed"]);
         } else {
             for undone in [first, second, changed] {
                 undone.rolled_back();

@@ -34,7 +34,7 @@ async fn the_events_of_a_platform_are_found_without_those_of_others() {
     let query = InboxQuery { source: Some(rare), limit: 50, ..InboxQuery::default() };
     let before = postgres().log().len();
     for _ in 0..EXECUTIONS {
-        let page = store.entries(&query).await.unwrap();
+        let page = store.events(&query).await.unwrap();
         assert_eq!((page.items[0].number, page.items.len()), (99_017, 50));
     }
     let log = &postgres().log()[before..];

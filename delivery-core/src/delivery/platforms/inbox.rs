@@ -5,12 +5,12 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use tokio::sync::watch;
 
-use super::told::{Added, Told};
+use super::content::{Added, EventContent};
 use crate::clock::{Clock, SystemClock};
 use crate::delivery::{Delivery, Error};
 use crate::email::Email;
 use crate::key::Actor;
-use crate::ledger::{Captured, Charged, Edit, Handling, InboundEvent, InboxEvent, Report, Word};
+use crate::ledger::{Captured, Charged, Edit, Handling, InboundEvent, InboxEvent, Report, SubscriptionReport};
 use crate::order::Source;
 use crate::product::{ProductId, RefName};
 use crate::redact::redacted;
@@ -96,12 +96,12 @@ impl Delivery {
     async fn decide(&self, number: i64, by: &Actor, added: Option<Added>) -> Result<bool, Error> {
         let query = InboxQuery { before: number.checked_add(1), limit: 1, ..InboxQuery::default() };
         for _ in 0..TURNS {
-            let found = self.events(&query).await?.items.pop().filter(|entry| entry.number == number);
-            let Some(entry) = found else { return Ok(false) };
+            let found = self.events(&query).await?.items.pop().filter(|event| event.number == number);
+            let Some(event) = found else { return Ok(false) };
             let is_outdated = match &added {
-                Some(added) if entry.can_be_applied() => self.apply_with(entry, Some((by, added.clone()))).await?,
-                None if entry.due_at.is_some() => {
-                    let receipt = self.receipt(entry, Some(Handling::Dismiss), self.inner.clock.now());
+                Some(added) if event.can_be_applied() => self.apply_with(event, Some((by, added.clone()))).await?,
+                None if event.due_at.is_some() => {
+                    let receipt = self.receipt(event, Some(Handling::Dismiss), self.inner.clock.now());
                     self.apply(InboundEvent { is_retry: true, by: Some(by.clone()), ..receipt }).await?.is_outdated
                 }
                 _ => false,
@@ -145,13 +145,13 @@ impl Delivery {
         let inner = &self.inner;
         let inbox = inner.ledger.office().ok_or(StoreError::Unsupported)?;
         let now = inner.clock.now();
-        let entries = inbox.claim_entries(now, now + LEASE, GROUP).await?;
-        let count = entries.len();
+        let events = inbox.claim_events(now, now + LEASE, GROUP).await?;
+        let count = events.len();
         // Once `goes_on` returns `false`, leave the remaining events. A worker applies them after their leases have
         // expired.
-        for entry in entries.into_iter().take_while(|_| goes_on()) {
-            let id = entry.id.clone();
-            if let Err(error) = self.apply_again(entry).await
+        for event in events.into_iter().take_while(|_| goes_on()) {
+            let id = event.id.clone();
+            if let Err(error) = self.apply_again(event).await
                 && let Some(more) = NOT_APPLIED.admit()
             {
                 let (error, event) = (&error as &dyn std::error::Error, redacted(id.name.as_str()));
@@ -161,36 +161,36 @@ impl Delivery {
         Ok(count)
     }
 
-    async fn apply_again(&self, entry: InboxEvent) -> Result<(), Error> {
-        self.apply_with(entry, None).await.map(drop)
+    async fn apply_again(&self, event: InboxEvent) -> Result<(), Error> {
+        self.apply_with(event, None).await.map(drop)
     }
 
     /// Applies an event that [can be applied](InboxEvent::can_be_applied). If the seller asked for it, `seller`
     /// contains the seller and what the seller adds to the event. Returns whether the event was changed meanwhile and
     /// must be read again.
-    async fn apply_with(&self, mut entry: InboxEvent, seller: Option<(&Actor, Added)>) -> Result<bool, Error> {
+    async fn apply_with(&self, mut event: InboxEvent, seller: Option<(&Actor, Added)>) -> Result<bool, Error> {
         let by = seller.as_ref().map(|(by, _)| *by);
-        let told = entry.body.as_deref().map(serde_json::from_str::<Told>);
-        let step = match told {
+        let content = event.body.as_deref().map(serde_json::from_str::<EventContent>);
+        let step = match content {
             None => Handling::Wait(crate::platform::Unreadable.to_string()),
-            Some(Ok(mut told)) => {
+            Some(Ok(mut content)) => {
                 if let Some((_, added)) = seller {
-                    told.add(added);
+                    content.add(added);
                     // The seller wants the event applied, even if it is about a test purchase.
-                    told.drop_totals_of_tests();
-                    told.is_test = false;
-                    let body = serde_json::to_string(&told);
-                    entry.body =
+                    content.drop_totals_of_tests();
+                    content.is_test = false;
+                    let body = serde_json::to_string(&content);
+                    event.body =
                         Some(body.map_err(|error| StoreError::corrupt_because("an event that is no JSON", error))?);
                 }
-                let mut handling = self.looked_up(&entry, told.clone()).await;
+                let mut handling = self.looked_up(&event, content.clone()).await;
                 if let Some(by) = by
                     && matches!(handling, Some(Handling::Dismiss))
                 {
-                    for name in told.names() {
-                        self.set_dismissed(&entry.id.source, &name, false, by).await?;
+                    for name in content.names() {
+                        self.set_dismissed(&event.id.source, &name, false, by).await?;
                     }
-                    handling = self.looked_up(&entry, told).await;
+                    handling = self.looked_up(&event, content).await;
                 }
                 match (handling, by) {
                     (Some(handling), by) => signed(handling, by),
@@ -201,7 +201,7 @@ impl Delivery {
             }
             Some(Err(_)) => Handling::Wait("it was kept by another version, which wrote it differently".to_owned()),
         };
-        let receipt = self.receipt(entry, Some(step), self.inner.clock.now());
+        let receipt = self.receipt(event, Some(step), self.inner.clock.now());
         let receipt = InboundEvent { is_retry: true, by: by.cloned(), ..receipt };
         match self.apply(receipt.clone()).await {
             // Let the event wait for the seller. Otherwise the event would fail at each retry, and the seller would not
@@ -222,7 +222,7 @@ fn signed(mut handling: Handling, by: Option<&Actor>) -> Handling {
         for report in reports {
             let (Report::Charged(Charged { offers, .. })
             | Report::Captured(Captured { offers, .. })
-            | Report::Told(Word { offers, .. })) = report
+            | Report::Subscription(SubscriptionReport { offers, .. })) = report
             else {
                 continue;
             };

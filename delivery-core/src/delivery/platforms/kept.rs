@@ -3,7 +3,7 @@
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
 
-use super::told::Told;
+use super::content::EventContent;
 use crate::delivery::Error;
 use crate::email::Email;
 use crate::ledger::{EventId, InboxEvent};
@@ -23,12 +23,12 @@ pub(super) fn kept(source: &Source, notification: &Notification, now: DateTime<U
     let name = id.parse().or_else(|_| digest().parse());
     let name = name.map_err(|error| StoreError::corrupt_because("the name of an event", error))?;
     let kind: String = kind.chars().filter(|c| !c.is_control()).take(100).collect();
-    let told = events.as_ref().ok().map(|events| {
+    let content = events.as_ref().ok().map(|events| {
         let mut events = events.clone();
         events.iter_mut().for_each(write_alike);
-        Told::new(*is_test, Some(events))
+        EventContent::new(*is_test, Some(events))
     });
-    let body = told.map(|told| serde_json::to_string(&told)).transpose();
+    let body = content.map(|content| serde_json::to_string(&content)).transpose();
     Ok(InboxEvent {
         number: 0,
         id: EventId { source: source.clone(), name },
@@ -50,7 +50,7 @@ pub(super) fn kept(source: &Source, notification: &Notification, now: DateTime<U
 fn write_alike(event: &mut Event) {
     let email = match event {
         Event::Paid(sale) => sale.buyer.email.as_mut(),
-        Event::Told(word) => word.buyer.email.as_mut(),
+        Event::Subscription(word) => word.buyer.email.as_mut(),
         Event::Captured { buyer, .. } => buyer.email.as_mut(),
         Event::Customer { email, .. } => Some(email),
         _ => None,

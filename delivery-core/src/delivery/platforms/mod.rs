@@ -1,13 +1,13 @@
 //! Receives the events of commerce platforms. Each event is saved, and applied at once if possible. Otherwise it waits
 //! and is applied later.
 
+mod content;
 mod inbox;
 mod kept;
 mod offers;
 mod registry;
 mod reports;
 mod secrets;
-mod told;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use futures_util::FutureExt;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
+use self::content::EventContent;
+#[cfg(feature = "pages")]
+pub(crate) use self::content::Said;
 use self::kept::kept;
 pub(crate) use self::registry::Platforms;
 pub use self::secrets::SecretError;
-#[cfg(feature = "pages")]
-pub(crate) use self::told::Said;
-use self::told::Told;
 use super::{Delivery, Error};
 use crate::ledger::{EventOutcome, Handling, InboundEvent, InboxEvent, MessageKind, Notice, Received, Report};
 use crate::limit::{Decision, Identity, Policy, Subject};
@@ -58,25 +58,25 @@ impl Delivery {
             return Err(StoreError::Unsupported.into());
         }
         let now = inner.clock.now();
-        let entry = kept(source, &notification, now)?;
+        let event = kept(source, &notification, now)?;
         let limit = inner.quotas.events.limit().get();
         let mounted = inner.platforms.find(source.as_str());
-        let place = mounted.map(|mounted| mounted.enter(inner.clock.monotonic(), limit));
-        let step = if matches!(place, Some(None)) {
+        let permit = mounted.map(|mounted| mounted.enter(inner.clock.monotonic(), limit));
+        let step = if matches!(permit, Some(None)) {
             None
         } else {
-            let told = Told::new(notification.is_test, notification.events.ok());
-            self.looked_up(&entry, told).await
+            let content = EventContent::new(notification.is_test, notification.events.ok());
+            self.looked_up(&event, content).await
         };
-        let receipt = self.receipt(entry, step, now);
-        let (entry, notices) = (receipt.entry.clone(), receipt.notices.clone());
+        let receipt = self.receipt(event, step, now);
+        let (event, notices) = (receipt.event.clone(), receipt.notices.clone());
         let received = match self.apply(receipt).await {
             // Save the event without applying it. This is safe even if the first attempt was committed and only its
             // answer was lost: the second attempt then finds the event in the inbox and changes nothing.
             Err(Error::Store(error)) if !is_silent(&error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, platform = %source, "an event is applied later");
                 let grace = self.grace();
-                self.apply(InboundEvent { entry, is_retry: false, step: None, at: now, grace, notices, by: None })
+                self.apply(InboundEvent { event, is_retry: false, step: None, at: now, grace, notices, by: None })
                     .await?
             }
             received => received?,
@@ -89,9 +89,9 @@ impl Delivery {
 
     /// Looks up the products of an event, and returns what to do with the event. Returns `None` if the lookup fails,
     /// takes too long or panics; a host application's own catalog may panic. The event is then applied later.
-    async fn looked_up(&self, entry: &InboxEvent, told: Told) -> Option<Handling> {
+    async fn looked_up(&self, event: &InboxEvent, content: EventContent) -> Option<Handling> {
         static DELAYED: Throttle = Throttle::new();
-        let handling = AssertUnwindSafe(self.handling(entry, told)).catch_unwind();
+        let handling = AssertUnwindSafe(self.handling(event, content)).catch_unwind();
         let why = match timeout(PATIENCE, handling).await {
             Ok(Ok(Ok(handling))) => return Some(handling),
             Ok(Ok(Err(error))) => error.to_string(),
@@ -99,7 +99,7 @@ impl Delivery {
             Err(_) => "the catalog does not answer".to_owned(),
         };
         if let Some(more) = DELAYED.admit() {
-            let (platform, event) = (entry.id.source.as_str(), redacted(entry.id.name.as_str()));
+            let (platform, event) = (event.id.source.as_str(), redacted(event.id.name.as_str()));
             tracing::warn!(platform, event, why, more, "an event is applied later: its products cannot be looked up");
         }
         None
@@ -111,18 +111,18 @@ impl Delivery {
     ///
     /// [`StoreError::Unsupported`] if the store keeps no events; another [`StoreError`] if the store cannot be read.
     pub async fn events(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
-        self.inner.ledger.office().ok_or(StoreError::Unsupported)?.entries(query).await
+        self.inner.ledger.office().ok_or(StoreError::Unsupported)?.events(query).await
     }
 
     /// Combines an event and `step`, the decision what to do with the event, into the form that the ledger receives. If
     /// `step` is `None`, the event is only saved, and is applied later.
-    fn receipt(&self, entry: InboxEvent, step: Option<Handling>, at: DateTime<Utc>) -> InboundEvent {
+    fn receipt(&self, event: InboxEvent, step: Option<Handling>, at: DateTime<Utc>) -> InboundEvent {
         let delivery = self.clone();
         let notices = Arc::new(move |kind| match kind {
             MessageKind::Revoked => Ok(vec![Notice::email(delivery.new_message_id()?, kind)]),
             kind => delivery.webhooks(kind),
         });
-        InboundEvent { entry, is_retry: false, step, at, grace: self.grace(), notices, by: None }
+        InboundEvent { event, is_retry: false, step, at, grace: self.grace(), notices, by: None }
     }
 
     fn grace(&self) -> TimeDelta {
@@ -143,18 +143,18 @@ impl Delivery {
             if !received.issued.is_empty() || !received.changed.is_empty() {
                 inner.wake.notify_one();
             }
-            if received.is_new && received.entry.outcome == Some(EventOutcome::NeedsAttention) {
-                let InboxEvent { id, order, reason, .. } = &received.entry;
+            if received.is_new && received.event.outcome == Some(EventOutcome::NeedsAttention) {
+                let InboxEvent { id, order, reason, .. } = &received.event;
                 let (platform, event, reason) = (id.source.as_str(), redacted(id.name.as_str()), reason.as_deref());
                 let order = order.as_ref().map(|order| redacted(order.as_str()));
                 tracing::warn!(platform, event, order, reason, "an event of a platform waits for the seller");
             }
             // Count an event in the metrics when it is new, and again when a retry completes it. Do not count
             // the retries that leave it waiting.
-            let outcome = received.entry.outcome;
+            let outcome = received.event.outcome;
             if received.is_new || is_retry && outcome != Some(EventOutcome::NeedsAttention) {
                 let outcome = outcome.map_or("kept", EventOutcome::as_str);
-                telemetry::platform_event(received.entry.id.source.as_str(), outcome);
+                telemetry::platform_event(received.event.id.source.as_str(), outcome);
             }
             for key in &received.issued {
                 telemetry::issued();
@@ -168,7 +168,7 @@ impl Delivery {
                 });
             }
             // Retry other events that may have waited for what this event brought.
-            let source = Some(&received.entry.id.source);
+            let source = Some(&received.event.id.source);
             match outcome.filter(|_| received.is_new || is_retry) {
                 // Retry all waiting events of the platform. This is not too expensive, because disputes end rarely.
                 Some(EventOutcome::Restored) => delivery.retry_events(source, None).await,
@@ -178,7 +178,7 @@ impl Delivery {
             }
             Ok(received)
         };
-        self.inner.told(work).await
+        self.inner.run_to_end(work).await
     }
 
     /// Counts a new event in the rate limiter, and keeps the limiter's answer for the next events of the platform.
@@ -208,7 +208,7 @@ impl Delivery {
         let (inner, source, customer) = (self.inner.clone(), source.cloned(), customer.cloned());
         let retrying = tokio::spawn(async move {
             let Some(inbox) = inner.ledger.office() else { return };
-            match inbox.retry_entries(source.as_ref(), customer.as_ref(), inner.clock.now()).await {
+            match inbox.retry_events(source.as_ref(), customer.as_ref(), inner.clock.now()).await {
                 Ok(0) => {}
                 Ok(_) => inner.platforms.wake.notify_one(),
                 Err(error) => {

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::told::Added;
+use super::content::Added;
 #[cfg(feature = "pages")]
-use super::told::Told;
+use super::content::EventContent;
 use crate::delivery::{Delivery, Error};
 use crate::email::Email;
 use crate::key::KeyId;
@@ -241,9 +241,9 @@ impl Delivery {
     /// products, each with the platform's names for it.
     #[cfg(feature = "pages")]
     pub(crate) async fn unsold(&self, event: &InboxEvent) -> Result<Unsold, Error> {
-        let told = event.body.as_deref().and_then(|body| serde_json::from_str::<Told>(body).ok());
+        let content = event.body.as_deref().and_then(|body| serde_json::from_str::<EventContent>(body).ok());
         let (mut unlinked, mut archived) = Unsold::default();
-        for line in told.iter().flat_map(Told::lines).take(UNLINKED) {
+        for line in content.iter().flat_map(EventContent::lines).take(UNLINKED) {
             let names = line.names.iter().filter_map(|name| name.parse::<RefName>().ok());
             match self.product_named(&event.id.source, line).await? {
                 Err(NotSold::Unknown(_)) => unlinked.extend(names),

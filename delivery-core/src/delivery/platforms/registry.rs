@@ -52,7 +52,7 @@ pub(super) struct Room {
 }
 
 /// The permission to apply one event now. It is counted in `Room::under_way` until it is dropped.
-pub(super) struct Place<'m>(&'m Mounted);
+pub(super) struct ApplyPermit<'m>(&'m Mounted);
 
 impl Platforms {
     /// `keeps_secrets`: whether the store keeps secrets of platforms.
@@ -165,18 +165,18 @@ impl Mounted {
 
     /// Returns the permission to apply an event at once. Returns `None` if the rate limiter allows no more events than
     /// are already being applied. The event is then applied later.
-    pub(super) fn enter(&self, now: Duration, limit: u32) -> Option<Place<'_>> {
+    pub(super) fn enter(&self, now: Duration, limit: u32) -> Option<ApplyPermit<'_>> {
         let mut room = self.room();
         // After `until`, the limiter's answer is out of date. Allow at least one event then.
         let left = room.left.map_or(limit, |(left, until)| if now < until { left } else { left.max(1) });
         (room.under_way < left).then(|| {
             room.under_way += 1;
-            Place(self)
+            ApplyPermit(self)
         })
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for ApplyPermit<'_> {
     fn drop(&mut self) {
         self.0.room().under_way -= 1;
     }

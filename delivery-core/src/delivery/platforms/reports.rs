@@ -2,12 +2,12 @@
 
 use chrono::{DateTime, Utc};
 
+use super::content::{Added, EventContent};
 use super::offers::{Buying, Offered};
-use super::told::{Added, Told};
 use crate::clock::whole_seconds;
 use crate::delivery::{Delivery, Error};
 use crate::ledger::{
-    Captured, Charged, Customer, Handling, InboxEvent, NO_ADDRESS, Offer, ReferenceKind, Report, Word,
+    Captured, Charged, Customer, Handling, InboxEvent, NO_ADDRESS, Offer, ReferenceKind, Report, SubscriptionReport,
 };
 use crate::order::{OrderId, OrderRef, Source};
 use crate::platform::{self, Buyer, Event, Unreadable};
@@ -15,28 +15,32 @@ use crate::store::KeyQuery;
 
 impl Delivery {
     /// Returns what to do with an event of the inbox.
-    pub(super) async fn handling(&self, entry: &InboxEvent, mut told: Told) -> Result<Handling, Error> {
-        told.drop_totals_of_tests();
-        let source = &entry.id.source;
-        let Some(events) = &told.events else { return Ok(Handling::Wait(Unreadable.to_string())) };
-        if told.is_test && !self.inner.platforms.accept_test_events {
+    pub(super) async fn handling(
+        &self,
+        inbox_event: &InboxEvent,
+        mut content: EventContent,
+    ) -> Result<Handling, Error> {
+        content.drop_totals_of_tests();
+        let source = &inbox_event.id.source;
+        let Some(events) = &content.events else { return Ok(Handling::Wait(Unreadable.to_string())) };
+        if content.is_test && !self.inner.platforms.accept_test_events {
             return Ok(Handling::Test);
         }
         if let [Event::Unshown { advice }] = events.as_slice() {
             return Ok(Handling::Wait(advice.clone()));
         }
         if let [Event::Customer { reference, email, told_at }] = events.as_slice() {
-            let Some(email) = email.parse().ok().or(told.added.email) else {
+            let Some(email) = email.parse().ok().or(content.added.email) else {
                 return Ok(Handling::Wait(NO_ADDRESS.to_owned()));
             };
-            let (reference, told_at) = (reference.clone(), told_at.unwrap_or(entry.received_at));
+            let (reference, told_at) = (reference.clone(), told_at.unwrap_or(inbox_event.received_at));
             return Ok(Handling::Remember(Customer { source: source.clone(), reference, email, told_at }));
         }
         let (mut reports, mut is_dismissed) = (Vec::with_capacity(events.len()), false);
         for event in events {
-            match self.report(entry, event, &told.added).await? {
+            match self.report(inbox_event, event, &content.added).await? {
                 // All lines of the event are dismissed.
-                None if matches!(event, Event::Paid(_) | Event::Told(_)) => is_dismissed = true,
+                None if matches!(event, Event::Paid(_) | Event::Subscription(_)) => is_dismissed = true,
                 // An event of these types must be the only event of its notification. That case was handled above.
                 None if matches!(event, Event::Customer { .. } | Event::Unshown { .. }) => {
                     return Ok(Handling::Wait(Unreadable.to_string()));
@@ -57,16 +61,23 @@ impl Delivery {
 
     /// Converts an event to a report for the ledger. Returns `None` if the seller has dismissed the products of all
     /// lines of the event, and for the events `Unshown` and `Customer`, for which there is no report.
-    async fn report(&self, entry: &InboxEvent, event: &Event, added: &Added) -> Result<Option<Report>, Error> {
-        let source = &entry.id.source;
+    async fn report(&self, inbox_event: &InboxEvent, event: &Event, added: &Added) -> Result<Option<Report>, Error> {
+        let source = &inbox_event.id.source;
         Ok(match event {
-            Event::Paid(sale) => self.charged(entry, sale, added).await?,
-            Event::Told(platform::Word { at, links, lines, buyer, status, term }) => {
+            Event::Paid(sale) => self.charged(inbox_event, sale, added).await?,
+            Event::Subscription(platform::SubscriptionEvent { at, links, lines, buyer, status, term }) => {
                 let subscription = links.subscription.as_ref();
                 let buying = Buying { lines, buyer, order: links.order.as_ref(), subscription, added };
                 let offered = self.offers(source, &buying).await?;
                 offered.map(|Offered { lines, offers, .. }| {
-                    Report::Told(Word { at: *at, links: links.clone(), lines, standing: *status, term: *term, offers })
+                    Report::Subscription(SubscriptionReport {
+                        at: *at,
+                        links: links.clone(),
+                        lines,
+                        standing: *status,
+                        term: *term,
+                        offers,
+                    })
                 })
             }
             Event::Captured { payment, at, total, buyer } => {
@@ -82,16 +93,21 @@ impl Delivery {
         })
     }
 
-    async fn charged(&self, entry: &InboxEvent, sale: &platform::Sale, added: &Added) -> Result<Option<Report>, Error> {
+    async fn charged(
+        &self,
+        inbox_event: &InboxEvent,
+        sale: &platform::Sale,
+        added: &Added,
+    ) -> Result<Option<Report>, Error> {
         let platform::Sale { order, at, stands_at, is_open, is_again, total, lines, early, buyer, links } = sale;
-        let (source, subscription) = (&entry.id.source, links.subscription.as_ref());
+        let (source, subscription) = (&inbox_event.id.source, links.subscription.as_ref());
         let buying = Buying { lines, buyer, order: Some(order), subscription, added };
         let Some(Offered { mut lines, offers, missing }) = self.offers(source, &buying).await? else { return Ok(None) };
         let mut links = links.clone();
         if *is_again {
             links.order = self.began(source, subscription, &offers).await?;
         }
-        let at = at.unwrap_or_else(|| whole_seconds(entry.received_at));
+        let at = at.unwrap_or_else(|| whole_seconds(inbox_event.received_at));
         let (order, stands_at, is_open) = (order.clone(), *stands_at, *is_open);
         let total = *total;
         for line in &mut lines {

@@ -133,7 +133,7 @@ impl Desk<'_> {
             }
             Ok(key)
         };
-        self.delivery.inner.told(work).await
+        self.delivery.inner.run_to_end(work).await
     }
 
     /// Revokes a key whose text leaked, and issues a successor, which is sent to the buyer. The successor has the same
@@ -165,7 +165,7 @@ impl Desk<'_> {
             told.tell_issued(&issue);
             Ok(told.issued(&issue))
         };
-        delivery.inner.told(work).await
+        delivery.inner.run_to_end(work).await
     }
 
     fn now(&self) -> DateTime<Utc> {

@@ -37,7 +37,7 @@ pub struct Desk<'d> {
 }
 
 /// Makes the event of a changed key, for observers.
-type Told = fn(Key) -> Event;
+type MakeEvent = fn(Key) -> Event;
 
 impl Desk<'_> {
     /// Returns the actor and the time of a change that is made now, for its entry in the audit log.
@@ -163,12 +163,12 @@ impl Delivery {
             inner.observers.tell(|| event(key.clone()));
             Ok(key)
         };
-        self.inner.told(work).await
+        self.inner.run_to_end(work).await
     }
 
     /// Returns the kind of webhook that announces a change, and the event for observers. A use is announced in another
     /// way, so this returns the used product as the error.
-    pub(super) fn announced(change: &Change) -> Result<(MessageKind, Told), ProductId> {
+    pub(super) fn announced(change: &Change) -> Result<(MessageKind, MakeEvent), ProductId> {
         match change {
             Change::Use { product, .. } => Err(*product),
             Change::Revoke { .. } => Ok((MessageKind::KeyRevoked, |key| Event::Revoked { key })),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::delivery::{Delivery, PLATFORMS};
+use crate::delivery::{Delivery, PLATFORM_COUNT, PLATFORMS};
 use crate::error::ErrorCode;
 use crate::http::Reply;
 use crate::http::body::BodyRule;
@@ -26,13 +26,11 @@ pub struct PlatformPath(&'static str);
 
 impl PlatformPath {
     /// The paths of the platforms that this crate supports.
-    // The length is a literal, because `PLATFORMS.len()` causes a cycle error in an optimized build.
-    #[expect(clippy::indexing_slicing, reason = "it is made when this is compiled")]
-    pub const BUILT_IN: [Self; 8] = {
-        let mut paths = [Self(""); 8];
-        assert!(paths.len() == PLATFORMS.len(), "each platform has a path");
+    #[expect(clippy::indexing_slicing, reason = "an index out of bounds would not compile")]
+    pub const BUILT_IN: [Self; PLATFORM_COUNT] = {
+        let mut paths = [Self(""); PLATFORM_COUNT];
         let mut at = 0;
-        while at < paths.len() {
+        while at < PLATFORM_COUNT {
             paths[at] = Self(PLATFORMS[at].path);
             at += 1;
         }

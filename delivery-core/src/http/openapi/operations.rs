@@ -8,7 +8,7 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{ContentBuilder, HttpMethod, Ref, RefOr, Required, Schema};
 
 use super::bodies::{FILE_NAME, LANGUAGE, LINE, UUID};
-use crate::delivery::PLATFORMS;
+use crate::delivery::PlatformRow;
 use crate::http::Endpoint;
 use crate::http::row::{Docs, Handler, Parameter};
 use crate::ledger::{Action, EventOutcome, MessageKind};
@@ -63,7 +63,7 @@ pub(super) fn of(endpoint: Endpoint) -> OperationBuilder {
 fn signed(operation: OperationBuilder, endpoint: Endpoint) -> OperationBuilder {
     let Endpoint::Platform(path) = endpoint else { return operation };
     let operation = operation.operation_id(Some(format!("{}Event", path.name())));
-    let row = PLATFORMS.iter().find(|row| row.path == path.path());
+    let row = PlatformRow::named(path.name());
     // For a platform that the host application adds, nothing is added, because it is not known how the platform signs.
     row.iter().flat_map(|row| row.signed_by).fold(operation, |operation, (name, description)| {
         let text = ObjectBuilder::new().schema_type(Type::String);
@@ -267,7 +267,7 @@ fn request_body(endpoint: Endpoint, schema: &str) -> RequestBody {
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
     let body = RequestBodyBuilder::new().required(Some(Required::True)).content("application/json", content.clone());
     match endpoint {
-        Endpoint::Platform(path) if path.name() == "gumroad" => {
+        Endpoint::Platform(path) if PlatformRow::named(path.name()).is_some_and(|row| row.takes_form) => {
             body.content("application/x-www-form-urlencoded", content).build()
         }
         _ => body.build(),

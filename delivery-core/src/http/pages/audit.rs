@@ -14,7 +14,7 @@ use crate::store::AuditQuery;
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let chosen = chosen(&visit, &["actor", "action", "since", "until"])?;
-        let query = AuditQuery { before: parameter(&visit, "before")?, limit: PAGE, ..filters::events(visit.call)? };
+        let query = AuditQuery { before: parameter(&visit, "before")?, limit: PAGE, ..filters::audit(visit.call)? };
         let page = visit.delivery.desk(&seller.actor).audit(&query).await?;
         let next = page.next.map(|next| next.to_string());
         let platforms = visit.delivery.inner.platforms.names().map(Actor::platform);

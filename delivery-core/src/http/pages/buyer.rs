@@ -6,7 +6,7 @@ use minijinja::{Value, context};
 use super::form::Form;
 use super::key_form::{asked, opened, refused};
 use super::lists::parameter;
-use super::opening::{Asked, asked_about, lead_to, lead_to_state};
+use super::opening::{EnteredKey, entered_key, lead_to, lead_to_state};
 use super::shown::end;
 use super::{Answering, ApiError, PageRequest};
 use crate::delivery::{Error, Opened};
@@ -48,11 +48,11 @@ async fn shown(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> 
 /// no key, shows the form where a key is entered.
 async fn shown_again(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
     let Some(name) = parameter::<String>(visit, "id")? else { return asked(visit, "", Value::from(())) };
-    let Some(about) = asked_about(visit, &name) else { return not_kept(visit) };
+    let Some(entered) = entered_key(visit, &name) else { return not_kept(visit) };
     admit(visit.delivery, Policy::Validate, client(visit.delivery, visit.call)).await?;
-    match visit.delivery.check(about.key).await {
-        Ok(key) => key_page(visit, &name, &about, &key).await,
-        Err(error) => refused(visit, ("", Some(about.key)), &error).await,
+    match visit.delivery.check(entered.key).await {
+        Ok(key) => key_page(visit, &name, &entered, &key).await,
+        Err(error) => refused(visit, ("", Some(entered.key)), &error).await,
     }
 }
 
@@ -61,11 +61,11 @@ fn not_kept(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
     Ok(asked(visit, "", context! { what => "not_kept" })?.with_code(StatusCode::GONE))
 }
 
-async fn key_page(visit: &PageRequest<'_>, name: &str, about: &Asked, key: &Key) -> Result<Reply, ApiError> {
+async fn key_page(visit: &PageRequest<'_>, name: &str, entered: &EnteredKey, key: &Key) -> Result<Reply, ApiError> {
     let product = visit.delivery.product(key.product()).await?;
     let Some(product) = product else { return refused(visit, ("", None), &Error::UnknownProduct).await };
     let values = context! {
-        name, left => key.remaining(), request => about.request.as_str(),
+        name, left => key.remaining(), request => entered.request.as_str(),
         product => context! { name => product.name(), description => product.description() },
         expires_at => end(key.expires_at()), opened => opened(visit, key.id()),
     };
@@ -89,8 +89,8 @@ async fn open(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
             };
             (text, id)
         }
-        (None, Some(name)) => match asked_about(visit, name) {
-            Some(about) => (String::new(), about.key),
+        (None, Some(name)) => match entered_key(visit, name) {
+            Some(entered) => (String::new(), entered.key),
             None => return not_kept(visit),
         },
         (None, None) => return asked(visit, "", context! { what => "missing" }),

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use chrono::{DateTime, NaiveDate, Utc};
 use minijinja::{Value, context};
 
-use super::form::{self, Fault, Form, Undone};
+use super::form::{self, Form, FormError, Undone};
 use super::frame::desk;
 use super::lists::parameter;
 use super::shown::{day, status};
@@ -67,7 +67,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
 /// Converts an error into a message that tells the seller why the key cannot be changed. Errors without such a message
 /// become an error page.
 fn refused(error: Error) -> Undone {
-    let said = |text: &str| Fault::new("", text).into();
+    let said = |text: &str| FormError::new("", text).into();
     match error {
         Error::UnknownKey | Error::UnknownProduct => ApiError::NOT_FOUND.into(),
         Error::Refused { refusal: Refusal::NoLimit, .. } => said("This key has no limit to add to."),
@@ -92,7 +92,7 @@ async fn done(
     let done = match action {
         Action::Revoke => {
             let reason = form.given("reason").map(str::parse).transpose();
-            seller_desk.revoke(id, reason.map_err(Fault::of("reason", "The reason"))?).await.map_err(refused)?;
+            seller_desk.revoke(id, reason.map_err(FormError::of("reason", "The reason"))?).await.map_err(refused)?;
             "revoked"
         }
         Action::Restore => {
@@ -101,7 +101,7 @@ async fn done(
         }
         Action::Resend => {
             let email = form.given("email").map(str::parse).transpose();
-            let email = email.map_err(Fault::of("email", "The address"))?;
+            let email = email.map_err(FormError::of("email", "The address"))?;
             // If the form is submitted twice, only one e-mail is sent. A form with a new address is always carried out.
             let _turn = visit.delivery.inner.adding.lock().await;
             let key = visit.delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
@@ -115,7 +115,7 @@ async fn done(
         Action::Terms => {
             let (expiry, limit) = terms(form, key)?;
             if expiry.is_none() && limit.is_none() {
-                return Err(Fault::new("until", "Say what is to change: all three fields are empty.").into());
+                return Err(FormError::new("until", "Say what is to change: all three fields are empty.").into());
             }
             seller_desk.set_terms(id, expiry, limit).await.map_err(refused)?;
             "changed"
@@ -136,7 +136,7 @@ async fn done(
 /// Reads the new expiry and the new use limit of a key from a form. Returns `None` for a field that was left empty:
 /// that value of the key stays as it is.
 fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>), Undone> {
-    let said = |field, text: &str| Fault::new(field, text);
+    let said = |field, text: &str| FormError::new(field, text);
     let expiry = match form.given("until") {
         None => None,
         Some("never") => Some(Expiry::At(crate::terms::NEVER)),
@@ -174,7 +174,7 @@ fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>)
 /// showed, so submitting the form twice adds them only once. It is an error if the limit has changed otherwise since
 /// the form was shown.
 fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Undone> {
-    let said = |text: &str| Fault::new("add_uses", text);
+    let said = |text: &str| FormError::new("add_uses", text);
     let (now, shown) = (key.limit(), form.given("limit").and_then(|shown| shown.parse().ok()));
     let shown = shown.map_or(Ok(now), UseLimit::from_count).map_err(|_| ApiError::MALFORMED)?;
     if shown == UseLimit::Unlimited {
@@ -207,7 +207,7 @@ async fn confirm(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
     (key, action): (&Key, Action),
-    fault: Option<(&Form, &Fault)>,
+    fault: Option<(&Form, &FormError)>,
 ) -> Result<Reply, ApiError> {
     let field = |name, label, hint, kind| {
         let value = fault.map_or("", |(form, _)| form.text(name));

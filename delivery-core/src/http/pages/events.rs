@@ -2,7 +2,7 @@
 
 use minijinja::{Value, context};
 
-use super::form::{Fault, Form, Undone, said as said_of};
+use super::form::{Form, FormError, Undone, said as said_of};
 use super::frame::desk;
 use super::lists::{PAGE, choices, chosen, links, options, parameter, sources};
 use super::shown::{names, short, time};
@@ -24,7 +24,7 @@ pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         visit.page_with_script(
             "events.html",
             context! {
-                events => page.items.iter().map(event).collect::<Vec<_>>(),
+                events => page.items.iter().map(event_values).collect::<Vec<_>>(),
                 outcomes => options(EventOutcome::ALL.iter().map(|outcome| outcome.as_str())),
                 platforms => sources(visit.delivery, &chosen, "platform"),
                 links => links(&visit, "/desk/events", &chosen, next, &[("inbox", "Download as CSV")]),
@@ -35,22 +35,22 @@ pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-fn event(entry: &InboxEvent) -> Value {
-    let outcome = entry.outcome.map_or("waits", EventOutcome::as_str).replace('_', " ");
+fn event_values(event: &InboxEvent) -> Value {
+    let outcome = event.outcome.map_or("waits", EventOutcome::as_str).replace('_', " ");
     context! {
-        id => entry.number.to_string(),
-        platform => entry.id.source.as_str(),
-        name => entry.id.name.as_str(),
-        kind => entry.kind.clone(),
-        order => entry.order.as_ref().map(crate::order::OrderId::as_str),
-        short_order => entry.order.as_ref().map(|order| short(order.as_str())),
-        received_at => time(entry.received_at),
+        id => event.number.to_string(),
+        platform => event.id.source.as_str(),
+        name => event.id.name.as_str(),
+        kind => event.kind.clone(),
+        order => event.order.as_ref().map(crate::order::OrderId::as_str),
+        short_order => event.order.as_ref().map(|order| short(order.as_str())),
+        received_at => time(event.received_at),
         outcome,
-        reason => entry.reason.clone(),
-        keys => entry.keys.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        waits => entry.due_at.is_some(),
-        can_be_applied => entry.can_be_applied(),
-        is_test => entry.is_test(),
+        reason => event.reason.clone(),
+        keys => event.keys.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        waits => event.due_at.is_some(),
+        can_be_applied => event.can_be_applied(),
+        is_test => event.is_test(),
     }
 }
 
@@ -74,10 +74,10 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
 /// parameter `done`, which selects the message about the result.
 async fn decided(visit: &PageRequest<'_>, seller: &SignedIn, number: i64, form: &Form) -> Result<&'static str, Undone> {
     let seller_desk = visit.delivery.desk(&seller.actor);
-    let entry = found(visit, number).await?;
+    let event = found(visit, number).await?;
     let name = || form.text("name").parse::<RefName>().map_err(|_| ApiError::MALFORMED);
     match form.text("do") {
-        "dismiss" | "dismiss_product" if entry.due_at.is_none() && !entry.is_dismissed() => return Ok("done_before"),
+        "dismiss" | "dismiss_product" if event.due_at.is_none() && !event.is_dismissed() => return Ok("done_before"),
         "dismiss" => {
             seller_desk.dismiss_event(number).await?;
             return Ok("dismissed");
@@ -86,10 +86,10 @@ async fn decided(visit: &PageRequest<'_>, seller: &SignedIn, number: i64, form: 
             let name = name()?;
             // Accept only names that are in the event, because any other name may belong to a product that is sold
             // here. The names are unknown once the content of the event is deleted, and any name is accepted then.
-            if entry.body.is_some() && !Said::by(&entry).names.contains(&name) {
+            if event.body.is_some() && !Said::by(&event).names.contains(&name) {
                 return Err(ApiError::MALFORMED.into());
             }
-            seller_desk.dismiss_product(&entry.id.source, &name).await?;
+            seller_desk.dismiss_product(&event.id.source, &name).await?;
             seller_desk.dismiss_event(number).await?;
             return Ok("dismissed");
         }
@@ -108,10 +108,10 @@ async fn decided(visit: &PageRequest<'_>, seller: &SignedIn, number: i64, form: 
     let is_link = form.text("do") == "link";
     if is_link {
         let product = product.ok_or_else(|| said("product_id", "Choose the product that is sold there."))?;
-        link(visit, seller, product, (entry.id.source.clone(), name()?)).await?;
+        link(visit, seller, product, (event.id.source.clone(), name()?)).await?;
     }
     seller_desk.apply_event(number, email, product.filter(|_| !is_link)).await?;
-    if !entry.can_be_applied() {
+    if !event.can_be_applied() {
         return Ok("done_before");
     }
     let after = found(visit, number).await?;
@@ -125,7 +125,7 @@ async fn decided(visit: &PageRequest<'_>, seller: &SignedIn, number: i64, form: 
 }
 
 fn said(field: &'static str, sentence: &str) -> Undone {
-    Fault::new(field, sentence).into()
+    FormError::new(field, sentence).into()
 }
 
 /// Adds a reference to a product: a platform, and the platform's name for the product. Sales under this name then issue
@@ -143,7 +143,7 @@ async fn link(
     });
     match revised.await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(expected)) => Err(Fault::of("product_id", "The references")(expected).into()),
+        Ok(Err(expected)) => Err(FormError::of("product_id", "The references")(expected).into()),
         Err(StoreError::Refused { .. }) => Err(said("product_id", "Another product has this reference.")),
         Err(error) => Err(error.into()),
     }
@@ -151,7 +151,7 @@ async fn link(
 
 async fn found(visit: &PageRequest<'_>, number: i64) -> Result<InboxEvent, ApiError> {
     let query = InboxQuery { before: number.checked_add(1), limit: 1, ..InboxQuery::default() };
-    let found = visit.delivery.events(&query).await?.items.into_iter().find(|entry| entry.number == number);
+    let found = visit.delivery.events(&query).await?.items.into_iter().find(|event| event.number == number);
     found.ok_or(ApiError::NOT_FOUND)
 }
 
@@ -159,18 +159,18 @@ async fn page(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
     number: i64,
-    sent: Option<(&Form, &Fault)>,
+    sent: Option<(&Form, &FormError)>,
 ) -> Result<Reply, ApiError> {
-    let (entry, names) = (found(visit, number).await?, names(visit.delivery).await?);
-    let Said { names: asked_for, buyer, total: total_said } = Said::by(&entry);
+    let (event, names) = (found(visit, number).await?, names(visit.delivery).await?);
+    let Said { names: asked_for, buyer, total: total_said } = Said::by(&event);
     // Ignore errors of the catalog: the event can be applied even if its unsold products are not known.
-    let (unlinked, off_sale) = visit.delivery.unsold(&entry).await.unwrap_or_default();
+    let (unlinked, off_sale) = visit.delivery.unsold(&event).await.unwrap_or_default();
     let unlinked: Vec<String> = unlinked.iter().map(ToString::to_string).collect();
     let asked_for: Vec<String> = asked_for.iter().map(ToString::to_string).collect();
     // Look up the keys of the event, because they are still known after the content of the event, with the buyer's
     // address, was deleted.
     let (mut keys, mut owner) = (Vec::new(), None);
-    for id in &entry.keys {
+    for id in &event.keys {
         let Some(key) = visit.delivery.key(*id).await? else { continue };
         let product = visit.delivery.product(key.product()).await?;
         keys.push((id.to_string(), product.map(|product| product.name().to_owned())));
@@ -181,12 +181,12 @@ async fn page(
         let Some(product) = visit.delivery.product(id).await? else { continue };
         // Choose a name that belongs to the archived product. Other names in the same lines of the order may belong to
         // products that are sold.
-        let is_its = |name: &RefName| product.refs().iter().any(|(of, its)| *of == entry.id.source && its == name);
+        let is_its = |name: &RefName| product.refs().iter().any(|(of, its)| *of == event.id.source && its == name);
         let its = names.iter().find(|name| is_its(name)).map(ToString::to_string);
         archived.push((id.get(), product.name().to_owned(), its));
     }
     let text = |name| sent.map_or("", |(form, _)| form.text(name));
-    let order = entry.order.clone().map(|id| OrderRef { source: entry.id.source.clone(), id });
+    let order = event.order.clone().map(|id| OrderRef { source: event.id.source.clone(), id });
     let total = match &order {
         Some(order) => visit.delivery.paid_for(order).await?,
         None => None,
@@ -194,7 +194,7 @@ async fn page(
     visit.page(
         "event.html",
         context! {
-            event => event(&entry), products => choices(&names), buyer => buyer.or(owner), keys,
+            event => event_values(&event), products => choices(&names), buyer => buyer.or(owner), keys,
             total => total.or(total_said).map(|total| total.to_string()),
             asked_for, unlinked, archived,
             email => text("customer_email"), product_id => text("product_id"),

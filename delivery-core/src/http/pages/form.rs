@@ -67,8 +67,8 @@ impl Form {
 
     /// Returns the number in a field. Returns `None` if the field is empty or absent. If the field contains something
     /// else, the error message begins with `called`.
-    pub(super) fn number(&self, field: &'static str, called: &str) -> Result<Option<i64>, Fault> {
-        let wrong = |_| Fault::new(field, format!("{called} must be a number."));
+    pub(super) fn number(&self, field: &'static str, called: &str) -> Result<Option<i64>, FormError> {
+        let wrong = |_| FormError::new(field, format!("{called} must be a number."));
         self.given(field).map(|text| text.parse().map_err(wrong)).transpose()
     }
 
@@ -82,12 +82,12 @@ impl Form {
 /// An error in a form: a message, and the name of the field that the message is about. If the message is about the
 /// whole form, the name is empty.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct FormError {
     field: &'static str,
     sentence: String,
 }
 
-impl Fault {
+impl FormError {
     pub(super) fn is_about(&self, field: &str) -> bool {
         self.field == field
     }
@@ -106,12 +106,12 @@ impl Fault {
 /// The reason why a form was not carried out. For `Said`, the seller sees the form again, with this message. For
 /// `ApiError`, the seller sees an error page.
 pub(super) enum Undone {
-    Said(Fault),
+    Said(FormError),
     ApiError(ApiError),
 }
 
-impl From<Fault> for Undone {
-    fn from(fault: Fault) -> Self {
+impl From<FormError> for Undone {
+    fn from(fault: FormError) -> Self {
         Self::Said(fault)
     }
 }
@@ -131,9 +131,9 @@ pub(super) fn digest(visit: &PageRequest<'_>, shown: &[&str]) -> String {
 }
 
 /// Adds the error of a form to the template values of the page. Returns the values unchanged if there is no error.
-pub(super) fn said(fault: Option<&Fault>, values: Value) -> Value {
+pub(super) fn said(fault: Option<&FormError>, values: Value) -> Value {
     match fault {
-        Some(Fault { field, sentence }) => context! { fault => sentence, faulty => *field, ..values },
+        Some(FormError { field, sentence }) => context! { fault => sentence, faulty => *field, ..values },
         None => values,
     }
 }

@@ -2,7 +2,7 @@
 
 use minijinja::context;
 
-use super::form::{self, Fault, Form};
+use super::form::{self, Form, FormError};
 use super::frame::desk;
 use super::lists::{choices, product_id};
 use super::shown::names;
@@ -40,25 +40,29 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             Ok(Some(issued)) => {
                 return super::key::page(&visit, &seller, id, Some(("issued", issued.text.expose()))).await;
             }
-            Ok(None) => Fault::new("", "This form has issued a key before. Open it again to issue another one."),
-            Err(Error::UnknownProduct) => Fault::new("product_id", "This product is not sold."),
+            Ok(None) => FormError::new("", "This form has issued a key before. Open it again to issue another one."),
+            Err(Error::UnknownProduct) => FormError::new("product_id", "This product is not sold."),
             Err(error) => return Err(error.into()),
         };
         page(&visit, &seller, Some((form, &said))).await
     })
 }
 
-fn read(form: &Form) -> Result<Wanted, Fault> {
+fn read(form: &Form) -> Result<Wanted, FormError> {
     let product = form.given("product_id").and_then(|id| ProductId::new(id.parse().ok()?).ok());
-    let product = product.ok_or_else(|| Fault::new("product_id", "Choose a product."))?;
-    let email = form.text("customer_email").trim().parse().map_err(Fault::of("customer_email", "The address"))?;
+    let product = product.ok_or_else(|| FormError::new("product_id", "Choose a product."))?;
+    let email = form.text("customer_email").trim().parse().map_err(FormError::of("customer_email", "The address"))?;
     let terms = super::product::terms(form)?;
     Ok(Wanted { product, email, terms, sends: form.text("sends") == "yes" })
 }
 
 /// Renders the form. The form contains the id of the key that it issues, so that submitting it twice issues only one
 /// key.
-async fn page(visit: &PageRequest<'_>, seller: &SignedIn, sent: Option<(&Form, &Fault)>) -> Result<Reply, ApiError> {
+async fn page(
+    visit: &PageRequest<'_>,
+    seller: &SignedIn,
+    sent: Option<(&Form, &FormError)>,
+) -> Result<Reply, ApiError> {
     let names = names(visit.delivery).await?;
     let text = |name: &str| sent.map_or("", |(form, _)| form.text(name)).to_owned();
     let chosen = match sent {

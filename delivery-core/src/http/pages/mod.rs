@@ -2,6 +2,10 @@
 //!
 //! Each [`Page`] has a row in the endpoint table, like an endpoint of the API, and goes through the same pipeline. All
 //! pages work without JavaScript. Some have a small script, whose hash the content security policy allows.
+//!
+//! The pages are a part of `http`, not a module of their own, because they and `http` would import each other: the rows
+//! of the endpoint table refer to [`Page`] and [`PageHandler`], and the pages use the calls, replies and limits of
+//! `http`. What the pages look like is in [`look`](crate::look), which imports nothing from here.
 
 mod audit;
 mod buyer;
@@ -289,7 +293,7 @@ fn icon(visit: PageRequest<'_>) -> Answering<'_> {
     asset(visit, "image/svg+xml", icon)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "as every page")]
+#[expect(clippy::needless_pass_by_value, reason = "handlers of pages have this signature")]
 fn asset<'c>(visit: PageRequest<'c>, content_type: &'static str, content: Bytes) -> Answering<'c> {
     Box::pin(async move {
         if visit.call.method == Method::POST {

@@ -16,7 +16,7 @@ pub(super) const DAY: Duration = Duration::from_hours(24);
 /// How long a buyer can go back to the page with the state of a key after entering the key.
 const HOUR: Duration = Duration::from_hours(1);
 /// A key that the buyer has entered in this browser.
-pub(super) struct Asked {
+pub(super) struct EnteredKey {
     pub(super) key: KeyId,
     /// The id of the request that opens the product. It stays the same when the page is reloaded, so that opening the
     /// product twice counts one use.
@@ -38,12 +38,12 @@ pub(super) fn lead_to_state(visit: &PageRequest<'_>, key: &Key) -> Reply {
 
 /// Returns the key with this [`short`] name, if it was entered in this browser less than an hour ago and has not
 /// expired.
-pub(super) fn asked_about(visit: &PageRequest<'_>, name: &str) -> Option<Asked> {
+pub(super) fn entered_key(visit: &PageRequest<'_>, name: &str) -> Option<EnteredKey> {
     let ticket = visit.text_of_buyer(&format!("asked-{name}"))?;
     let ticket = Ticket::verify(&visit.delivery.inner.keyring, TicketFor::State, ticket)?;
     let is_its = short(visit, ticket.key) == name && ticket.ends_at > visit.delivery.now();
     let request = || data_encoding::BASE64URL_NOPAD.encode(&ticket.object.to_bytes());
-    is_its.then(|| Asked { key: ticket.key, request: request() })
+    is_its.then(|| EnteredKey { key: ticket.key, request: request() })
 }
 
 /// Returns a redirect to the page that shows the opened product.

@@ -196,7 +196,7 @@ async fn attention(
 async fn last_event(visit: &PageRequest<'_>, platform: &Source) -> Result<Option<DateTime<Utc>>, ApiError> {
     let query = InboxQuery { source: Some(platform.clone()), limit: 1, ..InboxQuery::default() };
     match visit.delivery.events(&query).await {
-        Ok(page) => Ok(page.items.first().map(|entry| entry.received_at)),
+        Ok(page) => Ok(page.items.first().map(|event| event.received_at)),
         Err(StoreError::Unsupported) => Ok(None),
         Err(error) => Err(error.into()),
     }

@@ -3,7 +3,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use minijinja::{Value, context};
 
-use super::form::{Fault, Form, digest, said};
+use super::form::{Form, FormError, digest, said};
 use super::frame::desk;
 use super::lists::{Chosen, links, parameter};
 use super::shown::{preview, time};
@@ -96,12 +96,13 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
     };
     let facts = || {
         if form.given("content").is_none() {
-            return Err(Fault::new("content", "The content is missing."));
+            return Err(FormError::new("content", "The content is missing."));
         }
-        let category = Category::new(form.text("category").trim()).map_err(Fault::of("category", "The category"))?;
+        let category =
+            Category::new(form.text("category").trim()).map_err(FormError::of("category", "The category"))?;
         let facts = NewPost::new(form.text("title").trim(), category, published_at);
-        let facts = facts.map_err(Fault::of("title", "The title"))?;
-        facts.content(form.text("content")).map_err(Fault::of("content", "The content"))
+        let facts = facts.map_err(FormError::of("title", "The title"))?;
+        facts.content(form.text("content")).map_err(FormError::of("content", "The content"))
     };
     let facts = match facts() {
         Ok(facts) => facts,
@@ -119,7 +120,7 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
         Ok(None) => Err(ApiError::NOT_FOUND),
         Err(StoreError::Conflict { .. }) => {
             let fault = "Somebody else changed this post since you opened it. Open it again, and repeat your change.";
-            page(visit, seller, form, Some(&Fault::new("", fault))).await
+            page(visit, seller, form, Some(&FormError::new("", fault))).await
         }
         Err(error) => Err(error.into()),
     }
@@ -146,7 +147,7 @@ async fn page(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
     form: &Form,
-    fault: Option<&Fault>,
+    fault: Option<&FormError>,
 ) -> Result<Reply, ApiError> {
     let preview = preview(visit.delivery, form, fault).await?;
     let values = context! { post => form.values(&["id", "seen", "title", "category", "content"]), preview, ..said(fault, desk(visit, seller, "/desk/posts")) };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use minijinja::{Value, context};
 
-use super::form::{Fault, Form, digest, said};
+use super::form::{Form, FormError, digest, said};
 use super::frame::desk;
 use super::lists::{Chosen, PAGE, links, product_id};
 use super::shown::{archived, preview, price};
@@ -77,23 +77,23 @@ fn fields(visit: &PageRequest<'_>, product: Option<&Product>) -> Form {
 
 /// Returns the product that the form describes. The host application's reference is not in the form, so it is taken
 /// from `was`, the product before the change.
-fn facts(visit: &PageRequest<'_>, form: &Form, was: Option<&Product>) -> Result<NewProduct, Fault> {
-    let mut facts = NewProduct::new(form.text("name").trim()).map_err(Fault::of("name", "The name"))?;
+fn facts(visit: &PageRequest<'_>, form: &Form, was: Option<&Product>) -> Result<NewProduct, FormError> {
+    let mut facts = NewProduct::new(form.text("name").trim()).map_err(FormError::of("name", "The name"))?;
     if form.given("content").is_none() {
-        return Err(Fault::new("content", "The content must not be empty."));
+        return Err(FormError::new("content", "The content must not be empty."));
     }
-    facts = facts.content(form.text("content")).map_err(Fault::of("content", "The content"))?;
+    facts = facts.content(form.text("content")).map_err(FormError::of("content", "The content"))?;
     let description = form.text("description").trim();
-    facts = facts.description(description).map_err(Fault::of("description", "The description"))?;
+    facts = facts.description(description).map_err(FormError::of("description", "The description"))?;
     if let Some(kind) = form.given("type") {
-        facts = facts.kind(kind).map_err(Fault::of("type", "The type"))?;
+        facts = facts.kind(kind).map_err(FormError::of("type", "The type"))?;
     }
     if let Some(price) = form.given("price") {
-        facts = facts.price(price.parse().map_err(Fault::of("price", "The price"))?);
+        facts = facts.price(price.parse().map_err(FormError::of("price", "The price"))?);
     }
     facts = facts.terms(terms(form)?).refs(references::read(visit, form.text("refs"), was.map(Product::refs))?);
     if let Some(language) = form.given("language") {
-        facts = facts.language(language.parse().map_err(Fault::of("language", "The language"))?);
+        facts = facts.language(language.parse().map_err(FormError::of("language", "The language"))?);
     }
     Ok(match was.and_then(Product::host_ref) {
         Some(host_ref) => facts.host_ref(host_ref.clone()),
@@ -102,12 +102,12 @@ fn facts(visit: &PageRequest<'_>, form: &Form, was: Option<&Product>) -> Result<
 }
 
 /// Reads the validity and the use limit of keys from a form. An empty field leaves its term unset.
-pub(super) fn terms(form: &Form) -> Result<OwnTerms, Fault> {
+pub(super) fn terms(form: &Form) -> Result<OwnTerms, FormError> {
     let validity = form.number("days", "The days")?.map(Validity::from_days).transpose();
     let limit = form.number("uses", "The uses")?.map(UseLimit::from_count).transpose();
     Ok(OwnTerms {
-        validity: validity.map_err(Fault::of("days", "The days"))?,
-        limit: limit.map_err(Fault::of("uses", "The uses"))?,
+        validity: validity.map_err(FormError::of("days", "The days"))?,
+        limit: limit.map_err(FormError::of("uses", "The uses"))?,
     })
 }
 
@@ -149,13 +149,13 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
         Ok(Some(id)) => Ok(visit.go_to(&format!("/desk/product?id={id}&done=saved"))),
         Ok(None) => Err(ApiError::NOT_FOUND),
         Err(StoreError::Refused { .. }) => {
-            let fault = Fault::new("refs", "Another product has one of these references.");
+            let fault = FormError::new("refs", "Another product has one of these references.");
             page(visit, seller, shown, Some(&fault)).await
         }
         Err(StoreError::Conflict { .. }) => {
             let fault =
                 "Somebody else changed this product since you opened it. Open it again, and repeat your change.";
-            page(visit, seller, shown, Some(&Fault::new("", fault))).await
+            page(visit, seller, shown, Some(&FormError::new("", fault))).await
         }
         Err(error) => Err(error.into()),
     }
@@ -186,7 +186,7 @@ async fn page(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
     (form, product): (&Form, Option<&Product>),
-    fault: Option<&Fault>,
+    fault: Option<&FormError>,
 ) -> Result<Reply, ApiError> {
     let preview = preview(visit.delivery, form, fault).await?;
     let mut languages: BTreeSet<String> = visit.delivery.email_languages().iter().map(ToString::to_string).collect();
@@ -215,7 +215,8 @@ pub(super) async fn page_of(
     sentence: &str,
 ) -> Result<Reply, ApiError> {
     let product = visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
-    page(visit, seller, (&fields(visit, Some(&product)), Some(&product)), Some(&Fault::new("files", sentence))).await
+    page(visit, seller, (&fields(visit, Some(&product)), Some(&product)), Some(&FormError::new("files", sentence)))
+        .await
 }
 
 pub(super) fn archive(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {

@@ -2,11 +2,11 @@
 
 use minijinja::{Value, context};
 
-use super::form::{Fault, Form, said};
+use super::form::{Form, FormError, said};
 use super::frame::desk;
 use super::shown::time;
 use super::{Answering, ApiError, PageRequest, SignedIn};
-use crate::delivery::{Delivery, SecretError};
+use crate::delivery::{Delivery, PlatformRow, SIGNING_SECRET, SecretError, SecretGuide};
 use crate::email::Email;
 use crate::http::export::person;
 use crate::http::{PlatformPath, Reply};
@@ -31,7 +31,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         }
         let typed = form.text("email").trim();
         let Ok(email) = typed.parse::<Email>() else {
-            let fault = Fault::new("email", "The address must be an e-mail address.");
+            let fault = FormError::new("email", "The address must be an e-mail address.");
             return page(&visit, &seller, (typed, ""), Some(&fault)).await;
         };
         match visit.delivery.desk(&seller.actor).test_mail(&email).await {
@@ -40,7 +40,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
                 Ok(visit.go_to(&format!("/desk/setup?done={done}")))
             }
             Err(error) => {
-                let fault = Fault::new("email", format!("The mail server did not take it: {error}."));
+                let fault = FormError::new("email", format!("The mail server did not take it: {error}."));
                 page(&visit, &seller, (typed, ""), Some(&fault)).await
             }
         }
@@ -72,14 +72,14 @@ async fn set_secret(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form, is_
         Err(SecretError::UnknownPlatform) => "There is no such platform.".to_owned(),
         Err(SecretError::InSettings) => "The settings of the server have the secret of this platform.".to_owned(),
     };
-    page(visit, seller, ("", source.as_str()), Some(&Fault::new("secret", fault))).await
+    page(visit, seller, ("", source.as_str()), Some(&FormError::new("secret", fault))).await
 }
 
 async fn page(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
     (email, platform): (&str, &str),
-    fault: Option<&Fault>,
+    fault: Option<&FormError>,
 ) -> Result<Reply, ApiError> {
     match visit.delivery.read_secrets_at_once().await {
         Ok(()) | Err(StoreError::Unsupported) => {}
@@ -135,27 +135,21 @@ async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), 
         }
     };
     let platform = |path: PlatformPath, last: Option<InboxEvent>, fault: Option<InboxEvent>| {
-        let (query, hint, label) = match path.name() {
-            "gumroad" => (
-                "?token=GUMROAD_TOKEN",
-                "Gumroad shows no secret. Make up a token of at least 16 letters and digits, and put it in the place of GUMROAD_TOKEN.",
-                "A token of your own",
-            ),
-            _ => ("", "", "The signing secret of the webhook"),
-        };
-        let known = EVENTS.iter().find(|(name, ..)| *name == path.name());
-        let (shown, told) = known.map_or((path.name(), None), |(_, shown, told)| (*shown, Some(*told)));
+        let guide = PlatformRow::named(path.name()).map(|row| &row.guide);
+        let SecretGuide { query, hint, label } = guide.map_or(SIGNING_SECRET, |guide| guide.secret);
         context! {
             name => path.name(),
+            shown => shown(path),
+            events => guide.map(|guide| guide.events),
             address => format!("{}{}{query}", inner.outbox.base_url, path.path()),
             has_secret => inner.platforms.named(path.name()).is_some(),
-            hint, label, told, shown,
+            hint, label,
             is_settable => inner.platforms.is_settable(path.name()),
             is_stored => inner.platforms.is_stored(path.name()),
             is_unreadable => inner.platforms.is_unreadable(path.name()),
             refused => inner.platforms.refused_at(path.name()).map(time),
-            last => last.map(|entry| time(entry.received_at)),
-            fault => fault.and_then(|entry| entry.reason),
+            last => last.map(|event| time(event.received_at)),
+            fault => fault.and_then(|event| event.reason),
         }
     };
     let all = PlatformPath::BUILT_IN.into_iter().chain(PlatformPath::of_host(visit.delivery));
@@ -172,64 +166,24 @@ async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), 
 
 /// Returns the name and the display name of each platform.
 pub(super) fn names(delivery: &Delivery) -> Vec<(&'static str, &'static str)> {
-    let shown = |name| EVENTS.iter().find(|(known, ..)| *known == name).map_or(name, |(_, shown, _)| *shown);
     let all = PlatformPath::BUILT_IN.into_iter().chain(PlatformPath::of_host(delivery));
-    all.map(|path| (path.name(), shown(path.name()))).collect()
+    all.map(|path| (path.name(), shown(path))).collect()
 }
 
-/// For each platform: its name, its display name, and the events that the seller must select there. The events for
-/// subscriptions follow the words "and for subscriptions".
-const EVENTS: &[(&str, &str, &str)] = &[
-    (
-        "stripe",
-        "Stripe",
-        "checkout.session.completed, checkout.session.async_payment_succeeded, charge.captured, charge.refunded, refund.failed, \
-         charge.dispute.created, charge.dispute.funds_withdrawn, charge.dispute.closed, and for subscriptions invoice.paid, \
-         invoice_payment.paid, customer.subscription.created, customer.subscription.updated, customer.subscription.deleted",
-    ),
-    ("shopify", "Shopify", "Order payment, Order cancellation, Refund create"),
-    (
-        "lemonsqueezy",
-        "Lemon Squeezy",
-        "order_created, order_refunded, and for subscriptions subscription_created, subscription_updated, subscription_cancelled, \
-         subscription_resumed, subscription_expired, subscription_payment_success, subscription_payment_refunded",
-    ),
-    (
-        "paddle",
-        "Paddle",
-        "transaction.completed, customer.created, customer.updated, adjustment.created, adjustment.updated, and for subscriptions \
-         subscription.created, subscription.updated, subscription.canceled",
-    ),
-    (
-        "gumroad",
-        "Gumroad",
-        "the ping; by Gumroad's API also refund, dispute, dispute_won, and for subscriptions subscription_ended, \
-         subscription_restarted",
-    ),
-    (
-        "woocommerce",
-        "WooCommerce",
-        "Order created, Order updated, Order restored, and for subscriptions Subscription created, Subscription updated, \
-         Subscription switched",
-    ),
-    (
-        "polar",
-        "Polar",
-        "order.paid, order.refunded, and for subscriptions subscription.created, subscription.updated, subscription.canceled, \
-         subscription.uncanceled, subscription.revoked",
-    ),
-    ("standard", "Standard Webhooks", "order.paid, order.refunded, and for subscriptions also subscription.ended"),
-];
+/// Returns the platform's own way to write its name, if it is known.
+fn shown(path: PlatformPath) -> &'static str {
+    PlatformRow::named(path.name()).map_or(path.name(), |row| row.guide.name)
+}
 
 pub(super) fn erase(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
-        let page = |email: &str, fault: Option<&Fault>| {
+        let page = |email: &str, fault: Option<&FormError>| {
             visit.page("erase.html", context! { email, ..said(fault, desk(&visit, &seller, "/desk/setup")) })
         };
         let Some(form) = &visit.form else { return page("", None) };
         let typed = form.text("email").trim();
         let Ok(email) = typed.parse::<Email>() else {
-            return page(typed, Some(&Fault::new("email", "The address must be an e-mail address.")));
+            return page(typed, Some(&FormError::new("email", "The address must be an e-mail address.")));
         };
         match form.text("do") {
             "" => {}
@@ -237,7 +191,7 @@ pub(super) fn erase(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             _ => return Err(ApiError::MALFORMED),
         }
         if form.text("sure") != "yes" {
-            return page(typed, Some(&Fault::new("", "Tick the box once you have checked the address.")));
+            return page(typed, Some(&FormError::new("", "Tick the box once you have checked the address.")));
         }
         let keys = visit.delivery.desk(&seller.actor).erase(&email).await?;
         let done = if keys.is_empty() { "nobody" } else { "erased" };

@@ -6,7 +6,7 @@ use chrono::{DateTime, Datelike, NaiveDate, Utc};
 use minijinja::{Value, context};
 
 use super::ApiError;
-use super::form::{Fault, Form};
+use super::form::{Form, FormError};
 use crate::clock::timestamp;
 use crate::delivery::Delivery;
 use crate::http::Reply;
@@ -34,7 +34,7 @@ pub(super) const SOURCE: &str = "<!--source-->";
 pub(super) async fn preview(
     delivery: &Delivery,
     form: &Form,
-    fault: Option<&Fault>,
+    fault: Option<&FormError>,
 ) -> Result<Option<Value>, ApiError> {
     if fault.is_some_and(|fault| fault.is_about("content")) {
         return Ok(None);

@@ -177,7 +177,7 @@ async fn by_token(visit: &PageRequest<'_>, form_sent: &Form) -> Result<Option<(S
     Ok(Some((SignedIn::new(actor, Some(id), csrf), cookie)))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "as every page")]
+#[expect(clippy::needless_pass_by_value, reason = "handlers of pages have this signature")]
 pub(super) fn sign_out(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         if !visit.is_form() {

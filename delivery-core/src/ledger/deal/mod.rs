@@ -8,8 +8,9 @@
 //! already done to the key. All references of a sale identify the same deal. If two deals turn out to be about the same
 //! sale, they are [merged](Deal::merge).
 //!
-//! A platform reports *charges*, *refunds* and *disputes*, and makes *statements* about subscriptions ([`Word`]). A
-//! deal is pure: it uses neither a clock nor a store. It returns [`Step`]s, which the caller carries out on the keys.
+//! A platform reports *charges*, *refunds* and *disputes*, and makes *statements* about subscriptions
+//! ([`SubscriptionReport`]). A deal is pure: it uses neither a clock nor a store. It returns [`Step`]s, which the caller
+//! carries out on the keys.
 
 mod facts;
 mod hold;
@@ -34,7 +35,8 @@ use self::facts::{Charge, Money, Said};
 pub(crate) use self::outcome::REFUNDED;
 pub use self::reference::{ChargeRef, Links, ReferenceKind};
 pub use self::report::{
-    Bought, Captured, Cause, Charged, Dispute, Extent, MOST_PRODUCTS, Offer, Refund, Report, Returned, Word,
+    Bought, Captured, Cause, Charged, Dispute, Extent, MOST_PRODUCTS, Offer, Refund, Report, Returned,
+    SubscriptionReport,
 };
 pub(crate) use self::settle::Reported;
 pub(crate) use self::step::{ReportOutcome, Step, Why};
@@ -108,7 +110,7 @@ struct Set {
 
 /// The subscription that renews a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "what there is to say")]
+#[expect(clippy::exhaustive_structs, reason = "it is only read")]
 pub struct Subscription<'d> {
     /// The platform's number of the subscription.
     pub name: &'d str,

@@ -2,7 +2,7 @@
 
 use super::facts::Said;
 use super::step::ReportOutcome;
-use super::{Captured, Charge, ChargeRef, Charged, Deal, Dispute, Extent, Links, Refund, Report, Word};
+use super::{Captured, Charge, ChargeRef, Charged, Deal, Dispute, Extent, Links, Refund, Report, SubscriptionReport};
 
 const NO_CHANGE: &str = "it changes no key";
 const UNKNOWN: &str = "no sale of this payment is known here";
@@ -19,7 +19,7 @@ impl Deal {
                 money.total = money.total.max(*total);
                 ReportOutcome::Nothing("no authorised sale of this payment is known here")
             }
-            Report::Told(word) => self.note_word(word),
+            Report::Subscription(word) => self.note_subscription(word),
             Report::Refunded(refund) => self.note_refund(refund),
             Report::Kept { of, at } => {
                 let money = self.money(of);
@@ -68,7 +68,7 @@ impl Deal {
         ReportOutcome::Known
     }
 
-    fn note_word(&mut self, word: &Word) -> ReportOutcome {
+    fn note_subscription(&mut self, word: &SubscriptionReport) -> ReportOutcome {
         self.link(&word.links);
         if let Some(subscription) = &word.links.subscription {
             let order = word.links.order.as_ref().map(|order| order.as_str().to_owned());

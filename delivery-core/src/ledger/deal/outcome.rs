@@ -40,7 +40,7 @@ impl Deal {
                 let lacks = taken.find_map(|paid| settled.lacks(view, paid));
                 lacks.or_else(|| self.changed(settled)).unwrap_or(noted)
             }
-            Report::Told(word) => {
+            Report::Subscription(word) => {
                 let is_link = (word.standing, word.term) == (Standing::Unsaid, Term::Unsaid);
                 let came = self.changed(settled).unwrap_or(noted);
                 // There may be no later report that offers the keys for a disputed payment. This statement therefore

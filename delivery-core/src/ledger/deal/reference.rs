@@ -6,7 +6,7 @@ use crate::order::OrderId;
 
 /// The charge that a report is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_enums, reason = "what platforms name")]
+#[expect(clippy::exhaustive_enums, reason = "platforms name nothing else")]
 pub enum ChargeRef {
     /// An order or charge, by the platform's own number.
     Order(OrderId),
@@ -16,7 +16,7 @@ pub enum ChargeRef {
 
 /// The platform's references to one sale or charge, other than the number of the sale or charge itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
+#[expect(clippy::exhaustive_structs, reason = "adapters write it as a literal")]
 pub struct Links {
     /// The order. `None` if the references were read from the order itself, or if no order is named.
     pub order: Option<OrderId>,
@@ -34,7 +34,7 @@ pub struct Links {
 
 /// The kind of thing that a platform's reference names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(clippy::exhaustive_enums, reason = "what platforms name")]
+#[expect(clippy::exhaustive_enums, reason = "platforms name nothing else")]
 pub enum ReferenceKind {
     /// An order or charge.
     Order,

@@ -16,14 +16,14 @@ pub const MOST_PRODUCTS: usize = 32;
 
 /// A platform's report about a sale.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "what a deal knows to do")]
+#[expect(clippy::exhaustive_enums, reason = "a deal understands no other reports")]
 pub enum Report {
     /// An order was paid, or a subscription was charged.
     Charged(Charged),
     /// A payment that was only authorised before was captured.
     Captured(Captured),
     /// A statement about a subscription itself.
-    Told(Word),
+    Subscription(SubscriptionReport),
     /// A payment was refunded, or an order was cancelled.
     Refunded(Refund),
     /// A refund failed: the seller keeps the money.
@@ -43,7 +43,7 @@ pub enum Report {
 
 /// A paid order, or a charge of the subscription that `links` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
+#[expect(clippy::exhaustive_structs, reason = "adapters write it as a literal")]
 pub struct Charged {
     /// The platform's number of the order or charge.
     pub order: OrderId,
@@ -69,7 +69,7 @@ pub struct Charged {
 
 /// The capture of a payment that was only authorised before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
+#[expect(clippy::exhaustive_structs, reason = "adapters write it as a literal")]
 pub struct Captured {
     /// The payment.
     pub payment: OrderId,
@@ -87,7 +87,7 @@ pub struct Captured {
 
 /// A line that was bought.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
+#[expect(clippy::exhaustive_structs, reason = "adapters write it as a literal")]
 pub struct Bought {
     /// The line's identity within the order.
     pub line: String,
@@ -117,8 +117,8 @@ pub struct Bought {
 
 /// A platform's statement about a subscription itself, rather than about a charge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
-pub struct Word {
+#[expect(clippy::exhaustive_structs, reason = "adapters write it as a literal")]
+pub struct SubscriptionReport {
     /// When the statement was true, in whole seconds.
     pub at: DateTime<Utc>,
     /// The subscription, and the order that began it if the statement names that order.
@@ -136,7 +136,7 @@ pub struct Word {
 
 /// A key that is ready to be issued if its product was paid for and has no key yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
+#[expect(clippy::exhaustive_structs, reason = "adapters write it as a literal")]
 pub struct Offer {
     /// The product.
     pub product: ProductId,
@@ -148,7 +148,7 @@ pub struct Offer {
 
 /// A refund of a charge, or the cancellation of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
+#[expect(clippy::exhaustive_structs, reason = "adapters write it as a literal")]
 pub struct Refund {
     /// The charge that was refunded.
     pub of: ChargeRef,
@@ -167,7 +167,7 @@ pub struct Refund {
 
 /// A dispute about a payment, or the end of such a dispute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
+#[expect(clippy::exhaustive_structs, reason = "adapters write it as a literal")]
 pub struct Dispute {
     /// The disputed charge.
     pub of: ChargeRef,
@@ -191,7 +191,7 @@ fn all() -> Extent {
 
 /// How much was refunded or is disputed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_enums, reason = "what platforms say")]
+#[expect(clippy::exhaustive_enums, reason = "platforms report nothing else")]
 pub enum Extent {
     /// The whole charge.
     Full,
@@ -212,7 +212,7 @@ pub enum Extent {
 
 /// Pieces of a line that were refunded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
+#[expect(clippy::exhaustive_structs, reason = "adapters write it as a literal")]
 pub struct Returned {
     /// The line's identity within the order, if the platform says which line it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -231,7 +231,7 @@ pub struct Returned {
 
 /// Why a payment was refunded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_enums, reason = "what platforms say")]
+#[expect(clippy::exhaustive_enums, reason = "platforms report nothing else")]
 pub enum Cause {
     /// The seller refunded the payment.
     Refund,
@@ -273,7 +273,7 @@ impl Report {
         match self {
             Self::Charged(charged) => (&charged.offers, Some(&charged.order)),
             Self::Captured(captured) => (&captured.offers, captured.order.as_ref()),
-            Self::Told(word) => (&word.offers, word.links.order.as_ref()),
+            Self::Subscription(word) => (&word.offers, word.links.order.as_ref()),
             _ => (&[], None),
         }
     }
@@ -291,7 +291,7 @@ impl Report {
                 vec![of.reference()]
             }
             Self::Captured(Captured { payment, .. }) => vec![(ReferenceKind::Payment, payment)],
-            Self::Told(Word { links, .. }) | Self::Linked(links) => links.references().collect(),
+            Self::Subscription(SubscriptionReport { links, .. }) | Self::Linked(links) => links.references().collect(),
         }
     }
 }

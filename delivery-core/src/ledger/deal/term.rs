@@ -7,7 +7,7 @@ use crate::terms::NEVER;
 
 /// The time that a line or a statement is about, in whole seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_enums, reason = "what platforms say")]
+#[expect(clippy::exhaustive_enums, reason = "platforms report nothing else")]
 #[serde(rename_all = "snake_case")]
 pub enum Term {
     /// The platform names no time.
@@ -30,7 +30,7 @@ pub enum Term {
 
 /// The length of a calendar period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_enums, reason = "what platforms say")]
+#[expect(clippy::exhaustive_enums, reason = "platforms report nothing else")]
 #[serde(rename_all = "snake_case")]
 pub enum Recurrence {
     /// This number of days; a week is seven.
@@ -42,7 +42,7 @@ pub enum Recurrence {
 
 /// The status of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_enums, reason = "what platforms say")]
+#[expect(clippy::exhaustive_enums, reason = "platforms report nothing else")]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// The trial runs until the end of the statement's term.
@@ -60,7 +60,7 @@ pub enum Standing {
 
 /// How long a product's keys are valid if no report says until when they are paid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_enums, reason = "what terms say")]
+#[expect(clippy::exhaustive_enums, reason = "terms allow nothing else")]
 #[serde(rename_all = "snake_case")]
 pub enum Own {
     /// This number of days.

@@ -135,9 +135,9 @@ impl<'d> View<'d> {
         if is_named || paid.subscription.is_none() || (!is_empty && lines.all(|line| line.term == Term::Once)) {
             return named;
         }
-        let told = if is_empty { self.told(paid) } else { BTreeSet::new() };
-        if !told.is_empty() {
-            return told;
+        let stated = if is_empty { self.stated_products(paid) } else { BTreeSet::new() };
+        if !stated.is_empty() {
+            return stated;
         }
         let before = self.paid.iter().rev().filter(|before| before.is_of(paid.subscription));
         before.map(|before| self.again(before)).find(|again| !again.is_empty()).unwrap_or_default()
@@ -162,7 +162,7 @@ impl<'d> View<'d> {
 
     /// Returns the products that the newest statement about a payment's subscription names. Statements without lines do
     /// not count, nor do statements that were made more than `SAYS_WHAT` after the payment.
-    fn told(&self, paid: &Paid<'d>) -> BTreeSet<ProductId> {
+    fn stated_products(&self, paid: &Paid<'d>) -> BTreeSet<ProductId> {
         let Some(at) = paid.at else { return BTreeSet::new() };
         let words =
             self.words(paid.subscription).filter(|said| !said.lines.is_empty() && said.at <= later(at, SAYS_WHAT));

@@ -17,7 +17,7 @@ pub const MOST_REPEATS: u32 = 10;
 
 /// A use of a key by a request that may be repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "whoever asks builds it")]
+#[expect(clippy::exhaustive_structs, reason = "callers write it as a literal")]
 pub struct Fetch {
     /// The product that is requested.
     pub product: ProductId,
@@ -43,7 +43,7 @@ pub struct Fetched {
 
 /// A [`Fetch`] and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "a pair")]
+#[expect(clippy::exhaustive_structs, reason = "it is a pair")]
 pub struct FetchProduct {
     /// The key.
     pub key: KeyId,

@@ -39,7 +39,7 @@ use crate::key::{Key, KeyId};
 
 /// An operation that a caller submits to the [`Ledger`](crate::store::Ledger).
 #[derive(Debug, Clone)]
-#[expect(clippy::exhaustive_enums, reason = "a double of a ledger must not miss one")]
+#[expect(clippy::exhaustive_enums, reason = "a test double of a ledger must handle each variant")]
 pub enum Operation {
     /// Issue a key and queue its messages. If the key's order already has a key for the product, nothing is issued.
     /// Answered by [`Answer::Issued`].
@@ -63,7 +63,7 @@ pub enum Operation {
 
 /// The answer to an [`Operation`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "a double of a ledger must not miss one")]
+#[expect(clippy::exhaustive_enums, reason = "a test double of a ledger must handle each variant")]
 pub enum Answer {
     /// The key of the sale, new or existing.
     Issued(Issue),
@@ -112,14 +112,17 @@ trait Operate {
 
     /// Returns the existing key that the operation changes. Returns `None` if the operation does not concern exactly
     /// one existing key.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "SQLite has no rows that others lock"))]
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only the PostgreSQL store calls it"))]
     fn key(&self) -> Option<KeyId> {
         None
     }
 
     /// Returns whether the operation needs a transaction. Such an operation may need rows that can be found only
     /// through other rows, and its batch must be persisted completely or not at all.
-    #[cfg_attr(not(any(feature = "sqlite", feature = "postgres")), expect(dead_code, reason = "a store's own affair"))]
+    #[cfg_attr(
+        not(any(feature = "sqlite", feature = "postgres")),
+        expect(dead_code, reason = "only SQL stores call it")
+    )]
     fn needs_transaction(&self) -> bool {
         false
     }

@@ -27,11 +27,11 @@ const RARE_RETRY: TimeDelta = TimeDelta::days(1);
 
 /// A new platform event to store, or an event of the inbox to apply.
 #[derive(Clone)]
-#[expect(clippy::exhaustive_structs, reason = "whoever receives builds it")]
+#[expect(clippy::exhaustive_structs, reason = "callers write it as a literal")]
 pub struct InboundEvent {
     /// The event. A new event gets its number and version when it is stored. An event of the inbox has the version that
     /// the caller read.
-    pub entry: InboxEvent,
+    pub event: InboxEvent,
     /// Whether the event is already in the inbox and is now to be applied.
     pub is_retry: bool,
     /// What to do with the event. If `None`, the event is only stored, and is applied when it is due.
@@ -44,7 +44,7 @@ pub struct InboundEvent {
     /// with the kinds of webhooks, and with [`Revoked`](MessageKind::Revoked), the e-mail to the buyer after a refund.
     pub notices: Notices,
     /// The person who applies the event by hand, for the audit log; `None` if the event is applied automatically. The
-    /// body in `entry` includes what this person has added to the event.
+    /// body in `event` includes what this person has added to the event.
     pub by: Option<Actor>,
 }
 
@@ -53,7 +53,7 @@ pub type Notices = Arc<dyn Fn(MessageKind) -> Result<Vec<Notice>, StoreError> + 
 
 /// What to do with an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "what there is to do")]
+#[expect(clippy::exhaustive_enums, reason = "nothing else can be done with an event")]
 pub enum Handling {
     /// Apply these reports.
     Apply(Vec<Report>),
@@ -80,7 +80,7 @@ pub struct Received {
     /// was done, and the caller must read the event again.
     pub is_outdated: bool,
     /// The event as it is in the inbox now.
-    pub entry: InboxEvent,
+    pub event: InboxEvent,
     /// Keys that were issued.
     pub issued: Vec<Key>,
     /// Keys that were changed, each with the kind of webhook that announces the change.
@@ -89,14 +89,14 @@ pub struct Received {
 
 impl Received {
     /// Returns a result in which nothing was issued or changed yet.
-    fn unchanged(is_new: bool, entry: InboxEvent) -> Self {
-        Self { is_new, is_outdated: false, entry, issued: Vec::new(), changed: Vec::new() }
+    fn unchanged(is_new: bool, event: InboxEvent) -> Self {
+        Self { is_new, is_outdated: false, event, issued: Vec::new(), changed: Vec::new() }
     }
 }
 
 impl Operate for InboundEvent {
     fn needs(&self, needs: &mut Needs) {
-        needs.entries.insert(self.entry.id.clone());
+        needs.events.insert(self.event.id.clone());
         for report in self.reports() {
             needs.references.extend(report.references().into_iter().map(|(kind, name)| self.reference(kind, name)));
         }
@@ -129,13 +129,13 @@ impl InboundEvent {
     }
 
     /// Returns whether a person applies an event that is done but [can still be applied](InboxEvent::can_be_applied).
-    fn takes_back(&self, entry: &InboxEvent) -> bool {
-        let is_done = entry.due_at.is_none() && entry.can_be_applied();
+    fn takes_back(&self, event: &InboxEvent) -> bool {
+        let is_done = event.due_at.is_none() && event.can_be_applied();
         self.by.is_some() && is_done && !matches!(self.step, Some(Handling::Dismiss))
     }
 
     pub(super) fn source(&self) -> &Source {
-        &self.entry.id.source
+        &self.event.id.source
     }
 
     pub(super) fn reference(&self, kind: ReferenceKind, name: &OrderId) -> ReferenceId {
@@ -145,52 +145,52 @@ impl InboundEvent {
 
 impl Planner<'_> {
     fn receive(&mut self, receipt: &InboundEvent) -> Result<Received, StoreError> {
-        let id = &receipt.entry.id;
-        let known = self.loaded.entry(id)?.cloned();
+        let id = &receipt.event.id;
+        let known = self.loaded.event(id)?.cloned();
         let (is_new, mut is_added) = (known.is_none(), false);
-        let is_taken_back = known.as_ref().is_some_and(|entry| receipt.takes_back(entry));
-        let entry = match known {
+        let is_taken_back = known.as_ref().is_some_and(|event| receipt.takes_back(event));
+        let event = match known {
             // There is nothing to do: the platform sent the event again, or the event was applied meanwhile.
-            Some(entry) if !receipt.is_retry || (entry.due_at.is_none() && !is_taken_back) => {
-                return Ok(Received::unchanged(is_new, entry));
+            Some(event) if !receipt.is_retry || (event.due_at.is_none() && !is_taken_back) => {
+                return Ok(Received::unchanged(is_new, event));
             }
             // The event was changed after the caller read it. Nothing is done, and the caller must read it again.
-            Some(entry) if receipt.by.is_some() && entry.version != receipt.entry.version => {
-                return Ok(Received { is_outdated: true, ..Received::unchanged(is_new, entry) });
+            Some(event) if receipt.by.is_some() && event.version != receipt.event.version => {
+                return Ok(Received { is_outdated: true, ..Received::unchanged(is_new, event) });
             }
             // The body includes what the person added to it.
-            Some(entry) if receipt.by.is_some() => {
-                is_added = entry.body != receipt.entry.body;
-                InboxEvent { body: receipt.entry.body.clone(), ..entry }
+            Some(event) if receipt.by.is_some() => {
+                is_added = event.body != receipt.event.body;
+                InboxEvent { body: receipt.event.body.clone(), ..event }
             }
-            Some(entry) => entry,
-            None => InboxEvent { number: self.number(&receipt.entry)?, version: 0, ..receipt.entry.clone() },
+            Some(event) => event,
+            None => InboxEvent { number: self.number(&receipt.event)?, version: 0, ..receipt.event.clone() },
         };
         // If another call wrote the event after the caller read it, that call may have made the event due earlier, for
         // example because a missing product was added. The earlier due time is then kept.
-        let is_due = receipt.is_retry && entry.version != receipt.entry.version;
-        let due_at = entry.due_at.filter(|_| is_due);
-        let mut received = Received::unchanged(is_new, entry);
+        let is_due = receipt.is_retry && event.version != receipt.event.version;
+        let due_at = event.due_at.filter(|_| is_due);
+        let mut received = Received::unchanged(is_new, event);
         if let Some(handling) = &receipt.step {
             self.handle(receipt, handling, &mut received)?;
         }
-        let is_done = received.entry.outcome != Some(EventOutcome::NeedsAttention);
+        let is_done = received.event.outcome != Some(EventOutcome::NeedsAttention);
         if let Some(by) = receipt.by.as_ref().filter(|_| is_added || is_done || is_taken_back) {
-            let is_dismissed = received.entry.is_dismissed();
+            let is_dismissed = received.event.is_dismissed();
             let action = if is_dismissed { Action::Dismissed } else { Action::EventApplied };
             let detail = Some(format!("{} {}", id.source, id.name));
             let edit = Edit { at: receipt.at, by: by.clone(), detail };
             self.writes.inbox.applied.push((self.numbers.take_at(receipt.at)?, action, edit));
         }
-        let later = &mut received.entry.due_at;
+        let later = &mut received.event.due_at;
         *later = later.map(|later| due_at.map_or(later, |due_at| due_at.min(later)));
-        self.keep_entry(received.entry.clone());
+        self.keep_event(received.event.clone());
         Ok(received)
     }
 
     /// Takes a number for a new event. The numbers follow the times of receipt, whichever server received the events.
-    fn number(&mut self, entry: &InboxEvent) -> Result<i64, StoreError> {
-        self.numbers.take_at(entry.received_at)
+    fn number(&mut self, event: &InboxEvent) -> Result<i64, StoreError> {
+        self.numbers.take_at(event.received_at)
     }
 
     fn handle(
@@ -211,18 +211,18 @@ impl Planner<'_> {
             Handling::Test => (EventOutcome::Ignored, Some(TEST_PURCHASE.to_owned())),
             Handling::Dismiss => (EventOutcome::Ignored, Some(DISMISSED.to_owned())),
         };
-        let entry = &mut received.entry;
-        keys.extend(entry.keys.iter().copied());
-        entry.keys = keys.into_iter().collect();
-        entry.due_at = (outcome == EventOutcome::NeedsAttention).then(|| {
-            let pause = FIRST_RETRY * 2_i32.saturating_pow(entry.attempts.min(16));
-            let is_old = receipt.at.signed_duration_since(entry.received_at) > RARE_RETRY;
+        let event = &mut received.event;
+        keys.extend(event.keys.iter().copied());
+        event.keys = keys.into_iter().collect();
+        event.due_at = (outcome == EventOutcome::NeedsAttention).then(|| {
+            let pause = FIRST_RETRY * 2_i32.saturating_pow(event.attempts.min(16));
+            let is_old = receipt.at.signed_duration_since(event.received_at) > RARE_RETRY;
             receipt.at + pause.min(if is_old { RARE_RETRY } else { LONGEST_RETRY })
         });
-        (entry.outcome, entry.reason) = (Some(outcome), reason);
-        if !entry.can_be_applied() {
+        (event.outcome, event.reason) = (Some(outcome), reason);
+        if !event.can_be_applied() {
             // The body names a buyer. It is deleted, because nothing needs it any more.
-            entry.body = None;
+            event.body = None;
         }
         Ok(())
     }
@@ -230,6 +230,6 @@ impl Planner<'_> {
 
 impl fmt::Debug for InboundEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InboundEvent").field("event", &self.entry.id).finish_non_exhaustive()
+        f.debug_struct("InboundEvent").field("event", &self.event.id).finish_non_exhaustive()
     }
 }

@@ -26,7 +26,7 @@ pub struct Resend {
 
 /// A [`Resend`] and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "a pair")]
+#[expect(clippy::exhaustive_structs, reason = "it is a pair")]
 pub struct ResendKey {
     /// The key.
     pub key: KeyId,

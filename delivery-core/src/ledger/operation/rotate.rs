@@ -27,7 +27,7 @@ pub struct Successor {
 
 /// A key and its [`Successor`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "a pair")]
+#[expect(clippy::exhaustive_structs, reason = "it is a pair")]
 pub struct RotateKey {
     /// The key that is withdrawn.
     pub key: KeyId,

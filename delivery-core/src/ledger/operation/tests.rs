@@ -159,7 +159,7 @@ fn uses_of_a_key_are_one_write_with_a_chain_of_records() {
 fn a_revocation_is_a_whole_state_and_an_audit_entry() {
     let key = new_key(1, "");
     let plan = planned(&[change(&key, revoke()), change(&key, revoke())], [row(&key, 1, 40)]);
-    let event = NewAuditEntry {
+    let entry = NewAuditEntry {
         unit: 0,
         number: number_at(at(9), 100),
         key: 40,
@@ -175,7 +175,7 @@ fn a_revocation_is_a_whole_state_and_an_audit_entry() {
     let after = Row { key: Key::new(key, state), ..before.clone() };
     let expected = Writes {
         keys: vec![KeyWrite { row: after, loaded: Some(before.key.clone()), heir_of: None }],
-        events: vec![event],
+        audit_entries: vec![entry],
         ..Writes::default()
     };
     assert_eq!(plan.writes, expected, "the second one changes nothing");

@@ -49,7 +49,7 @@ impl Planner<'_> {
         let key = self.writes.keys.get(unit).map(|write| write.row.number);
         let key = key.ok_or(StoreError::corrupt("an audit entry of no key"))?;
         let (number, at, actor) = (self.numbers.take_at(at)?, at.trunc_subsecs(3), by.clone());
-        self.writes.events.push(NewAuditEntry { unit, number, key, at, actor, action, detail });
+        self.writes.audit_entries.push(NewAuditEntry { unit, number, key, at, actor, action, detail });
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use crate::product::ProductId;
 /// The identity of a purchase: an order and a product. A purchase never has more than one key: the first key that was
 /// issued for it, or the successor that replaced a leaked key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(clippy::exhaustive_structs, reason = "a pair")]
+#[expect(clippy::exhaustive_structs, reason = "it is a pair")]
 pub struct PurchaseId {
     /// The order.
     pub order: OrderRef,
@@ -36,7 +36,7 @@ pub struct Needs {
     /// Purchases; the row of a purchase's key is loaded too.
     pub purchases: HashSet<PurchaseId>,
     /// Platform events.
-    pub entries: HashSet<EventId>,
+    pub events: HashSet<EventId>,
     /// References of platforms; the number of a reference's deal is loaded too.
     pub references: HashSet<ReferenceId>,
     /// Deals, by number.
@@ -112,7 +112,7 @@ pub struct Row {
 pub struct Loaded {
     keys: HashMap<KeyId, PlannedKey>,
     purchases: HashMap<PurchaseId, Option<KeyId>>,
-    entries: HashMap<EventId, Option<InboxEvent>>,
+    events: HashMap<EventId, Option<InboxEvent>>,
     references: HashMap<ReferenceId, Option<i64>>,
     deals: HashMap<i64, Option<DealRow>>,
     requests: HashMap<(KeyId, RequestId), Option<RequestRow>>,
@@ -142,9 +142,9 @@ impl Needs {
     /// Returns whether no row is needed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { keys, new, purchases, entries, references, deals, requests } = self;
+        let Self { keys, new, purchases, events, references, deals, requests } = self;
         let is_of_keys = keys.is_empty() && new.is_empty() && purchases.is_empty();
-        is_of_keys && entries.is_empty() && references.is_empty() && deals.is_empty() && requests.is_empty()
+        is_of_keys && events.is_empty() && references.is_empty() && deals.is_empty() && requests.is_empty()
     }
 }
 
@@ -163,7 +163,7 @@ impl Loaded {
         Self {
             keys: needs.keys.iter().chain(&needs.new).map(|id| (*id, PlannedKey::default())).collect(),
             purchases: needs.purchases.iter().map(|id| (id.clone(), None)).collect(),
-            entries: needs.entries.iter().map(|id| (id.clone(), None)).collect(),
+            events: needs.events.iter().map(|id| (id.clone(), None)).collect(),
             references: needs.references.iter().map(|id| (id.clone(), None)).collect(),
             deals: needs.deals.iter().map(|number| (*number, None)).collect(),
             requests: needs.requests.iter().map(|id| (*id, None)).collect(),
@@ -197,8 +197,8 @@ impl Loaded {
     }
 
     /// Adds a platform event.
-    pub fn insert_entry(&mut self, entry: InboxEvent) {
-        self.entries.insert(entry.id.clone(), Some(entry));
+    pub fn insert_event(&mut self, event: InboxEvent) {
+        self.events.insert(event.id.clone(), Some(event));
     }
 
     /// Adds a reference with the number of its deal.
@@ -230,8 +230,8 @@ impl Loaded {
     }
 
     /// Removes a platform event from the loaded rows and returns it, so that it can be written.
-    pub(in crate::ledger) fn take_entry(&mut self, id: &EventId) -> Option<InboxEvent> {
-        self.entries.remove(id).flatten()
+    pub(in crate::ledger) fn take_event(&mut self, id: &EventId) -> Option<InboxEvent> {
+        self.events.remove(id).flatten()
     }
 
     /// Removes a deal from the loaded rows and returns it, so that it can be written.
@@ -273,9 +273,9 @@ impl Loaded {
     }
 
     /// Returns a stored platform event; `None` if the event is not stored yet.
-    pub(in crate::ledger) fn entry(&self, id: &EventId) -> Result<Option<&InboxEvent>, StoreError> {
-        let entry = self.entries.get(id).ok_or(StoreError::corrupt("an event that was not loaded"))?;
-        Ok(entry.as_ref())
+    pub(in crate::ledger) fn event(&self, id: &EventId) -> Result<Option<&InboxEvent>, StoreError> {
+        let event = self.events.get(id).ok_or(StoreError::corrupt("an event that was not loaded"))?;
+        Ok(event.as_ref())
     }
 
     /// Returns a stored request that was made with a key; `None` if the request is not stored yet.

@@ -22,7 +22,7 @@ pub(in crate::ledger) struct Planner<'n> {
     pub(in crate::ledger) numbers: &'n mut Numbers,
     pub(in crate::ledger) writes: Writes,
     /// The events and the deals that the batch writes, by identity and by number.
-    entries: BTreeSet<EventId>,
+    events: BTreeSet<EventId>,
     deals: BTreeSet<i64>,
 }
 
@@ -40,7 +40,7 @@ pub(in crate::ledger) enum Basis {
 
 impl<'n> Planner<'n> {
     pub(in crate::ledger) fn new(loaded: Loaded, numbers: &'n mut Numbers) -> Self {
-        Self { loaded, numbers, writes: Writes::default(), entries: BTreeSet::new(), deals: BTreeSet::new() }
+        Self { loaded, numbers, writes: Writes::default(), events: BTreeSet::new(), deals: BTreeSet::new() }
     }
 
     /// Records the current state of a deal. The batch will write it.
@@ -50,20 +50,20 @@ impl<'n> Planner<'n> {
     }
 
     /// Records the current state of a platform event. The batch will write it.
-    pub(in crate::ledger) fn keep_entry(&mut self, entry: InboxEvent) {
-        self.entries.insert(entry.id.clone());
-        self.loaded.insert_entry(entry);
+    pub(in crate::ledger) fn keep_event(&mut self, event: InboxEvent) {
+        self.events.insert(event.id.clone());
+        self.loaded.insert_event(event);
     }
 
     /// Returns the rows to write, as the last operation left them, and the loaded rows that remain.
     pub(in crate::ledger) fn finish(self) -> Result<(Writes, Loaded), StoreError> {
-        let Self { mut loaded, mut writes, entries, deals, .. } = self;
+        let Self { mut loaded, mut writes, events, deals, .. } = self;
         for write in &mut writes.keys {
             if let Some(row) = loaded.key(write.row.key.id())? {
                 write.row.clone_from(row);
             }
         }
-        writes.inbox.entries.extend(entries.iter().filter_map(|id| loaded.take_entry(id)));
+        writes.inbox.events.extend(events.iter().filter_map(|id| loaded.take_event(id)));
         writes.inbox.deals.extend(deals.into_iter().filter_map(|number| loaded.take_deal(number)));
         Ok((writes, loaded))
     }

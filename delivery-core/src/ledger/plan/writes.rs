@@ -23,7 +23,8 @@ pub struct Writes {
     /// Messages to queue.
     pub messages: Vec<NewMessage>,
     /// Audit entries.
-    pub events: Vec<NewAuditEntry>,
+    #[serde(rename = "events")]
+    pub audit_entries: Vec<NewAuditEntry>,
     /// Leases to end. If a message was leased again meanwhile, ending the older lease changes nothing.
     pub completed: Vec<(Lease, Outcome)>,
     /// What platform events write in addition to keys.
@@ -42,7 +43,8 @@ pub struct Writes {
 pub struct InboxWrites {
     /// Events to insert, with version 0, or to update, with the version that was loaded. An update requires that the
     /// stored row still has this version, and increments it.
-    pub entries: Vec<InboxEvent>,
+    #[serde(rename = "entries")]
+    pub events: Vec<InboxEvent>,
     /// References to insert, each with the number of its deal.
     pub references: Vec<(ReferenceId, i64)>,
     /// Deals to insert, with version 0, or to update, with the version that was loaded.
@@ -159,7 +161,7 @@ impl InboxWrites {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         // References are only written together with a deal, and audit entries only together with an event.
-        self.entries.is_empty() && self.deals.is_empty() && self.customers.is_empty()
+        self.events.is_empty() && self.deals.is_empty() && self.customers.is_empty()
     }
 }
 

@@ -53,8 +53,8 @@ fn room_that_comes_free_in_the_middle_gives_no_second_allowance() {
         let door = Door::new(SHARDS);
         let newcomer = 1 << 40;
         let shard = |subject: &u64| std::ptr::from_ref(door.table.shard(door.table.hasher.hash_one(subject)));
-        let beside = |other: &u64| shard(other) == shard(&newcomer);
-        let resident = (0..).find(beside).unwrap();
+        let is_in_same_shard = |other: &u64| shard(other) == shard(&newcomer);
+        let resident = (0..).find(is_in_same_shard).unwrap();
         assert_eq!(door.admitted(resident), 1);
         // As if another subject already had to use a shared window: shared windows are read from now on.
         door.table.overflowed.store(true, Ordering::SeqCst);

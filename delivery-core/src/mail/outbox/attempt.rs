@@ -13,7 +13,7 @@ use crate::key::Key;
 use crate::language::Language;
 use crate::ledger::{LeasedMessage, MessageKind, Recipient, WebhookName};
 use crate::mail::running_time::within;
-use crate::mail::templates::{MOST_KEYS, Place, Rendered, Shown};
+use crate::mail::templates::{MOST_KEYS, Rendered, ServiceValues, Shown};
 use crate::mail::{About, EmailPreview, MailError, Message, SEND_TIMEOUT, TemplateError};
 use crate::product::Product;
 use crate::store::{ExpiryScan, KeyQuery, StoreError, Subscribed};
@@ -83,7 +83,7 @@ impl Outbox {
     }
 
     #[cfg(not(feature = "webhooks"))]
-    #[expect(clippy::unused_async, reason = "it is awaited where there are webhooks")]
+    #[expect(clippy::unused_async, reason = "with the feature `webhooks` it awaits the sending")]
     async fn post(&self, _: &LeasedMessage, name: &WebhookName) -> Result<(), MailError> {
         Err(MailError::permanent(format!("there is no webhook called {name}")))
     }
@@ -144,7 +144,7 @@ impl Outbox {
         });
         let shown: Vec<Shown<'_>> = shown.collect();
         let shown_first = shown.first().map_or(key.id(), |shown| shown.key.id());
-        let rendered = self.templates.render(message.kind, (&shown, to), (self.place(), &self.language));
+        let rendered = self.templates.render(message.kind, (&shown, to), (self.service_values(), &self.language));
         let rendered =
             rendered.map_err(|error| MailError::transient("the e-mail cannot be rendered").because(error))?;
         Ok(Message {
@@ -169,13 +169,13 @@ impl Outbox {
         language: &Language,
     ) -> Result<EmailPreview, TemplateError> {
         let Rendered { subject, text, html, language } =
-            self.templates.preview(kind, sold, (self.place(), [language, &self.language]))?;
+            self.templates.preview(kind, sold, (self.service_values(), [language, &self.language]))?;
         Ok(EmailPreview { kind, language, subject, text, html })
     }
 
-    fn place(&self) -> Place<'_> {
+    fn service_values(&self) -> ServiceValues<'_> {
         let (base_url, links, brand) = (&self.base_url, &self.links, &self.brand);
-        Place { base_url, links, brand, shows_commands: self.shows_commands }
+        ServiceValues { base_url, links, brand, shows_commands: self.shows_commands }
     }
 
     /// Returns the keys of an address that are not revoked, newest first, or an error if there are none. Returns at

@@ -22,7 +22,7 @@ pub(super) const COMPLETE_ATTEMPTS: usize = 600;
 const NOTED: TimeDelta = TimeDelta::seconds(1);
 
 /// How an attempt ended.
-pub(super) enum End {
+pub(super) enum AttemptEnd {
     Sent,
     Deferred,
     Failed,
@@ -30,7 +30,7 @@ pub(super) enum End {
 
 impl Outbox {
     /// Decides what becomes of a message, and logs the decision.
-    pub(super) fn judge(&self, message: &LeasedMessage, result: Result<(), MailError>) -> (Outcome, End) {
+    pub(super) fn judge(&self, message: &LeasedMessage, result: Result<(), MailError>) -> (Outcome, AttemptEnd) {
         let now = self.clock.now();
         let (key, kind, attempt) = (message.key.id(), message.kind.as_str(), message.attempt);
         let error = match result {
@@ -39,7 +39,7 @@ impl Outbox {
                     Recipient::Email(_) => tracing::info!(%key, attempt, "e-mail sent"),
                     Recipient::Webhook(webhook) => tracing::info!(%key, kind, %webhook, attempt, "webhook sent"),
                 }
-                return (Outcome::Sent { at: now }, End::Sent);
+                return (Outcome::Sent { at: now }, AttemptEnd::Sent);
             }
             Err(error) => error,
         };
@@ -48,7 +48,7 @@ impl Outbox {
         if error.kind() == Failure::NotTried {
             let due = now.checked_add_signed(SOON).unwrap_or(now);
             tracing::warn!(%key, kind, error = said, "message not tried yet");
-            return (Outcome::Postpone { due, reason }, End::Deferred);
+            return (Outcome::Postpone { due, reason }, AttemptEnd::Deferred);
         }
         let due = retry::due(error.kind(), attempt, (message.queued_at, now), fraction(self.entropy.as_ref()));
         if let Some(due) = due {
@@ -60,7 +60,7 @@ impl Outbox {
                 }
             }
             let route = (error.kind() != Failure::Unconfirmed).then_some(self.route);
-            (Outcome::Retry { due, reason, route }, End::Deferred)
+            (Outcome::Retry { due, reason, route }, AttemptEnd::Deferred)
         } else {
             match &message.recipient {
                 Recipient::Email(_) if self.outdated(message).is_some() => {
@@ -74,7 +74,7 @@ impl Outbox {
                     tracing::error!(%key, kind, %webhook, attempt, error = said, "webhook failed: its receiver was not told");
                 }
             }
-            (Outcome::Fail { at: now, reason, route: self.route }, End::Failed)
+            (Outcome::Fail { at: now, reason, route: self.route }, AttemptEnd::Failed)
         }
     }
 

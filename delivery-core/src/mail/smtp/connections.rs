@@ -90,7 +90,7 @@ struct Open {
 type Permit = Option<OwnedSemaphorePermit>;
 
 /// How the next e-mail is sent: over an idle connection, or over a new one.
-enum Place {
+enum NextConnection {
     Idle(Open),
     New(Permit),
 }
@@ -136,17 +136,17 @@ impl Connections {
     }
 
     /// Waits for an idle connection, or for a permit to open one.
-    async fn place(&self) -> Place {
+    async fn next_connection(&self) -> NextConnection {
         loop {
             // Register for notifications before looking for an idle connection. A connection that becomes idle in
             // between is then noticed.
             let mut notified = pin!(self.idle.notified());
             notified.as_mut().enable();
             if let Some(open) = self.idle().await {
-                return Place::Idle(open);
+                return NextConnection::Idle(open);
             }
             tokio::select! {
-                permit = self.permits.clone().acquire_owned() => return Place::New(permit.ok()),
+                permit = self.permits.clone().acquire_owned() => return NextConnection::New(permit.ok()),
                 () = notified => {}
             }
         }
@@ -154,9 +154,9 @@ impl Connections {
 
     /// Returns a connection over which the server has accepted the sender and the recipient.
     async fn ready_for(&self, message: &Message, text: &[u8], hello: &ClientId) -> Result<Open, SendError> {
-        let permit = match self.place().await {
-            Place::New(permit) => permit,
-            Place::Idle(mut open) => match self.name(&mut open, message, text).await {
+        let permit = match self.next_connection().await {
+            NextConnection::New(permit) => permit,
+            NextConnection::Idle(mut open) => match self.name(&mut open, message, text).await {
                 Ok(()) => return Ok(open),
                 // The idle connection is closed, and a new connection takes over its permit.
                 Err(error) if error.is_of_the_connection() => open.permit,

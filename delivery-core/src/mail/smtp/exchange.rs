@@ -93,7 +93,7 @@ pub(super) enum ConnectError {
 
 impl ConnectError {
     /// Returns the message that the operator sees.
-    fn told(&self) -> String {
+    fn operator_message(&self) -> String {
         use rustls::CertificateError::{Expired, ExpiredContext, NotValidForName, NotValidForNameContext};
         let (error, refused) = match self {
             Self::Unreachable(_) => return BROKEN_OFF.to_owned(),
@@ -215,7 +215,7 @@ impl SendError {
                 None => MailError::transient(BROKEN_OFF),
             },
             Self::OutOfStep => MailError::transient("the mail server's replies do not match what it was asked"),
-            Self::Connect(ref error) => MailError::transient(error.told()),
+            Self::Connect(ref error) => MailError::transient(error.operator_message()),
         }
         .because(self)
     }

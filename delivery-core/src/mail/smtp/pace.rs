@@ -43,7 +43,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn e_mails_are_spaced_evenly_also_after_a_pause() {
         let pace = Arc::new(Pace::of(NonZeroU32::new(4).unwrap()));
-        #[expect(clippy::disallowed_methods, reason = "the clock is paused")]
+        #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused")]
         let began = Instant::now();
         let sent = async |pace: Arc<Pace>| {
             pace.wait().await;

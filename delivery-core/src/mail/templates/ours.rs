@@ -28,7 +28,7 @@ const FRAGMENTS: [(&str, &str); 5] =
     [file!("_layout.html"), file!("_parts.html"), file!("_key.txt"), file!("_words.txt"), file!("_words.de.txt")];
 
 /// The kinds of e-mails that have templates of their own, with the names and sources of their templates.
-pub(super) const KINDS: [(MessageKind, [(&str, &str); 6]); 5] = [
+pub(super) const KINDS: &[(MessageKind, [(&str, &str); 6])] = &[
     kind!(Purchase, "purchase"),
     kind!(Resend, "resend"),
     kind!(Successor, "successor"),
@@ -37,11 +37,11 @@ pub(super) const KINDS: [(MessageKind, [(&str, &str); 6]); 5] = [
 ];
 
 /// Returns the kinds of e-mails that have templates of their own.
-pub(crate) fn named() -> [MessageKind; KINDS.len()] {
-    KINDS.map(|(kind, _)| kind)
+pub(crate) fn named() -> impl Iterator<Item = MessageKind> {
+    KINDS.iter().map(|(kind, _)| *kind)
 }
 
 /// Returns the names and sources of all built-in templates, fragments first.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
-    FRAGMENTS.into_iter().chain(KINDS.into_iter().flat_map(|(_, templates)| templates))
+    FRAGMENTS.into_iter().chain(KINDS.iter().flat_map(|(_, templates)| *templates))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::values::{Place, example_values};
+use super::values::{ServiceValues, example_values};
 use super::{ENGLISH, Rendered, TemplateError, Templates, stem};
 use crate::language::Language;
 use crate::ledger::MessageKind;
@@ -22,10 +22,10 @@ impl Templates {
         &self,
         kind: MessageKind,
         sold: Option<&Product>,
-        (place, languages): (Place<'_>, [&Language; 2]),
+        (service, languages): (ServiceValues<'_>, [&Language; 2]),
     ) -> Result<Rendered, TemplateError> {
         let mut tags = languages.into_iter().flat_map(Language::lookup);
         let tag = tags.find(|tag| self.stems.contains(&stem(kind, tag))).unwrap_or(ENGLISH);
-        self.render_all((&stem(kind, tag), tag), &example_values(kind, sold, (place, tag)))
+        self.render_all((&stem(kind, tag), tag), &example_values(kind, sold, (service, tag)))
     }
 }

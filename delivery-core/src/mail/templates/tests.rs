@@ -54,13 +54,13 @@ fn message_after(
         .render(
             kind,
             (&shown, &email),
-            (place(&MailLinks::of("https://shop.example", true, false), &Brand::default()), &english),
+            (service(&MailLinks::of("https://shop.example", true, false), &Brand::default()), &english),
         )
         .unwrap()
 }
 
-fn place<'a>(links: &'a MailLinks, brand: &'a Brand) -> Place<'a> {
-    Place { base_url: "https://shop.example", links, brand, shows_commands: false }
+fn service<'a>(links: &'a MailLinks, brand: &'a Brand) -> ServiceValues<'a> {
+    ServiceValues { base_url: "https://shop.example", links, brand, shows_commands: false }
 }
 
 fn terms(days: i64, uses: i64) -> Terms {
@@ -101,7 +101,7 @@ fn an_email_of_each_kind_says_what_happened() {
 
 #[test]
 fn links_are_written_plainly_and_left_alone_by_who_counts_clicks() {
-    for (kind, _) in KINDS {
+    for &(kind, _) in KINDS {
         for language in ["en", "de"] {
             let html = message(kind, &["A/B &#x2f; C"], Terms::default(), 0, Some(language)).html;
             assert!(html.contains("A/B &amp;#x2f; C") && !html.contains("&#x2f;"), "{html}");
@@ -155,7 +155,7 @@ fn an_email_says_that_it_has_not_all_keys() {
 
 #[test]
 fn values_are_neither_markup_nor_code() {
-    for (kind, _) in KINDS {
+    for &(kind, _) in KINDS {
         for names in [&["<script>alert('{{ key }}')</script>"][..], &["<script>{{ key }}</script>", "<b>"][..]] {
             let message = message(kind, names, Terms::default(), 0, None);
             assert!(message.html.contains("&lt;script&gt;"), "{}", message.html);
@@ -286,8 +286,8 @@ fn the_command_is_for_products_of_type_api_or_for_all_or_where_there_is_no_page(
         ("digital", &none, false, true),
     ] {
         let brand = Brand::default();
-        let place = Place { shows_commands, ..place(links, &brand) };
-        let Rendered { text, html, .. } = purchase(kind, place);
+        let service = ServiceValues { shows_commands, ..service(links, &brand) };
+        let Rendered { text, html, .. } = purchase(kind, service);
         for body in [text, html] {
             assert_eq!(body.contains("curl"), is_shown, "{kind}: {body}");
         }
@@ -299,7 +299,7 @@ fn an_email_is_the_shops() {
     let brand = Brand::default().name("Ada's <books>").reply_to("help@ada.example".parse().unwrap());
     let brand = Brand { colours: Some(["#aa0000", "#ffffff"].map(str::to_owned)), ..brand };
     let links = MailLinks::of("https://shop.example", true, true);
-    let Rendered { text, html, .. } = purchase("digital", place(&links, &brand));
+    let Rendered { text, html, .. } = purchase("digital", service(&links, &brand));
     for part in
         ["Ada's <books>, help@ada.example", "Order 1001.", "Lost your key? Get it again: https://shop.example/key/lost"]
     {
@@ -317,7 +317,7 @@ fn an_email_is_the_shops() {
 }
 
 /// Renders the e-mail about order 1001 for a product of this type.
-fn purchase(kind: &str, place: Place<'_>) -> Rendered {
+fn purchase(kind: &str, service: ServiceValues<'_>) -> Rendered {
     let keyring = Keyring::new(Prefix::default(), &["0123456789abcdef".parse().unwrap()]).unwrap();
     let email: Email = "ada@example.com".parse().unwrap();
     let product = Product::new(ProductId::new(1).unwrap(), NewProduct::new("Guide").unwrap().kind(kind).unwrap());
@@ -327,5 +327,5 @@ fn purchase(kind: &str, place: Place<'_>) -> Rendered {
     let key = Key::from(NewKey { order: Some(order), ..granted });
     let text = keyring.text(id, keyring.newest());
     let shown = Shown { key: &key, status: key.status(at), text: &text, is_subscribed: false, product: &product };
-    Templates::default().render(MessageKind::Purchase, (&[shown], &email), (place, &Language::default())).unwrap()
+    Templates::default().render(MessageKind::Purchase, (&[shown], &email), (service, &Language::default())).unwrap()
 }

@@ -30,7 +30,7 @@ pub(in crate::mail) struct Shown<'a> {
 
 /// The values that are the same in all e-mails of a service.
 #[derive(Clone, Copy)]
-pub(in crate::mail) struct Place<'a> {
+pub(in crate::mail) struct ServiceValues<'a> {
     pub(in crate::mail) base_url: &'a str,
     pub(in crate::mail) links: &'a MailLinks,
     pub(in crate::mail) brand: &'a Brand,
@@ -39,8 +39,8 @@ pub(in crate::mail) struct Place<'a> {
 }
 
 /// Returns the variables of an e-mail to `email`.
-pub(super) fn values(keys: &[Shown<'_>], email: &str, place: Place<'_>, language: &str) -> Value {
-    all(keys.iter().map(|shown| value(*shown, place)).collect(), (email, place, language))
+pub(super) fn values(keys: &[Shown<'_>], email: &str, service: ServiceValues<'_>, language: &str) -> Value {
+    all(keys.iter().map(|shown| value(*shown, service)).collect(), (email, service, language))
 }
 
 const EXAMPLE_BUYER: &str = "buyer@example.com";
@@ -52,8 +52,8 @@ pub(super) fn examples() -> [Value; 6] {
         let base_url = "https://shop.example";
         let links = if has_links { MailLinks::of(base_url, true, true) } else { MailLinks::default() };
         let brand = if has_links { Brand::default().name("Example shop") } else { Brand::default() };
-        let place = Place { base_url, links: &links, brand: &brand, shows_commands: false };
-        all(keys, (EXAMPLE_BUYER, place, "en"))
+        let service = ServiceValues { base_url, links: &links, brand: &brand, shows_commands: false };
+        all(keys, (EXAMPLE_BUYER, service, "en"))
     };
     let [used, endless, over, renewed] = [
         (true, Status::Valid, false),
@@ -75,16 +75,20 @@ pub(super) fn examples() -> [Value; 6] {
 
 /// Returns the variables of an e-mail about an example key for the product `sold`. If `sold` is `None`, the product is
 /// an example too.
-pub(super) fn example_values(kind: MessageKind, sold: Option<&Product>, (place, language): (Place<'_>, &str)) -> Value {
+pub(super) fn example_values(
+    kind: MessageKind,
+    sold: Option<&Product>,
+    (service, language): (ServiceValues<'_>, &str),
+) -> Value {
     let one = |ends| {
         let example = example(ends, Status::Valid, false);
         let Some(sold) = sold else { return example };
-        context! { product => product(sold), command => is_command(sold, place), ..example }
+        context! { product => product(sold), command => is_command(sold, service), ..example }
     };
     // The template for lost keys lists all keys of the buyer, so show two.
     let keys =
         if kind.template() == MessageKind::Lost.template() { vec![one(true), one(false)] } else { vec![one(true)] };
-    all(keys, (EXAMPLE_BUYER, place, language))
+    all(keys, (EXAMPLE_BUYER, service, language))
 }
 
 fn example(ends: bool, status: Status, subscribed: bool) -> Value {
@@ -101,11 +105,11 @@ fn example(ends: bool, status: Status, subscribed: bool) -> Value {
     }
 }
 
-fn all(mut keys: Vec<Value>, (email, place, language): (&str, Place<'_>, &str)) -> Value {
+fn all(mut keys: Vec<Value>, (email, service, language): (&str, ServiceValues<'_>, &str)) -> Value {
     let first = keys.first().cloned().unwrap_or_default();
     let omits = keys.len() > MOST_KEYS;
     keys.truncate(MOST_KEYS);
-    let Place { base_url, links: MailLinks { page, fetch, lost }, brand, .. } = place;
+    let ServiceValues { base_url, links: MailLinks { page, fetch, lost }, brand, .. } = service;
     let [colour, ink] = brand.colours.clone().unwrap_or_else(|| ["#16191f", "#ffffff"].map(str::to_owned));
     let shop = context! {
         name => brand.name.clone(), support => brand.reply_to.as_ref().map(Email::as_str), colour, ink,
@@ -114,7 +118,7 @@ fn all(mut keys: Vec<Value>, (email, place, language): (&str, Place<'_>, &str)) 
     context! { keys, omits, email, base_url, page, fetch, lost, shop, language, ..first }
 }
 
-fn value(Shown { key, status, text, is_subscribed, product: sold }: Shown<'_>, place: Place<'_>) -> Value {
+fn value(Shown { key, status, text, is_subscribed, product: sold }: Shown<'_>, service: ServiceValues<'_>) -> Value {
     let order = key.granted().order.as_ref();
     context! {
         status => status.as_str(),
@@ -126,15 +130,15 @@ fn value(Shown { key, status, text, is_subscribed, product: sold }: Shown<'_>, p
             host_ref => key.granted().host_ref.as_ref().map(HostRef::as_str),
         },
         subscribed => is_subscribed,
-        command => is_command(sold, place),
+        command => is_command(sold, service),
         product => product(sold),
         ..terms(key.expires_at(), (key.limit().as_count(), key.used()))
     }
 }
 
 /// Returns whether to show the command that fetches the product.
-fn is_command(product: &Product, place: Place<'_>) -> bool {
-    place.shows_commands || place.links.page.is_none() || product.kind().eq_ignore_ascii_case("api")
+fn is_command(product: &Product, service: ServiceValues<'_>) -> bool {
+    service.shows_commands || service.links.page.is_none() || product.kind().eq_ignore_ascii_case("api")
 }
 
 fn product(product: &Product) -> Value {

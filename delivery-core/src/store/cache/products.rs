@@ -78,7 +78,7 @@ impl ProductCache {
 
     /// Returns the product to which a platform gave this name. Returns `Some(None)` if it is known that no product has
     /// the name, and `None` if the name is not cached.
-    #[expect(clippy::option_option, reason = "not looked up, or looked up and not there")]
+    #[expect(clippy::option_option, reason = "`None` is not cached, `Some(None)` no product")]
     pub(in crate::store) fn named(&self, source: &Source, name: &RefName) -> Option<Option<ProductId>> {
         self.held().names.get(&(source.clone(), name.clone())).copied()
     }

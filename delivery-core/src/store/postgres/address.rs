@@ -30,14 +30,15 @@ pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
     // The driver connects to one host at a time. So the address is parsed with `localhost` in place of the listed
     // hosts, and each host is added later as the parameter `host`, which takes precedence.
     let mut base = Url::parse(&format!("postgres://{user}localhost{path}")).map_err(|_| PostgresError::Malformed)?;
-    let words = words(&base).map_err(|error| if is_cut_short(url) { PostgresError::Unescaped } else { error })?;
+    let parameters =
+        parameters(&base).map_err(|error| if is_cut_short(url) { PostgresError::Unescaped } else { error })?;
     let listed: Option<(Vec<_>, Vec<_>)> = listed.split(',').map(host_and_port).collect();
     let (mut hosts, mut ports) = listed.ok_or(PostgresError::Malformed)?;
-    if !words.hosts.is_empty() {
-        hosts = words.hosts;
+    if !parameters.hosts.is_empty() {
+        hosts = parameters.hosts;
     }
-    if !words.ports.is_empty() {
-        ports = words.ports;
+    if !parameters.ports.is_empty() {
+        ports = parameters.ports;
     }
     // A single port applies to all hosts.
     if let [port] = ports.as_slice() {
@@ -50,7 +51,7 @@ pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
     let options = |(host, port): (String, String)| {
         let mut url = base.clone();
         let host = if host.is_empty() { PgConnectOptions::new_without_pgpass().get_host().to_owned() } else { host };
-        url.query_pairs_mut().extend_pairs(&words.driver).append_pair("host", &host);
+        url.query_pairs_mut().extend_pairs(&parameters.driver).append_pair("host", &host);
         if !port.is_empty() {
             url.query_pairs_mut().append_pair("port", &port);
         }
@@ -58,12 +59,12 @@ pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
     };
     let mut all = hosts.into_iter().zip(ports).map(options);
     let first = all.next().ok_or(PostgresError::Malformed)??;
-    Ok(Hosts::new(first, all.collect::<Result<_, _>>()?, words.patience))
+    Ok(Hosts::new(first, all.collect::<Result<_, _>>()?, parameters.patience))
 }
 
 /// The parameters of an address.
 #[derive(Default)]
-struct Words {
+struct Parameters {
     hosts: Vec<String>,
     ports: Vec<String>,
     /// Time limit for connecting to one host, if the address sets one.
@@ -72,21 +73,21 @@ struct Words {
     driver: Vec<(String, String)>,
 }
 
-fn words(url: &Url) -> Result<Words, PostgresError> {
+fn parameters(url: &Url) -> Result<Parameters, PostgresError> {
     let list = |value: &str| value.split(',').map(str::to_owned).collect();
     let wrong = |name, expected| PostgresError::Value { name, expected };
-    let mut words = Words::default();
+    let mut parameters = Parameters::default();
     let mut verifies = false;
     for (name, value) in url.query_pairs() {
         match &*name {
-            "host" | "hostaddr" => words.hosts = list(&value),
-            "port" => words.ports = list(&value),
+            "host" | "hostaddr" => parameters.hosts = list(&value),
+            "port" => parameters.ports = list(&value),
             "connect_timeout" => {
                 let seconds: i64 =
                     value.parse().map_err(|_| wrong("connect_timeout", "must be a number of seconds"))?;
                 // As in libpq: 0 means no limit, and 1 is raised to 2.
                 let limit = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
-                words.patience = limit.map(|seconds| Duration::from_secs(seconds.max(2)));
+                parameters.patience = limit.map(|seconds| Duration::from_secs(seconds.max(2)));
             }
             "channel_binding" => match &*value {
                 "require" => verifies = true,
@@ -105,9 +106,9 @@ fn words(url: &Url) -> Result<Words, PostgresError> {
             // Only known parameters are passed on. The driver would ignore an unknown one, and would log its value,
             // which may be a secret.
             _ if PARAMETERS.contains(&&*name) || name.starts_with("options[") => {
-                words.driver.push((name.into_owned(), value.into_owned()));
+                parameters.driver.push((name.into_owned(), value.into_owned()));
             }
-            _ if words.driver.iter().any(|(name, _)| name == "password") => return Err(PostgresError::Unescaped),
+            _ if parameters.driver.iter().any(|(name, _)| name == "password") => return Err(PostgresError::Unescaped),
             _ if name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_' || byte == b'-') => {
                 return Err(PostgresError::Parameter { name: name.into_owned() });
             }
@@ -115,9 +116,9 @@ fn words(url: &Url) -> Result<Words, PostgresError> {
         }
     }
     if verifies {
-        words.driver.push(("sslmode".to_owned(), "verify-full".to_owned()));
+        parameters.driver.push(("sslmode".to_owned(), "verify-full".to_owned()));
     }
-    Ok(words)
+    Ok(parameters)
 }
 
 /// Parses one entry in an address's list of hosts. Returns the host and the port, each of which may be empty. Returns

@@ -76,7 +76,7 @@ impl PostgresStore {
     where
         W: for<'s> FnOnce(&'s mut Session<'_>) -> BoxFuture<'s, Result<T, StoreError>>,
     {
-        #[cfg_attr(not(feature = "sqlite"), expect(irrefutable_let_patterns, reason = "there is another database"))]
+        #[cfg_attr(not(feature = "sqlite"), expect(irrefutable_let_patterns, reason = "SQLite is another variant"))]
         let HostTransaction::Postgres(connection) = transaction else { return Err(elsewhere()) };
         connection.execute("SAVEPOINT delivery").await.map_err(|error| {
             // no_active_sql_transaction

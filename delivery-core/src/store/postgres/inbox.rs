@@ -17,7 +17,7 @@ use super::version_cache::VersionCache;
 use crate::ledger::Edit;
 use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId};
 use crate::store::StoreError;
-use crate::store::sql::inbox::{deal, entry, entry_columns, payments, reference, text};
+use crate::store::sql::inbox::{deal, event, event_columns, payments, reference, text};
 
 /// Loads the events, references and keys in `needs`, and the deals and keys to which these rows refer. Locks the events
 /// first, then the deals, then the keys with their successors. Does not lock references. Does not load `needs.new` and
@@ -30,20 +30,20 @@ pub(super) async fn lock(
 ) -> Result<(), StoreError> {
     const FOUND: &str = concat!(
         "SELECT ",
-        entry_columns!(),
+        event_columns!(),
         " FROM unnest($1::text[], $2::text[]) AS w (source, name) \
           JOIN delivery_inbox i ON i.source = w.source AND i.name = w.name ORDER BY i.number FOR UPDATE OF i"
     );
     const DEALS: &str =
         "SELECT number, version, facts FROM delivery_deal WHERE number = ANY($1) ORDER BY number FOR UPDATE";
-    if !needs.entries.is_empty() {
-        let wanted = || needs.entries.iter();
+    if !needs.events.is_empty() {
+        let wanted = || needs.events.iter();
         let found = session
             .query(FOUND)
             .bind(wanted().map(|id| id.source.as_str().to_owned()).collect::<Vec<_>>())
             .bind(wanted().map(|id| id.name.as_str().to_owned()).collect::<Vec<_>>());
         for row in &found.fetch_all(&mut **session).await.map_err(store_error)? {
-            loaded.insert_entry(entry(row)?);
+            loaded.insert_event(event(row)?);
         }
     }
     load_references(session, needs, loaded).await?;
@@ -165,7 +165,7 @@ pub(super) async fn persist(session: &mut Session<'_>, writes: &InboxWrites) -> 
         ON CONFLICT (source, reference) DO UPDATE SET email = excluded.email, told_at = excluded.told_at \
         WHERE k.told_at <= excluded.told_at";
     const APPLIED: &str = "INSERT INTO delivery_event (number, at, actor, action, detail) VALUES ($1, $2, $3, $4, $5)";
-    let InboxWrites { entries: events, references, deals, customers, applied } = writes;
+    let InboxWrites { events, references, deals, customers, applied } = writes;
     if !events.is_empty() {
         let written = session
             .scalar::<i64>(EVENTS)

@@ -46,7 +46,7 @@ impl Other {
         match operation {
             Operation::Issue(sale) => PurchaseId::of(&sale.key).map(Self::Purchase),
             Operation::Complete(complete) => Some(Self::Message(complete.lease.message)),
-            Operation::Receive(receipt) => Some(Self::Event(receipt.entry.id.clone())),
+            Operation::Receive(receipt) => Some(Self::Event(receipt.event.id.clone())),
             Operation::Change(_) | Operation::Resend(_) | Operation::Rotate(_) | Operation::Fetch(_) => None,
         }
     }

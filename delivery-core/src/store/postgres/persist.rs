@@ -73,7 +73,7 @@ macro_rules! messages {
 
 /// SQL that inserts the audit entries in the parameters `$15` to `$20`, leaving out entries about keys that are not in
 /// `written`.
-macro_rules! events {
+macro_rules! audit_entries {
     () => {
         ", logged AS ( \
             INSERT INTO delivery_event (number, key, at, actor, action, detail) \
@@ -101,7 +101,7 @@ const COUNT: &str = concat!(
     written!()
 );
 
-const CHANGE: &str = concat!(change!(), uses!(), events!(), messages!(), written!());
+const CHANGE: &str = concat!(change!(), uses!(), audit_entries!(), messages!(), written!());
 
 const ISSUE: &str = concat!(
     "WITH new AS ( \
@@ -129,7 +129,7 @@ const ISSUE: &str = concat!(
         WHERE order_id IS NULL OR heir_of IS NOT NULL OR (number IN (SELECT key FROM bought)) IS TRUE \
         ON CONFLICT (id) DO NOTHING RETURNING number), ",
     uses!(),
-    events!(),
+    audit_entries!(),
     messages!(),
     written!()
 );
@@ -158,7 +158,7 @@ pub(super) async fn persist(
     new.sort_by_cached_key(|(_, write)| PurchaseId::of(write.row.key.granted()));
     changed.sort_unstable_by_key(|(_, write)| write.row.number);
     let tells = |unit: usize| writes.keys.get(unit).is_some_and(|write| write.loaded.is_some());
-    let are_only_counted = writes.events.is_empty()
+    let are_only_counted = writes.audit_entries.is_empty()
         && !writes.messages.iter().any(|message| tells(message.unit))
         && changed.iter().all(|(_, write)| write.is_only_counted());
     let change = if are_only_counted { COUNT } else { CHANGE };
@@ -199,7 +199,7 @@ async fn run(
     if statement == COUNT {
         query = bind_counts(query, units);
     } else {
-        query = bind_messages(bind_events(bind_state(query, units), writes, &these), writes, &these);
+        query = bind_messages(bind_audit_entries(bind_state(query, units), writes, &these), writes, &these);
     }
     if statement == ISSUE {
         query = bind_granted(query, units);
@@ -252,15 +252,15 @@ fn bind_state<'q>(query: Bound<'q>, units: &[(usize, &KeyWrite)]) -> Bound<'q> {
         .bind(revoked().map(|it| it.map(|it| it.by.as_str().to_owned())).collect::<Vec<_>>())
 }
 
-fn bind_events<'q>(query: Bound<'q>, writes: &Writes, these: &impl Fn(usize) -> bool) -> Bound<'q> {
-    let events: Vec<_> = writes.events.iter().filter(|event| these(event.unit)).collect();
+fn bind_audit_entries<'q>(query: Bound<'q>, writes: &Writes, these: &impl Fn(usize) -> bool) -> Bound<'q> {
+    let entries: Vec<_> = writes.audit_entries.iter().filter(|entry| these(entry.unit)).collect();
     query
-        .bind(events.iter().map(|event| event.number).collect::<Vec<_>>())
-        .bind(events.iter().map(|event| event.key).collect::<Vec<_>>())
-        .bind(events.iter().map(|event| event.at.timestamp_millis()).collect::<Vec<_>>())
-        .bind(events.iter().map(|event| event.actor.as_str().to_owned()).collect::<Vec<_>>())
-        .bind(events.iter().map(|event| event.action.as_str().to_owned()).collect::<Vec<_>>())
-        .bind(events.iter().map(|event| event.detail.clone()).collect::<Vec<_>>())
+        .bind(entries.iter().map(|entry| entry.number).collect::<Vec<_>>())
+        .bind(entries.iter().map(|entry| entry.key).collect::<Vec<_>>())
+        .bind(entries.iter().map(|entry| entry.at.timestamp_millis()).collect::<Vec<_>>())
+        .bind(entries.iter().map(|entry| entry.actor.as_str().to_owned()).collect::<Vec<_>>())
+        .bind(entries.iter().map(|entry| entry.action.as_str().to_owned()).collect::<Vec<_>>())
+        .bind(entries.iter().map(|entry| entry.detail.clone()).collect::<Vec<_>>())
 }
 
 fn bind_granted<'q>(query: Bound<'q>, units: &[(usize, &KeyWrite)]) -> Bound<'q> {

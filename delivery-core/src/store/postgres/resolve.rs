@@ -33,7 +33,7 @@ pub(super) async fn resolve(session: &mut Session<'_>, writes: &Writes) -> Resul
     let ids: Vec<Vec<u8>> = new.iter().map(|write| write.row.key.id().as_bytes().to_vec()).collect();
     let (new, changed) = (numbers(&new), numbers(&changed));
     let records = writes.uses.iter().map(|used| used.number);
-    let records: Vec<i64> = records.chain(writes.events.iter().map(|event| event.number)).collect();
+    let records: Vec<i64> = records.chain(writes.audit_entries.iter().map(|entry| entry.number)).collect();
     let mut transaction = session.begin().await.map_err(store_error)?;
     let mut inside = Session::Host(&mut transaction);
     if !changed.is_empty() {

@@ -7,7 +7,7 @@ use std::ops::Range;
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::inbox::{entry, entry_columns};
+use super::inbox::{event, event_columns};
 use super::rows::{Columns, milliseconds, parsed};
 use super::session::{Database, Dialect, Patience, Session, Value, log, part_by_part, row, values};
 use super::statements::limit;
@@ -25,7 +25,7 @@ use crate::throttle::Throttle;
 /// at least `$3`. If `query` names a platform, `$4` is the platform. If the query is for events that need attention,
 /// the statement selects only one event for each unknown product: the newest event that needs attention because of that
 /// product.
-pub(super) fn entries(query: &InboxQuery, dialect: Dialect) -> String {
+pub(super) fn select_events(query: &InboxQuery, dialect: Dialect) -> String {
     const NUMBERS: &str = "i.number < $1 AND i.number >= $3";
     // The outcome is a part of the SQL text, not a parameter, so that the planner of the database can use the partial
     // index.
@@ -56,7 +56,7 @@ pub(super) fn entries(query: &InboxQuery, dialect: Dialect) -> String {
         }
         (Some(_), _) => (format!("{NUMBERS} AND i.source = $4"), "i.number DESC"),
     };
-    let columns = entry_columns!();
+    let columns = event_columns!();
     format!("SELECT {columns} FROM delivery_inbox i WHERE {range}{outcome}{newest} ORDER BY {order} LIMIT $2")
 }
 
@@ -79,7 +79,7 @@ const IS_DISMISSED: &str = "SELECT name FROM delivery_dismissed WHERE source = $
 /// platform `$2`, or of all platforms if `$2` is NULL. If `$3` is not NULL, selects only events with the reason `$6`
 /// whose content names the customer `$3`. One execution changes at most `$5` events, in the order of their numbers,
 /// from number `$4` on.
-const RETRY_ENTRIES: &str = "UPDATE delivery_inbox SET due_at = $1, attempts = 0, version = version + 1 \
+const RETRY_EVENTS: &str = "UPDATE delivery_inbox SET due_at = $1, attempts = 0, version = version + 1 \
     WHERE number IN ( \
         SELECT number FROM delivery_inbox \
         WHERE outcome = 'needs_attention' AND outcome <> 'issued' AND number >= $4 \
@@ -89,7 +89,7 @@ const RETRY_ENTRIES: &str = "UPDATE delivery_inbox SET due_at = $1, attempts = 0
         ORDER BY number LIMIT $5) \
     RETURNING number";
 
-/// `rows` are the results of [`RETRY_ENTRIES`]. Returns how many events were made due, and the number at which the next
+/// `rows` are the results of [`RETRY_EVENTS`]. Returns how many events were made due, and the number at which the next
 /// part begins; `None` if this was the last part.
 fn retried(rows: &[impl Columns]) -> Result<(u64, Option<i64>), StoreError> {
     let numbers = rows.iter().map(|row| row.integer("number")).collect::<Result<Vec<_>, _>>()?;
@@ -111,21 +111,21 @@ const AT_ONCE: i64 = 1000;
 
 #[async_trait]
 impl<D: Database> Inbox for D {
-    async fn claim_entries(
+    async fn claim_events(
         &self,
         now: DateTime<Utc>,
         lease_until: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<InboxEvent>, StoreError> {
         // A worker calls this often, and usually nothing is due. This read finds that out without the cost of a commit.
-        let due = values![now.timestamp_millis(), farthest(now), 1];
+        let due = values![now.timestamp_millis(), latest_due(now), 1];
         if self.read(Patience::Usual, |session| Box::pin(row(session, DUE, due))).await?.is_none() {
             return Ok(Vec::new());
         }
         self.write(Patience::Usual, move |session| Box::pin(claim(session, (now, lease_until), limit))).await
     }
 
-    async fn retry_entries(
+    async fn retry_events(
         &self,
         source: Option<&Source>,
         customer: Option<&OrderId>,
@@ -135,18 +135,18 @@ impl<D: Database> Inbox for D {
         let customer = customer.map(|customer| customer.as_str().to_owned());
         part_by_part(self, move |session, from| {
             let wanted = values![now.timestamp_millis(), source.clone(), customer.clone(), from, AT_ONCE, NO_ADDRESS];
-            Box::pin(async move { retried(&session.rows(RETRY_ENTRIES, wanted).await?) })
+            Box::pin(async move { retried(&session.rows(RETRY_EVENTS, wanted).await?) })
         })
         .await
     }
 
-    async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
+    async fn events(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
         let wanted_events = query.clone();
         let Range { start, end } = query.numbers();
         let mut wanted = values![end, limit(query.page_size() + 1), start];
         wanted.extend(query.source.as_ref().map(|source| Value::from(source.as_str())));
         let found = self.read(Patience::Usual, move |session| {
-            let sql = entries(&wanted_events, session.dialect());
+            let sql = select_events(&wanted_events, session.dialect());
             Box::pin(async move { session.rows(&sql, wanted).await })
         });
         page(&found.await?, query)
@@ -211,7 +211,7 @@ impl<D: Database> Inbox for D {
 /// with a wrong clock can have set so late a time, so these events count as due.
 const DUE: &str = concat!(
     "SELECT ",
-    entry_columns!(),
+    event_columns!(),
     " FROM delivery_inbox i WHERE i.due_at <= $1 OR i.due_at > $2 ORDER BY i.due_at, i.number LIMIT $3"
 );
 
@@ -221,7 +221,7 @@ async fn claim(
     most: usize,
 ) -> Result<Vec<InboxEvent>, StoreError> {
     let dialect = session.dialect();
-    let due = values![now.timestamp_millis(), farthest(now), limit(most)];
+    let due = values![now.timestamp_millis(), latest_due(now), limit(most)];
     let (mut claimed, numbers) = readable(&session.rows(&dialect.skipping(DUE), due).await?)?;
     if numbers.is_empty() {
         return Ok(claimed);
@@ -231,11 +231,11 @@ async fn claim(
         dialect.any_of("number", "$2")
     );
     session.execute(&lease, values![lease_until.timestamp_millis(), numbers]).await?;
-    for entry in &mut claimed {
-        entry.due_at = Some(lease_until);
-        (entry.attempts, entry.version) = (entry.attempts.saturating_add(1), entry.version + 1);
+    for event in &mut claimed {
+        event.due_at = Some(lease_until);
+        (event.attempts, event.version) = (event.attempts.saturating_add(1), event.version + 1);
     }
-    claimed.sort_by_key(|entry| entry.number);
+    claimed.sort_by_key(|event| event.number);
     Ok(claimed)
 }
 
@@ -256,7 +256,7 @@ async fn prune(
 }
 
 /// Returns the latest due time, in milliseconds, that a server with a correct clock may have set.
-fn farthest(now: DateTime<Utc>) -> i64 {
+fn latest_due(now: DateTime<Utc>) -> i64 {
     now.checked_add_signed(MAX_RETRY_DELAY).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis()
 }
 
@@ -269,8 +269,8 @@ fn readable(rows: &[impl Columns]) -> Result<(Vec<InboxEvent>, Vec<i64>), StoreE
     for row in rows {
         let number = row.integer("number")?;
         numbers.push(number);
-        match entry(row) {
-            Ok(entry) => read.push(entry),
+        match event(row) {
+            Ok(event) => read.push(event),
             Err(error) => {
                 if let Some(more) = UNREADABLE.admit() {
                     let error = &error as &dyn std::error::Error;
@@ -285,7 +285,7 @@ fn readable(rows: &[impl Columns]) -> Result<(Vec<InboxEvent>, Vec<i64>), StoreE
 /// Makes a page of events from `rows`. If there is one row more than the page size, another page follows.
 fn page(rows: &[impl Columns], query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
     let size = query.page_size();
-    let items = rows.iter().take(size).map(entry).collect::<Result<Vec<_>, _>>()?;
-    let next = items.last().map(|entry| entry.number).filter(|_| rows.len() > size);
+    let items = rows.iter().take(size).map(event).collect::<Result<Vec<_>, _>>()?;
+    let next = items.last().map(|event| event.number).filter(|_| rows.len() > size);
     Ok(Page { items, next })
 }

@@ -9,16 +9,16 @@ use crate::ledger::{Amount, EventId, InboxEvent};
 use crate::order::Source;
 use crate::store::StoreError;
 
-/// The columns that [`entry`] reads from `delivery_inbox`, which must have the alias `i`.
-macro_rules! entry_columns {
+/// The columns that [`event`] reads from `delivery_inbox`, which must have the alias `i`.
+macro_rules! event_columns {
     () => {
         "i.number, i.source, i.name, i.kind, i.order_id, i.body, i.received_at, i.outcome, i.reason, i.keys, i.due_at, \
          i.attempts, i.version"
     };
 }
-pub(in crate::store) use entry_columns;
+pub(in crate::store) use event_columns;
 
-pub(in crate::store) fn entry(row: &impl Columns) -> Result<InboxEvent, StoreError> {
+pub(in crate::store) fn event(row: &impl Columns) -> Result<InboxEvent, StoreError> {
     let due_at = row.integer_or_null("due_at")?.map(milliseconds).transpose()?;
     Ok(InboxEvent {
         number: row.integer("number")?,

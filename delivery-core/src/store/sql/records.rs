@@ -217,7 +217,7 @@ mod tests {
     use sqlx::sqlite::SqliteConnection;
     use sqlx::{AssertSqlSafe, Connection, Executor};
 
-    use super::super::events::entries;
+    use super::super::events::select_events;
     use super::*;
     use crate::ledger::EventOutcome;
     use crate::order::Source;
@@ -263,7 +263,7 @@ mod tests {
             (None, Some(Source::webhook()), "SEARCH i USING INDEX delivery_inbox_by_source"),
         ] {
             let query = InboxQuery { outcome, source, limit: 50, ..InboxQuery::default() };
-            let plan = explained(&mut connection, &entries(&query, Dialect::Sqlite)).await;
+            let plan = explained(&mut connection, &select_events(&query, Dialect::Sqlite)).await;
             assert!(plan.contains(index), "{plan}");
         }
     }

@@ -60,7 +60,7 @@ pub(in crate::store) enum Stale {
     /// Products, their list or their names.
     Products,
     /// The keys with these ids.
-    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "PostgreSQL's versions tell"))]
+    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "PostgreSQL's cache compares versions instead"))]
     Keys(Vec<KeyId>),
 }
 

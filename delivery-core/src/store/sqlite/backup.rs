@@ -49,7 +49,7 @@ impl SqliteStore {
 
 async fn back_up(from: &Path, to: &Path) -> Result<Backup, SqliteError> {
     refuse_a_store_in_use(from, to)?;
-    let new = beside(to);
+    let new = copy_path(to);
     let unwritten = |source: io::Error| SqliteError::Backup { path: to.to_owned(), source: Box::new(source) };
     let file = make(&new).map_err(unwritten)?;
     let made = async {
@@ -126,7 +126,7 @@ async fn verify(new: &Path, to: &Path) -> Result<u64, SqliteError> {
 }
 
 /// Returns the path where the copy is made, with a random name that no other backup uses.
-fn beside(to: &Path) -> PathBuf {
+fn copy_path(to: &Path) -> PathBuf {
     let mut bytes = [0; 8];
     SystemEntropy::default().fill(&mut bytes);
     with_end(to, &format!(".new.{}", data_encoding::HEXLOWER.encode(&bytes)))

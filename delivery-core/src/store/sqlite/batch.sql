@@ -50,7 +50,7 @@ CREATE TEMP TRIGGER IF NOT EXISTS delivery_write INSTEAD OF INSERT ON delivery_b
         (number, source, name, kind, order_id, body, received_at, outcome, reason, keys, due_at, attempts, version)
     SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8, value->>9,
            value->>10, value->>11, 1
-    FROM json_each(NEW.inbox, '$.entries')
+    FROM json_each(NEW.inbox, '$.events')
     -- An event is inserted once, or written by whoever has its version: nobody else writes.
     WHERE true
     ON CONFLICT (number) DO UPDATE SET body = excluded.body, outcome = excluded.outcome, reason = excluded.reason, keys = excluded.keys,

@@ -77,7 +77,7 @@ impl SqliteStore {
         let to = to.canonicalize().unwrap_or_else(|_| to.to_owned());
         let loaded = put(checked, &to, keyring, progress).await;
         if loaded.is_err() {
-            let _ = fs::remove_file(beside(&to));
+            let _ = fs::remove_file(loading_path(&to));
             // If there was no file at `to`, taking the lock has created an empty one. Remove this file, unless
             // somebody has written to it.
             if !was_there && to.metadata().is_ok_and(|file| file.len() == 0) {
@@ -96,7 +96,7 @@ async fn put(
     keyring: &[Fingerprint],
     progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
-    let new = beside(to);
+    let new = loading_path(to);
     refuse_a_store(to).await?;
     // A load that was killed may have left this file.
     let _ = fs::remove_file(&new);
@@ -245,7 +245,7 @@ impl Serialize for Cell<'_> {
 
 /// Returns the path where the file is built. Only one load at a time uses this path, because a load holds the lock of
 /// the store.
-fn beside(to: &Path) -> PathBuf {
+fn loading_path(to: &Path) -> PathBuf {
     with_end(to, ".loading")
 }
 

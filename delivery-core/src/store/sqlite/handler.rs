@@ -241,8 +241,8 @@ impl BatchHandler for Writer {
                 "counts are not flushed yet; will be tried again"
             );
         }
-        let beside = (&self.options, &self.lock);
-        if let Err(error) = self.checkpoints.maintain(&mut self.connection, beside).await
+        let second_connection = (&self.options, &self.lock);
+        if let Err(error) = self.checkpoints.maintain(&mut self.connection, second_connection).await
             && let Some(more) = NOT_COPIED.admit()
         {
             tracing::warn!(

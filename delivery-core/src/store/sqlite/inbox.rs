@@ -14,7 +14,7 @@ use crate::ledger::EventOutcome;
 use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId, RequestRow};
 use crate::order::OrderId;
 use crate::store::StoreError;
-use crate::store::sql::inbox::{deal, entry, entry_columns, payments, reference, text};
+use crate::store::sql::inbox::{deal, event, event_columns, payments, reference, text};
 
 /// Loads the events, references and deals that `needs` names.
 pub(super) async fn load(
@@ -24,18 +24,18 @@ pub(super) async fn load(
 ) -> Result<(), StoreError> {
     const FOUND: &str = concat!(
         "SELECT ",
-        entry_columns!(),
+        event_columns!(),
         " FROM json_each(?) j JOIN delivery_inbox i ON i.source = j.value->>0 AND i.name = j.value->>1"
     );
     const REFERENCES: &str = "SELECT r.source, r.kind, r.name, r.deal FROM json_each(?) j JOIN delivery_reference r \
         ON r.source = j.value->>0 AND r.kind = j.value->>1 AND r.name = j.value->>2";
     const DEALS: &str =
         "SELECT d.number, d.version, d.facts FROM json_each(?) j JOIN delivery_deal d ON d.number = j.value";
-    if !needs.entries.is_empty() {
-        let wanted: Vec<_> = needs.entries.iter().map(|id| (id.source.as_str(), id.name.as_str())).collect();
+    if !needs.events.is_empty() {
+        let wanted: Vec<_> = needs.events.iter().map(|id| (id.source.as_str(), id.name.as_str())).collect();
         let found = sqlx::query(FOUND).bind(json(&wanted)?).fetch_all(&mut *connection).await.map_err(store_error)?;
         for row in &found {
-            loaded.insert_entry(entry(row)?);
+            loaded.insert_event(event(row)?);
         }
     }
     if !needs.references.is_empty() {
@@ -75,7 +75,7 @@ pub(super) async fn deals(
 pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Option<String>, StoreError> {
     #[derive(Serialize)]
     struct Rows<E, D, P, R, C, A, Q> {
-        entries: Vec<E>,
+        events: Vec<E>,
         deals: Vec<D>,
         payments: Vec<P>,
         references: Vec<R>,
@@ -86,20 +86,20 @@ pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Opti
     if writes.is_empty() && requests.is_empty() {
         return Ok(None);
     }
-    let entries = writes.entries.iter().map(|entry| {
+    let events = writes.events.iter().map(|event| {
         Ok((
-            entry.number,
-            entry.id.source.as_str(),
-            entry.id.name.as_str(),
-            entry.kind.as_str(),
-            entry.order.as_ref().map(OrderId::as_str),
-            entry.body.as_deref(),
-            entry.received_at.timestamp_millis(),
-            entry.outcome.map(EventOutcome::as_str),
-            entry.reason.as_deref(),
-            text(&entry.keys)?,
-            entry.due_at.as_ref().map(DateTime::timestamp_millis),
-            entry.attempts,
+            event.number,
+            event.id.source.as_str(),
+            event.id.name.as_str(),
+            event.kind.as_str(),
+            event.order.as_ref().map(OrderId::as_str),
+            event.body.as_deref(),
+            event.received_at.timestamp_millis(),
+            event.outcome.map(EventOutcome::as_str),
+            event.reason.as_deref(),
+            text(&event.keys)?,
+            event.due_at.as_ref().map(DateTime::timestamp_millis),
+            event.attempts,
         ))
     });
     let customers = writes
@@ -111,7 +111,7 @@ pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Opti
     });
     let references = writes.references.iter();
     json(&Rows {
-        entries: entries.collect::<Result<Vec<_>, StoreError>>()?,
+        events: events.collect::<Result<Vec<_>, StoreError>>()?,
         deals: writes
             .deals
             .iter()

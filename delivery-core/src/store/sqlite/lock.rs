@@ -26,7 +26,7 @@ pub(super) struct Lock {
     /// new file with the same inode must not find an old claim.
     #[cfg(unix)]
     _claim: claim::Claim,
-    #[cfg_attr(not(unix), expect(dead_code, reason = "the lock ends with it"))]
+    #[cfg_attr(not(unix), expect(dead_code, reason = "it is kept only because closing it ends the lock"))]
     file: File,
 }
 
@@ -99,9 +99,9 @@ fn open(path: &Path) -> std::io::Result<File> {
 /// keep SQLite out too.
 #[cfg(not(unix))]
 fn open(path: &Path) -> std::io::Result<File> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".lock");
-    OpenOptions::new().create(true).truncate(false).write(true).open(beside)
+    let mut lock_file = path.as_os_str().to_owned();
+    lock_file.push(".lock");
+    OpenOptions::new().create(true).truncate(false).write(true).open(lock_file)
 }
 
 #[cfg(unix)]

@@ -22,7 +22,7 @@ fn is_use_record_enough(write: &KeyWrite) -> bool {
 pub(super) async fn persist(connection: &mut SqliteConnection, writes: &Writes) -> Result<(), StoreError> {
     const ALL: &str = "INSERT INTO delivery_batch VALUES (?, ?, ?, ?, ?, ?, ?)";
     let are_only_counted = writes.keys.iter().all(is_use_record_enough);
-    let are_alone = writes.completed.is_empty() && writes.events.is_empty() && writes.messages.is_empty();
+    let are_alone = writes.completed.is_empty() && writes.audit_entries.is_empty() && writes.messages.is_empty();
     let are_alone = are_alone && writes.requests.is_empty();
     if are_only_counted && are_alone && writes.inbox.is_empty() {
         // Only counts have changed, and the use records contain them.
@@ -38,7 +38,7 @@ pub(super) async fn persist(connection: &mut SqliteConnection, writes: &Writes) 
         .bind(rows(writes.keys.iter().filter(changed), state)?)
         .bind(rows(&writes.messages, message)?)
         .bind(rows(&writes.uses, used)?)
-        .bind(rows(&writes.events, event)?)
+        .bind(rows(&writes.audit_entries, audit_entry)?)
         .bind(rows(&writes.completed, |(lease, outcome)| {
             let Completion { state, due_at, reason, given_back, route } = completion(outcome);
             (lease.message.get(), lease.token, state, due_at, reason, given_back, route)
@@ -100,7 +100,7 @@ fn used(used: &NewUse) -> impl Serialize + use<> {
     (used.number, used.key, used.at.timestamp_millis(), used.used, used.previous)
 }
 
-fn event(event: &NewAuditEntry) -> impl Serialize + use<'_> {
-    let NewAuditEntry { number, key, at, actor, action, detail, .. } = event;
+fn audit_entry(entry: &NewAuditEntry) -> impl Serialize + use<'_> {
+    let NewAuditEntry { number, key, at, actor, action, detail, .. } = entry;
     (number, key, at.timestamp_millis(), actor.as_str(), action.as_str(), detail)
 }

@@ -7,7 +7,8 @@ use super::events::{all, another, charged, inbox, keys, name, paid, receipt, rec
 use super::fixtures::{Port, now};
 use delivery_core::key::{Actor, Key, KeyId, Status};
 use delivery_core::ledger::{
-    Bought, ChargeRef, Charged, EventOutcome, Handling, Links, ReferenceKind, Report, Standing, Successor, Term, Word,
+    Bought, ChargeRef, Charged, EventOutcome, Handling, Links, ReferenceKind, Report, Standing, SubscriptionReport,
+    Successor, Term,
 };
 use delivery_core::order::Source;
 
@@ -24,7 +25,7 @@ pub(super) async fn a_sale_is_found_by_each_of_its_references(ledger: Port) {
     receive(&ledger, refunded("a2", ChargeRef::Payment(name("pi_a")))).await;
     receive(&ledger, refunded("b1", ChargeRef::Payment(name("pi_b")))).await;
     let late = receive(&ledger, paid("b2", "B", links("pi_b", "-"))).await;
-    assert_eq!((late.issued.len(), late.entry.outcome), (0, Some(EventOutcome::Ignored)));
+    assert_eq!((late.issued.len(), late.event.outcome), (0, Some(EventOutcome::Ignored)));
     receive(&ledger, paid("c1", "C", links("-", "in_c"))).await;
     receive(&ledger, refunded("c2", ChargeRef::Payment(name("pi_c")))).await;
     receive(&ledger, linked("c3", links("pi_c", "in_c"))).await;
@@ -98,7 +99,7 @@ pub(super) async fn a_refund_revokes_the_key_that_took_the_place_of_the_one_sold
         last = rotated.into_key().id();
     }
     let refund = receive(&ledger, refunded("evt_2", ChargeRef::Order(name("A")))).await;
-    assert_eq!(refund.entry.keys, [last]);
+    assert_eq!(refund.event.keys, [last]);
     assert!(ledger.find(last).await.expect("found").expect("known").revoked_at().is_some());
     assert_eq!(keys(&ledger).await.len(), 3);
 }
@@ -121,14 +122,14 @@ pub(super) async fn charges_of_a_subscription_that_race_have_one_key_that_lives_
             racing.spawn(async move { receive(&ledger, charge).await });
         }
         let received = racing.join_all().await;
-        let outcomes = |outcome| received.iter().filter(|it| it.entry.outcome == Some(outcome)).count();
+        let outcomes = |outcome| received.iter().filter(|it| it.event.outcome == Some(outcome)).count();
         assert_eq!((outcomes(EventOutcome::Issued), outcomes(EventOutcome::Renewed)), (1, 3), "{received:#?}");
         let issued: Vec<KeyId> = received.iter().flat_map(|it| &it.issued).map(Key::id).collect();
         let [id] = issued[..] else { panic!("one key: {issued:?}") };
         let expires_at = async || ledger.find(id).await.expect("found").expect("known").expires_at();
         assert_eq!((keys(&ledger).await.len(), expires_at().await), (round + 1, day(123)), "three days of grace");
         // The end of the subscription shortens the key's validity, although a longer time was charged before.
-        let word = Word {
+        let word = SubscriptionReport {
             at: day(100),
             links: links(),
             lines: Vec::new(),
@@ -136,9 +137,9 @@ pub(super) async fn charges_of_a_subscription_that_race_have_one_key_that_lives_
             term: Term::Until(day(100)),
             offers: Vec::new(),
         };
-        let ended = receipt(&format!("ended {round}"), Some(Handling::Apply(vec![Report::Told(word)])));
+        let ended = receipt(&format!("ended {round}"), Some(Handling::Apply(vec![Report::Subscription(word)])));
         let received = receive(&ledger, ended).await;
-        assert_eq!((received.entry.outcome, received.changed.len()), (Some(EventOutcome::Ended), 1));
+        assert_eq!((received.event.outcome, received.changed.len()), (Some(EventOutcome::Ended), 1));
         assert_eq!(expires_at().await, day(100));
         assert_eq!(all(&ledger, Some(EventOutcome::Ended)).await.len(), round + 1);
     }

@@ -83,7 +83,7 @@ pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
     let messages = records(&store).messages(&MessageQuery { limit: 99, ..MessageQuery::default() }).await;
     let audit = records(&store).audit(&AuditQuery { limit: 99, ..AuditQuery::default() }).await.expect("read").items;
     let inbox = store.office().expect("an inbox");
-    let events = inbox.entries(&InboxQuery { limit: 99, ..InboxQuery::default() }).await.expect("listed").items;
+    let events = inbox.events(&InboxQuery { limit: 99, ..InboxQuery::default() }).await.expect("listed").items;
     let messages = messages.expect("listed").items;
     let shown = format!("{keys:?} {messages:?} {audit:?}").to_lowercase();
     // `Debug` shows only the domain of an address.
@@ -126,7 +126,7 @@ fn source() -> Source {
 
 /// Receives a platform event with this body.
 async fn event(store: &Port, name: &str, body: &str, step: Handling) {
-    let entry = InboxEvent {
+    let event = InboxEvent {
         number: 0,
         id: EventId { source: source(), name: name.parse().expect("a name") },
         kind: "paid".to_owned(),
@@ -143,7 +143,7 @@ async fn event(store: &Port, name: &str, body: &str, step: Handling) {
     let notices = Arc::new(|_| Ok(Vec::new()));
     store
         .receive(InboundEvent {
-            entry,
+            event,
             is_retry: false,
             step: Some(step),
             at: now(),

@@ -24,7 +24,7 @@ pub(super) fn name(text: &str) -> OrderId {
     text.parse().expect("a reference")
 }
 
-pub(super) fn entry(event: &str) -> InboxEvent {
+pub(super) fn inbox_event(event: &str) -> InboxEvent {
     InboxEvent {
         number: 0,
         id: EventId { source: shop(), name: event.parse().expect("a name") },
@@ -43,7 +43,15 @@ pub(super) fn entry(event: &str) -> InboxEvent {
 
 pub(super) fn receipt(event: &str, step: Option<Handling>) -> InboundEvent {
     let notices = Arc::new(|_| Ok(Vec::new()));
-    InboundEvent { entry: entry(event), is_retry: false, step, at: now(), grace: TimeDelta::days(3), notices, by: None }
+    InboundEvent {
+        event: inbox_event(event),
+        is_retry: false,
+        step,
+        at: now(),
+        grace: TimeDelta::days(3),
+        notices,
+        by: None,
+    }
 }
 
 pub(super) async fn receive(ledger: &Port, receipt: InboundEvent) -> Received {
@@ -64,7 +72,7 @@ pub(super) async fn messages(ledger: &Port) -> usize {
 
 pub(super) async fn all(ledger: &Port, outcome: Option<EventOutcome>) -> Vec<InboxEvent> {
     let query = InboxQuery { outcome, limit: 1000, ..InboxQuery::default() };
-    inbox(ledger).entries(&query).await.expect("listed").items
+    inbox(ledger).events(&query).await.expect("listed").items
 }
 
 pub(super) fn paid(event: &str, order: &str, links: Links) -> InboundEvent {

@@ -17,7 +17,7 @@ fn days(days: i64) -> DateTime<Utc> {
 
 /// Notifies buyers of keys that expire within 14 days from `at`, at most `most` keys. Returns how many keys were
 /// handled.
-async fn told(store: &Port, at: DateTime<Utc>, most: usize) -> usize {
+async fn notify(store: &Port, at: DateTime<Utc>, most: usize) -> usize {
     let domain = "example.com".to_owned();
     let scan = ExpiryScan { now: at, until: at + TimeDelta::days(14), limit: most, domain };
     records(store).notify_expiring(scan).await.expect("queued")
@@ -68,25 +68,25 @@ pub(super) async fn a_buyer_is_told_once_of_each_time_at_which_a_key_expires(sto
     let buyers = |numbers: &[u8]| -> Vec<_> {
         numbers.iter().map(|number| (*number, format!("buyer{}@example.com", number % 2))).collect()
     };
-    while told(&store, at, 2).await > 0 {}
+    while notify(&store, at, 2).await > 0 {}
     assert_eq!(queued(&store, at).await, buyers(&[1, 2]));
-    assert_eq!((told(&store, at, 9).await, queued(&store, at).await), (0, Vec::new()), "told once");
+    assert_eq!((notify(&store, at, 9).await, queued(&store, at).await), (0, Vec::new()), "told once");
     // A new expiry time causes another e-mail; an expiry time of which the buyer was notified does not.
     set_expiry(&store, first, days(12)).await;
     set_expiry(&store, last, days(300)).await;
-    while told(&store, at, 9).await > 0 {}
+    while notify(&store, at, 9).await > 0 {}
     assert_eq!(queued(&store, at).await, buyers(&[1]));
     set_expiry(&store, last, at + TimeDelta::days(14)).await;
-    assert_eq!((told(&store, at, 9).await, queued(&store, at).await), (0, Vec::new()), "of this time it was told");
+    assert_eq!((notify(&store, at, 9).await, queued(&store, at).await), (0, Vec::new()), "of this time it was told");
     let at = at + TimeDelta::minutes(1);
-    while told(&store, at, 9).await > 0 {}
+    while notify(&store, at, 9).await > 0 {}
     assert_eq!(queued(&store, at).await, buyers(&[3]));
     let history = store.find(later).await.expect("found").expect("known");
     assert_eq!((history.used(), history.revoked_at()), (0, None), "the key is as it was");
     // The buyer of an exhausted key is notified once the key has uses again.
     let limit = Some(LimitChange::Set(UseLimit::from_count(3).expect("in range")));
     change(&store, used_up, Change::SetTerms { at, by: Actor::admin(), expires_at: None, limit }).await;
-    while told(&store, at, 9).await > 0 {}
+    while notify(&store, at, 9).await > 0 {}
     assert_eq!(queued(&store, at).await, buyers(&[7]));
 }
 
@@ -97,28 +97,28 @@ pub(super) async fn a_key_that_was_sold_for_days_is_told_of_nothing(store: Port)
         let granted = NewKey { expires_at, issued_at: now(), ..key(index, 2) };
         store.issue(NewSale::new(granted, Vec::new())).await.expect("issued");
     }
-    while told(&store, now(), 9).await > 0 {}
+    while notify(&store, now(), 9).await > 0 {}
     assert_eq!(queued(&store, now()).await, [(1, "buyer1@example.com".to_owned())]);
     // A buyer is notified if the key was extended to more than the notice period, or was sold for that long and
     // shortened.
     set_expiry(&store, key(2, 1).id, days(40)).await;
     set_expiry(&store, key(1, 1).id, days(2)).await;
-    while told(&store, days(1), 9).await > 0 {}
+    while notify(&store, days(1), 9).await > 0 {}
     assert_eq!(queued(&store, days(1)).await, [(1, "buyer1@example.com".to_owned())]);
-    while told(&store, days(30), 9).await > 0 {}
+    while notify(&store, days(30), 9).await > 0 {}
     assert_eq!(queued(&store, days(30)).await, [(2, "buyer0@example.com".to_owned())]);
 }
 
 pub(super) async fn a_successor_is_told_of_no_time_that_the_buyer_knows(store: Port) {
     let id = issue(&store, 1, days(10)).await;
-    while told(&store, now(), 9).await > 0 {}
+    while notify(&store, now(), 9).await > 0 {}
     assert_eq!(queued(&store, now()).await.len(), 1);
     let (secret, messages, withdrawn) = (SecretVersion::from_stored(513), Vec::new(), Vec::new());
     let successor = Successor { id: key(2, 1).id, secret, at: now(), by: Actor::admin(), messages, withdrawn };
     store.rotate(id, successor).await.expect("rotated").expect("known").expect("allowed");
-    assert_eq!((told(&store, now(), 9).await, queued(&store, now()).await), (0, Vec::new()));
+    assert_eq!((notify(&store, now(), 9).await, queued(&store, now()).await), (0, Vec::new()));
     set_expiry(&store, key(2, 1).id, days(9)).await;
-    while told(&store, now(), 9).await > 0 {}
+    while notify(&store, now(), 9).await > 0 {}
     assert_eq!(queued(&store, now()).await, [(2, "buyer1@example.com".to_owned())], "another time");
 }
 
@@ -132,7 +132,7 @@ pub(super) async fn those_that_expire_first_are_told_first_and_the_erased_are_no
     let pseudonym = "erased-1@erased.invalid".parse().expect("an address");
     records(&store).erase(&ada, &pseudonym, Edit::new(Actor::admin(), now())).await.expect("erased");
     let mut order = Vec::new();
-    while told(&store, now() + TimeDelta::minutes(order.len().try_into().expect("few")), 1).await > 0 {
+    while notify(&store, now() + TimeDelta::minutes(order.len().try_into().expect("few")), 1).await > 0 {
         let at = now() + TimeDelta::minutes(order.len().try_into().expect("few"));
         order.push(queued(&store, at).await.first().map(|(number, _)| *number));
     }
@@ -143,7 +143,7 @@ pub(super) async fn buyers_are_told_once_by_several_at_once(store: Port) {
     for index in 1..=40 {
         issue(&store, index, days(i64::from(index) % 13 + 1)).await;
     }
-    let each = async |second: i64| while told(&store, now() + TimeDelta::seconds(second), 4).await > 0 {};
+    let each = async |second: i64| while notify(&store, now() + TimeDelta::seconds(second), 4).await > 0 {};
     tokio::join!(each(1), each(2), each(3), each(4));
     // A scan may have skipped keys that another scan had locked. The next scan finds them.
     each(5).await;

@@ -9,7 +9,7 @@ use super::deals::{
     a_sale_is_found_by_each_of_its_references,
     charges_of_a_subscription_that_race_have_one_key_that_lives_as_long_as_it_is_paid,
 };
-use super::events::{all, charged, entry, inbox, keys, messages, name, paid, receipt, receive, refunded, shop};
+use super::events::{all, charged, inbox, inbox_event, keys, messages, name, paid, receipt, receive, refunded, shop};
 use super::fixtures::{Port, RACERS, edit, now};
 use super::{Case, cases};
 use delivery_core::key::Actor;
@@ -52,7 +52,7 @@ async fn an_event_is_received_once_however_many_calls_race(ledger: Port) {
     assert_eq!(received.iter().map(|received| received.issued.len()).sum::<usize>(), 1);
     // Another event reports the same order.
     let again = receive(&ledger, paid("evt_2", "A", Links::default())).await;
-    assert_eq!((again.is_new, again.entry.outcome), (true, Some(EventOutcome::Ignored)));
+    assert_eq!((again.is_new, again.event.outcome), (true, Some(EventOutcome::Ignored)));
     assert_eq!((keys(&ledger).await.len(), messages(&ledger).await, all(&ledger, None).await.len()), (1, 1, 2));
 }
 
@@ -64,8 +64,8 @@ async fn an_event_is_listed_with_what_it_came_to(ledger: Port) {
     receive(&ledger, receipt("evt_4", Some(Handling::Ignore("nothing".to_owned())))).await;
     receive(&ledger, receipt("evt_5", None)).await;
     let listed = all(&ledger, None).await;
-    let told = |entry: &InboxEvent| {
-        (entry.id.name.as_str().to_owned(), entry.outcome, entry.reason.clone(), entry.keys.clone())
+    let told = |event: &InboxEvent| {
+        (event.id.name.as_str().to_owned(), event.outcome, event.reason.clone(), event.keys.clone())
     };
     let expected = [
         ("evt_5", None, None, vec![]),
@@ -77,7 +77,7 @@ async fn an_event_is_listed_with_what_it_came_to(ledger: Port) {
     .map(|(event, outcome, reason, keys)| (event.to_owned(), outcome, reason.map(str::to_owned), keys));
     assert_eq!(listed.iter().map(told).collect::<Vec<_>>(), expected);
     assert_eq!(refund.changed.len(), 1);
-    let InboxEvent { kind, order, body, received_at, .. } = entry("evt");
+    let InboxEvent { kind, order, body, received_at, .. } = inbox_event("evt");
     for found in &listed {
         assert_eq!((&found.kind, &found.order, found.received_at), (&kind, &order, received_at));
         let waits = matches!(found.outcome, None | Some(EventOutcome::NeedsAttention));
@@ -93,7 +93,7 @@ async fn an_event_is_listed_with_what_it_came_to(ledger: Port) {
         (InboxQuery { period: since(received_at + day), ..InboxQuery::default() }, 0),
         (InboxQuery { period: Period { since: None, until: Some(received_at) }, ..InboxQuery::default() }, 0),
     ] {
-        let found = inbox(&ledger).entries(&InboxQuery { limit: 99, ..query.clone() }).await.expect("listed").items;
+        let found = inbox(&ledger).events(&InboxQuery { limit: 99, ..query.clone() }).await.expect("listed").items;
         assert_eq!(found.len(), expected, "{query:?}");
     }
     if let Some(records) = ledger.office() {
@@ -102,7 +102,7 @@ async fn an_event_is_listed_with_what_it_came_to(ledger: Port) {
     let mut pages = Vec::new();
     let mut query = InboxQuery { limit: 2, ..InboxQuery::default() };
     loop {
-        let page = inbox(&ledger).entries(&query).await.expect("listed");
+        let page = inbox(&ledger).events(&query).await.expect("listed");
         pages.extend(page.items);
         query.before = page.next;
         if query.before.is_none() {
@@ -119,13 +119,13 @@ async fn a_product_that_is_not_sold_here_is_listed_once(ledger: Port) {
     for (event, reason) in told {
         receive(&ledger, receipt(event, waits(reason))).await;
     }
-    let names = |listed: Vec<InboxEvent>| listed.iter().map(|entry| entry.id.name.to_string()).collect::<Vec<_>>();
+    let names = |listed: Vec<InboxEvent>| listed.iter().map(|event| event.id.name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(all(&ledger, Some(EventOutcome::NeedsAttention)).await), ["f", "e", "c", "a"]);
     assert_eq!(names(all(&ledger, None).await), ["f", "e", "d", "c", "b", "a"]);
     // A later page does not list a product again either.
     let first = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: 3, ..InboxQuery::default() };
-    let page = inbox(&ledger).entries(&first).await.expect("listed");
-    let next = inbox(&ledger).entries(&InboxQuery { before: page.next, ..first }).await.expect("listed");
+    let page = inbox(&ledger).events(&first).await.expect("listed");
+    let next = inbox(&ledger).events(&InboxQuery { before: page.next, ..first }).await.expect("listed");
     assert_eq!((names(page.items), names(next.items)), (vec!["f".into(), "e".into(), "c".into()], vec!["a".into()]));
 }
 
@@ -133,7 +133,7 @@ async fn an_event_that_waits_is_leased_to_one_and_applied_once(ledger: Port) {
     receive(&ledger, receipt("evt_1", None)).await;
     let claim = async |after: i64| {
         let at = now() + TimeDelta::seconds(after);
-        inbox(&ledger).claim_entries(at, at + TimeDelta::minutes(1), 10).await.expect("claimed")
+        inbox(&ledger).claim_events(at, at + TimeDelta::minutes(1), 10).await.expect("claimed")
     };
     assert_eq!(claim(14).await, []);
     let [claimed] = &claim(15).await[..] else { panic!("an event is due") };
@@ -144,9 +144,9 @@ async fn an_event_that_waits_is_leased_to_one_and_applied_once(ledger: Port) {
     // Both lease holders apply the event.
     for claimed in [claimed, again] {
         let sale = paid("evt_1", "A", Links::default());
-        let applied = receive(&ledger, InboundEvent { entry: claimed.clone(), is_retry: true, ..sale }).await;
+        let applied = receive(&ledger, InboundEvent { event: claimed.clone(), is_retry: true, ..sale }).await;
         assert!(!applied.is_new);
-        assert_eq!(applied.entry.outcome, Some(EventOutcome::Issued));
+        assert_eq!(applied.event.outcome, Some(EventOutcome::Issued));
     }
     assert_eq!((keys(&ledger).await.len(), messages(&ledger).await), (1, 1));
     assert_eq!(claim(3600).await, [], "it is done");
@@ -155,17 +155,17 @@ async fn an_event_that_waits_is_leased_to_one_and_applied_once(ledger: Port) {
 async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Port) {
     receive(&ledger, receipt("evt_1", Some(Handling::Wait("no product".to_owned())))).await;
     receive(&ledger, receipt("evt_2", Some(Handling::Ignore("nothing".to_owned())))).await;
-    let claim = async || inbox(&ledger).claim_entries(now(), now() + TimeDelta::minutes(1), 10).await.expect("claimed");
+    let claim = async || inbox(&ledger).claim_events(now(), now() + TimeDelta::minutes(1), 10).await.expect("claimed");
     assert_eq!(claim().await, []);
     let other: Source = "paddle".parse().expect("a platform");
-    assert_eq!(inbox(&ledger).retry_entries(Some(&other), None, now()).await.expect("retried"), 0);
-    assert_eq!(inbox(&ledger).retry_entries(Some(&shop()), None, now()).await.expect("retried"), 1);
+    assert_eq!(inbox(&ledger).retry_events(Some(&other), None, now()).await.expect("retried"), 0);
+    assert_eq!(inbox(&ledger).retry_events(Some(&shop()), None, now()).await.expect("retried"), 1);
     assert_eq!(claim().await.len(), 1);
     // Of the events that wait for an address, only those of this customer are retried.
     let lacks = |name: &str, reason: &str, customer: &str| {
         let receipt = receipt(name, Some(Handling::Wait(reason.to_owned())));
         let body = Some(format!(r#"{{"buyer":{{"email":null,"customer":"{customer}"}}}}"#));
-        InboundEvent { entry: InboxEvent { body, ..receipt.entry }, ..receipt }
+        InboundEvent { event: InboxEvent { body, ..receipt.event }, ..receipt }
     };
     for (name, reason, customer) in
         [("evt_3", NO_ADDRESS, "ctm_1"), ("evt_4", NO_ADDRESS, "ctm_11"), ("evt_5", "no product", "ctm_1")]
@@ -173,41 +173,41 @@ async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Po
         receive(&ledger, lacks(name, reason, customer)).await;
     }
     let customer: OrderId = "ctm_1".parse().expect("a reference");
-    assert_eq!(inbox(&ledger).retry_entries(Some(&shop()), Some(&customer), now()).await.expect("retried"), 1);
-    let due: Vec<_> = claim().await.into_iter().map(|entry| entry.id.name.to_string()).collect();
+    assert_eq!(inbox(&ledger).retry_events(Some(&shop()), Some(&customer), now()).await.expect("retried"), 1);
+    let due: Vec<_> = claim().await.into_iter().map(|event| event.id.name.to_string()).collect();
     assert_eq!(due, ["evt_3"]);
     for name in ["evt_3", "evt_4", "evt_5"] {
         let done = receipt(name, Some(Handling::Ignore("nothing".to_owned())));
         receive(&ledger, InboundEvent { is_retry: true, ..done }).await;
     }
     assert_eq!(
-        inbox(&ledger).retry_entries(None, None, now()).await.expect("retried"),
+        inbox(&ledger).retry_events(None, None, now()).await.expect("retried"),
         1,
         "whoever leased it is too late"
     );
     let [claimed] = &claim().await[..] else { panic!("it is due") };
-    assert_eq!(inbox(&ledger).retry_entries(None, None, now()).await.expect("retried"), 1, "while it is looked at");
+    assert_eq!(inbox(&ledger).retry_events(None, None, now()).await.expect("retried"), 1, "while it is looked at");
     let late = receipt("evt_1", Some(Handling::Wait("no product".to_owned())));
-    receive(&ledger, InboundEvent { entry: claimed.clone(), is_retry: true, ..late }).await;
+    receive(&ledger, InboundEvent { event: claimed.clone(), is_retry: true, ..late }).await;
     let [claimed] = &claim().await[..] else { panic!("it stays due") };
     // The seller adds something to the event, which then still waits, and is applied later.
     let by: Option<Actor> = "alice".parse().ok();
-    let entry = InboxEvent { body: Some("with more".to_owned()), ..claimed.clone() };
+    let event = InboxEvent { body: Some("with more".to_owned()), ..claimed.clone() };
     let wait = receipt("evt_1", Some(Handling::Wait("no address".to_owned())));
-    let adds = InboundEvent { entry, is_retry: true, by: by.clone(), ..wait };
-    let waits = receive(&ledger, adds.clone()).await.entry;
+    let adds = InboundEvent { event, is_retry: true, by: by.clone(), ..wait };
+    let waits = receive(&ledger, adds.clone()).await.event;
     assert_eq!((waits.body.as_deref(), waits.due_at.is_some()), (Some("with more"), true));
     // A caller who read the event before that change must read it again.
-    let other = InboxEvent { body: Some("with something else".to_owned()), ..adds.entry.clone() };
-    let late = receive(&ledger, InboundEvent { entry: other, ..adds.clone() }).await;
-    assert_eq!((late.is_outdated, late.entry.body.as_deref()), (true, Some("with more")));
+    let other = InboxEvent { body: Some("with something else".to_owned()), ..adds.event.clone() };
+    let late = receive(&ledger, InboundEvent { event: other, ..adds.clone() }).await;
+    assert_eq!((late.is_outdated, late.event.body.as_deref()), (true, Some("with more")));
     let read =
         async || all(&ledger, None).await.into_iter().find(|it| it.id.name == waits.id.name).expect("it is there");
     // Adding nothing to an event that still waits is not a change.
-    let nothing = receive(&ledger, InboundEvent { entry: read().await, ..adds }).await;
+    let nothing = receive(&ledger, InboundEvent { event: read().await, ..adds }).await;
     assert!(!nothing.is_outdated);
     let sale = paid("evt_1", "A", Links::default());
-    let applied = InboundEvent { entry: read().await, is_retry: true, by: by.clone(), ..sale };
+    let applied = InboundEvent { event: read().await, is_retry: true, by: by.clone(), ..sale };
     assert_eq!(receive(&ledger, applied).await.issued.len(), 1);
     if let Some(records) = ledger.office() {
         let audit = records.audit(&AuditQuery { limit: 9, ..AuditQuery::default() }).await.expect("read").items;
@@ -216,7 +216,7 @@ async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Po
         let once = (Action::EventApplied, by, Some("stripe evt_1"));
         assert_eq!(said, [once.clone(), once]);
     }
-    assert_eq!(inbox(&ledger).retry_entries(None, None, now()).await.expect("retried"), 0);
+    assert_eq!(inbox(&ledger).retry_events(None, None, now()).await.expect("retried"), 0);
 }
 
 /// Returns the actions in the audit log, newest first.
@@ -231,15 +231,15 @@ async fn an_event_that_is_dismissed_keeps_what_it_says_until_that_is_taken_back(
     let read = async || all(&ledger, None).await.remove(0);
     let handle = async |by: Option<&str>, step: Handling| {
         let by = by.and_then(|by| by.parse().ok());
-        let receipt = InboundEvent { entry: read().await, is_retry: true, by, ..receipt("evt_1", Some(step)) };
-        let InboxEvent { outcome, reason, body, due_at, .. } = receive(&ledger, receipt).await.entry;
+        let receipt = InboundEvent { event: read().await, is_retry: true, by, ..receipt("evt_1", Some(step)) };
+        let InboxEvent { outcome, reason, body, due_at, .. } = receive(&ledger, receipt).await.event;
         (outcome, reason, body.is_some(), due_at.is_some())
     };
     let dismissed = (Some(EventOutcome::Ignored), Some("dismissed".to_owned()), true, false);
     for _ in 0..2 {
         assert_eq!(handle(Some("alice"), Handling::Dismiss).await, dismissed);
     }
-    assert_eq!(inbox(&ledger).retry_entries(None, None, now()).await.expect("retried"), 0);
+    assert_eq!(inbox(&ledger).retry_events(None, None, now()).await.expect("retried"), 0);
     assert_eq!(handle(None, wait()).await, dismissed, "who had leased it is too late");
     let waits = (Some(EventOutcome::NeedsAttention), Some("no product".to_owned()), true, true);
     assert_eq!(handle(Some("alice"), wait()).await, waits);
@@ -299,7 +299,7 @@ async fn the_address_of_a_customer_is_the_last_that_was_told(ledger: Port) {
         let told_at = now() + TimeDelta::seconds(second);
         let customer = Customer { source: shop(), reference: name("ctm_1"), email, told_at };
         let received = receive(&ledger, receipt(event, Some(Handling::Remember(customer)))).await;
-        assert_eq!(received.entry.outcome, Some(EventOutcome::Remembered));
+        assert_eq!(received.event.outcome, Some(EventOutcome::Remembered));
         assert_eq!(known().await, expected.parse().ok());
     }
     let of = async |email: &str| inbox(&ledger).customers(&email.parse().expect("an address")).await.expect("answered");

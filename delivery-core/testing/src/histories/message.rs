@@ -11,11 +11,11 @@ const FEWEST: usize = 15;
 const SKIPPED: usize = 4;
 /// The latest plausible due time of an e-mail, in milliseconds from now. A later due time was set by a wrong clock and
 /// counts as past.
-const FARTHEST: i64 = 13 * 3_600_000;
+const MAX_RETRY_DELAY: i64 = 13 * 3_600_000;
 
 /// The subject of an e-mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(clippy::exhaustive_enums, reason = "the e-mails that histories have")]
+#[expect(clippy::exhaustive_enums, reason = "histories have no other e-mails")]
 pub enum Topic {
     /// The e-mail contains the key that was sold.
     Sold,
@@ -67,7 +67,7 @@ impl Message {
     }
 
     pub(super) fn is_due(&self, now: i64) -> bool {
-        self.state == State::Waiting && (self.due <= now || self.due > now + FARTHEST)
+        self.state == State::Waiting && (self.due <= now || self.due > now + MAX_RETRY_DELAY)
     }
 
     /// Tries the message with a mail server that behaves as `mailer` says. Returns the message's new state.

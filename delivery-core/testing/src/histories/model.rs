@@ -12,7 +12,7 @@ use proptest_state_machine::ReferenceStateMachine;
 use serde_json::Value;
 
 use super::message::{Message, Topic};
-use super::step::{Answer, Limit, Step, Told};
+use super::step::{Answer, Limit, OrderReport, Step};
 use crate::Behaviour;
 
 /// The time at which histories begin, in milliseconds since 1970.
@@ -163,10 +163,16 @@ impl ReferenceStateMachine for Model {
             .prop_map(|(product, buyer, days, uses, message)| Step::Issue { product, buyer, days, uses, message });
         let fetch = (key(), product()).prop_map(|(key, product)| Step::Fetch { key, product });
         let head = (key(), product()).prop_map(|(key, product)| Step::Head { key, product });
-        let told = select(vec![Told::Paid, Told::Paid, Told::Refunded, Told::Disputed, Told::Won]);
-        let event = (0..3_u8, told, buyer(), 0..2_u8).prop_map(|(order, told, buyer, copy)| Step::Event {
+        let report = select(vec![
+            OrderReport::Paid,
+            OrderReport::Paid,
+            OrderReport::Refunded,
+            OrderReport::Disputed,
+            OrderReport::Won,
+        ]);
+        let event = (0..3_u8, report, buyer(), 0..2_u8).prop_map(|(order, report, buyer, copy)| Step::Event {
             order,
-            told,
+            report,
             buyer,
             copy,
         });
@@ -223,7 +229,7 @@ impl ReferenceStateMachine for Model {
             | Step::Rotate { key } => *key < state.keys.len(),
             // If two buyers paid for one disputed order, it is not specified which of them gets the key: the first
             // event that is applied decides.
-            Step::Event { order, told: Told::Paid, buyer, .. } => {
+            Step::Event { order, report: OrderReport::Paid, buyer, .. } => {
                 state.deals[usize::from(*order)].waiting.first().is_none_or(|first| first == buyer)
             }
             _ => true,
@@ -241,8 +247,8 @@ impl ReferenceStateMachine for Model {
                 other => other,
             },
             Step::Forged { .. } => Answer::error(401, "INVALID_KEY"),
-            Step::Event { order, told, buyer, .. } => {
-                state.told(usize::from(order), told, buyer);
+            Step::Event { order, report, buyer, .. } => {
+                state.apply_report(usize::from(order), report, buyer);
                 Answer::None
             }
             Step::FetchOnce { key, product, request } => state.fetch_once(key, product, request),

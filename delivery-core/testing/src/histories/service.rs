@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::Keeps;
 use super::model::{BEGINNING, BUYERS, FILES, Model};
-use super::step::{Answer, Limit, Step, Told};
+use super::step::{Answer, Limit, OrderReport, Step};
 use crate::{Fixture, ManualClock, RecordingMailer, SeededEntropy};
 
 const SECRET: &str = "the platform's secret";
@@ -94,8 +94,8 @@ where
                 let call = Call::new(Method::POST).json(body.to_string());
                 self.issued(Endpoint::Order, call).await
             }
-            Step::Event { order, told, buyer, copy } => {
-                self.told(order, told, buyer, copy).await;
+            Step::Event { order, report, buyer, copy } => {
+                self.send_report(order, report, buyer, copy).await;
                 Answer::None
             }
             Step::Issue { product, buyer, days, uses, message } => {
@@ -182,23 +182,23 @@ where
         self.compare(model).await;
     }
 
-    async fn told(&mut self, order: u8, told: Told, buyer: usize, copy: u8) {
+    async fn send_report(&mut self, order: u8, report: OrderReport, buyer: usize, copy: u8) {
         let id = |text: String| text.parse::<OrderId>().expect("it is short");
         let (number, payment) = (id(format!("event order {order}")), id(format!("payment {order}")));
         let charge = ChargeRef::Payment(payment.clone());
-        let event = match told {
-            Told::Paid => Event::Paid(Sale {
+        let event = match report {
+            OrderReport::Paid => Event::Paid(Sale {
                 lines: vec![Line { own: ProductId::new(1).ok(), ..Line::named([]) }],
                 buyer: Buyer::by_email(Some(BUYERS[buyer])),
                 links: Links { payment: Some(payment), ..Links::default() },
                 ..Sale::new(number)
             }),
-            Told::Refunded => Event::Refunded(Refund::full(ChargeRef::Order(number))),
-            Told::Disputed => Event::Disputed(charge.into()),
-            Told::Won => Event::Restored(charge.into()),
+            OrderReport::Refunded => Event::Refunded(Refund::full(ChargeRef::Order(number))),
+            OrderReport::Disputed => Event::Disputed(charge.into()),
+            OrderReport::Won => Event::Restored(charge.into()),
         };
-        let id = format!("{told:?} {order} {buyer} {copy}");
-        let notification = Notification { id, kind: format!("{told:?}"), is_test: false, events: Ok(vec![event]) };
+        let id = format!("{report:?} {order} {buyer} {copy}");
+        let notification = Notification { id, kind: format!("{report:?}"), is_test: false, events: Ok(vec![event]) };
         let source = "histories".parse().expect("it is well");
         let received = self.delivery.receive(&source, notification).await.expect("it is well");
         assert!(received.issued.len() <= 1, "one key a sale");

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::message::{Message, Topic};
 use super::model::{Key, Model, NEVER, TERMS};
-use super::step::{Answer, Told};
+use super::step::{Answer, OrderReport};
 
 impl Key {
     pub(super) fn is_used_up(&self) -> bool {
@@ -22,13 +22,13 @@ impl Model {
         Answer::Key(known.unwrap_or_else(|| self.sell(product, buyer, Some(order), (None, None), true)))
     }
 
-    pub(super) fn told(&mut self, order: usize, told: Told, buyer: usize) {
+    pub(super) fn apply_report(&mut self, order: usize, report: OrderReport, buyer: usize) {
         let mut deal = self.deals[order].clone();
-        match told {
-            Told::Paid if deal.key.is_some() || deal.is_refunded => {}
-            Told::Paid if deal.is_disputed && !deal.is_won => deal.waiting.push(buyer),
-            Told::Paid => deal.key = Some(self.sell(1, buyer, None, (None, None), true)),
-            Told::Refunded if !deal.is_refunded => {
+        match report {
+            OrderReport::Paid if deal.key.is_some() || deal.is_refunded => {}
+            OrderReport::Paid if deal.is_disputed && !deal.is_won => deal.waiting.push(buyer),
+            OrderReport::Paid => deal.key = Some(self.sell(1, buyer, None, (None, None), true)),
+            OrderReport::Refunded if !deal.is_refunded => {
                 deal.is_refunded = true;
                 if let Some(key) = deal.key.map(|key| self.heir(key)).map(|key| &mut self.keys[key]) {
                     if !key.revoked || key.disputed {
@@ -37,7 +37,7 @@ impl Model {
                     (key.revoked, key.disputed) = (true, false);
                 }
             }
-            Told::Disputed if !deal.is_disputed => {
+            OrderReport::Disputed if !deal.is_disputed => {
                 deal.is_disputed = true;
                 if let Some(key) =
                     deal.key.map(|key| self.heir(key)).filter(|key| !deal.is_won && !self.keys[*key].revoked)
@@ -45,7 +45,7 @@ impl Model {
                     (self.keys[key].revoked, self.keys[key].disputed) = (true, true);
                 }
             }
-            Told::Won if !deal.is_won => {
+            OrderReport::Won if !deal.is_won => {
                 deal.is_won = true;
                 if let Some(key) = deal.key.map(|key| self.heir(key)).filter(|key| self.keys[*key].disputed) {
                     (self.keys[key].revoked, self.keys[key].disputed) = (false, false);
@@ -53,7 +53,7 @@ impl Model {
                 let first = deal.waiting.first().copied().filter(|_| deal.key.is_none() && !deal.is_refunded);
                 deal.key = deal.key.or_else(|| first.map(|buyer| self.sell(1, buyer, None, (None, None), true)));
             }
-            Told::Refunded | Told::Disputed | Told::Won => {}
+            OrderReport::Refunded | OrderReport::Disputed | OrderReport::Won => {}
         }
         self.deals[order] = deal;
     }

@@ -23,7 +23,7 @@ pub enum Step {
         /// One of three orders, which are not those of [`Step::Order`].
         order: u8,
         /// What the platform reports.
-        told: Told,
+        report: OrderReport,
         /// One of three buyers, by index.
         buyer: usize,
         /// Which of two events with the same report.
@@ -155,7 +155,7 @@ pub enum Limit {
 /// A platform's report about an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Told {
+pub enum OrderReport {
     /// The order was paid.
     Paid,
     /// The payment was refunded.

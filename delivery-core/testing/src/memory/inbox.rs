@@ -18,7 +18,7 @@ use delivery_core::store::{Inbox, InboxQuery, MAX_RETRY_DELAY, Page, StoreError}
 
 #[derive(Default)]
 pub(super) struct Mailbox {
-    entries: BTreeMap<i64, InboxEvent>,
+    events: BTreeMap<i64, InboxEvent>,
     numbers: HashMap<EventId, i64>,
     references: HashMap<ReferenceId, i64>,
     deals: HashMap<i64, DealRow>,
@@ -30,13 +30,13 @@ pub(super) struct Mailbox {
 impl Mailbox {
     /// Returns how many events need the seller's attention.
     pub(super) fn needs_attention(&self) -> u64 {
-        let waiting = self.entries.values().filter(|entry| entry.outcome == Some(EventOutcome::NeedsAttention));
+        let waiting = self.events.values().filter(|event| event.outcome == Some(EventOutcome::NeedsAttention));
         waiting.count() as u64
     }
 
     pub(super) fn load(&self, needs: &Needs, loaded: &mut Loaded) {
-        for entry in needs.entries.iter().filter_map(|id| self.entry(id)) {
-            loaded.insert_entry(entry.clone());
+        for event in needs.events.iter().filter_map(|id| self.event(id)) {
+            loaded.insert_event(event.clone());
         }
         for reference in &needs.references {
             if let Some(deal) = self.references.get(reference) {
@@ -48,8 +48,8 @@ impl Mailbox {
         }
     }
 
-    fn entry(&self, id: &EventId) -> Option<&InboxEvent> {
-        self.entries.get(self.numbers.get(id)?)
+    fn event(&self, id: &EventId) -> Option<&InboxEvent> {
+        self.events.get(self.numbers.get(id)?)
     }
 
     /// Returns the deal of a reference. If the deal was merged into another one, returns that one.
@@ -72,9 +72,9 @@ impl Mailbox {
 
     /// Returns whether a row has another version than the one that was loaded, or a new reference already exists.
     pub(super) fn conflicts(&self, writes: &InboxWrites) -> bool {
-        let version = |entry: &InboxEvent| self.entry(&entry.id).map_or(0, |entry| entry.version);
+        let version = |event: &InboxEvent| self.event(&event.id).map_or(0, |event| event.version);
         let deal_version = |row: &DealRow| self.deals.get(&row.number).map_or(0, |row| row.version);
-        writes.entries.iter().any(|entry| version(entry) != entry.version)
+        writes.events.iter().any(|event| version(event) != event.version)
             || writes.deals.iter().any(|row| deal_version(row) != row.version)
             || writes.references.iter().any(|(reference, _)| self.references.contains_key(reference))
     }
@@ -86,16 +86,16 @@ impl Mailbox {
             std::mem::take(&mut self.customers).into_iter().partition(|(_, (of, _))| of.is_same(email));
         self.customers = others;
         let customers: HashMap<(Source, OrderId), _> = same;
-        for entry in self.entries.values_mut() {
+        for event in self.events.values_mut() {
             let is_customers = |body: &str, (source, reference): &(Source, OrderId)| {
-                *source == entry.id.source && names_customer(body, reference)
+                *source == event.id.source && names_customer(body, reference)
             };
             let is_erased =
                 |body: &String| names_buyer(body, email) || customers.keys().any(|id| is_customers(body, id));
-            if entry.body.as_ref().is_some_and(is_erased) {
-                (entry.body, entry.due_at, entry.version) = (None, None, entry.version + 1);
-                entry.outcome = Some(EventOutcome::Ignored);
-                entry.reason = Some("the customer was erased".to_owned());
+            if event.body.as_ref().is_some_and(is_erased) {
+                (event.body, event.due_at, event.version) = (None, None, event.version + 1);
+                event.outcome = Some(EventOutcome::Ignored);
+                event.reason = Some("the customer was erased".to_owned());
             }
         }
     }
@@ -106,9 +106,9 @@ impl Mailbox {
     }
 
     pub(super) fn persist(&mut self, writes: &InboxWrites) {
-        for entry in &writes.entries {
-            self.numbers.insert(entry.id.clone(), entry.number);
-            self.entries.insert(entry.number, InboxEvent { version: entry.version + 1, ..entry.clone() });
+        for event in &writes.events {
+            self.numbers.insert(event.id.clone(), event.number);
+            self.events.insert(event.number, InboxEvent { version: event.version + 1, ..event.clone() });
         }
         self.references.extend(writes.references.iter().cloned());
         for row in &writes.deals {
@@ -125,7 +125,7 @@ impl Mailbox {
 
 #[async_trait]
 impl Inbox for MemoryStore {
-    async fn claim_entries(
+    async fn claim_events(
         &self,
         now: DateTime<Utc>,
         lease_until: DateTime<Utc>,
@@ -133,50 +133,50 @@ impl Inbox for MemoryStore {
     ) -> Result<Vec<InboxEvent>, StoreError> {
         let mut state = self.state();
         let is_due = |due: DateTime<Utc>| due <= now || due.signed_duration_since(now) > MAX_RETRY_DELAY;
-        let due = state.inbox.entries.values_mut().filter(|entry| entry.due_at.is_some_and(is_due));
+        let due = state.inbox.events.values_mut().filter(|event| event.due_at.is_some_and(is_due));
         Ok(due
             .take(limit)
-            .map(|entry| {
-                entry.due_at = Some(lease_until);
-                (entry.attempts, entry.version) = (entry.attempts + 1, entry.version + 1);
-                entry.clone()
+            .map(|event| {
+                event.due_at = Some(lease_until);
+                (event.attempts, event.version) = (event.attempts + 1, event.version + 1);
+                event.clone()
             })
             .collect())
     }
 
-    async fn retry_entries(
+    async fn retry_events(
         &self,
         source: Option<&Source>,
         customer: Option<&OrderId>,
         now: DateTime<Utc>,
     ) -> Result<u64, StoreError> {
         let mut retried = 0;
-        for entry in self.state().inbox.entries.values_mut() {
-            let waits = entry.outcome == Some(EventOutcome::NeedsAttention);
-            let is_of = source.is_none_or(|source| *source == entry.id.source);
+        for event in self.state().inbox.events.values_mut() {
+            let waits = event.outcome == Some(EventOutcome::NeedsAttention);
+            let is_of = source.is_none_or(|source| *source == event.id.source);
             let lacks = |customer| {
                 let names = |body: &String| names_customer(body, customer);
-                entry.reason.as_deref() == Some(NO_ADDRESS) && entry.body.as_ref().is_some_and(names)
+                event.reason.as_deref() == Some(NO_ADDRESS) && event.body.as_ref().is_some_and(names)
             };
             if waits && is_of && customer.is_none_or(lacks) {
-                (entry.due_at, entry.attempts, entry.version) = (Some(now), 0, entry.version + 1);
+                (event.due_at, event.attempts, event.version) = (Some(now), 0, event.version + 1);
                 retried += 1;
             }
         }
         Ok(retried)
     }
 
-    async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
+    async fn events(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
         let size = query.page_size();
         let state = self.state();
         let mut groups = HashSet::new();
-        let newest_first = state.inbox.entries.values().rev();
-        let of_groups = newest_first.filter(|entry| query.group(entry).is_none_or(|group| groups.insert(group)));
-        let found = of_groups.filter(|entry| query.matches(entry));
+        let newest_first = state.inbox.events.values().rev();
+        let of_groups = newest_first.filter(|event| query.group(event).is_none_or(|group| groups.insert(group)));
+        let found = of_groups.filter(|event| query.matches(event));
         let mut items: Vec<InboxEvent> = found.take(size + 1).cloned().collect();
         let more = items.len() > size;
         items.truncate(size);
-        let next = items.last().map(|entry| entry.number).filter(|_| more);
+        let next = items.last().map(|event| event.number).filter(|_| more);
         Ok(Page { items, next })
     }
 
@@ -214,10 +214,10 @@ impl Inbox for MemoryStore {
 
     async fn prune_inbox(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
         let mailbox = &mut self.state().inbox;
-        let kept = mailbox.entries.len();
-        mailbox.entries.retain(|_, entry| entry.due_at.is_some() || entry.received_at >= before);
-        let Mailbox { entries, numbers, .. } = mailbox;
-        numbers.retain(|_, number| entries.contains_key(number));
-        Ok((kept - entries.len()) as u64)
+        let kept = mailbox.events.len();
+        mailbox.events.retain(|_, event| event.due_at.is_some() || event.received_at >= before);
+        let Mailbox { events, numbers, .. } = mailbox;
+        numbers.retain(|_, number| events.contains_key(number));
+        Ok((kept - events.len()) as u64)
     }
 }

@@ -29,8 +29,8 @@ impl State {
     }
 
     /// Stores an audit entry that the planner made, about key `id`.
-    pub(super) fn keep(&mut self, event: &NewAuditEntry, id: KeyId) {
-        let NewAuditEntry { number, at, actor, action, detail, .. } = event.clone();
+    pub(super) fn keep(&mut self, entry: &NewAuditEntry, id: KeyId) {
+        let NewAuditEntry { number, at, actor, action, detail, .. } = entry.clone();
         self.log.insert(number, AuditEntry { number, at, actor, action, key: Some(id), product: None, detail });
     }
 

@@ -60,7 +60,7 @@ pub(in crate::http) static RETRY_MESSAGE: Row = Row {
     ..COMMAND
 };
 
-pub(in crate::http) static EVENTS: Row = Row {
+pub(in crate::http) static AUDIT: Row = Row {
     path: "/api/admin/events",
     openapi: Docs {
         id: "listEvents",
@@ -78,7 +78,7 @@ pub(in crate::http) static EVENTS: Row = Row {
         success: shape!(wire::Events<'_>),
         ..LIST.openapi
     },
-    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(events(delivery, seller, call))),
+    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(audit(delivery, seller, call))),
     ..LIST
 };
 
@@ -132,8 +132,8 @@ async fn retry(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Resul
     done(found.iter().any(|found| found.message == message))
 }
 
-async fn events(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
-    let query = AuditQuery { before: before(call)?, limit: page_size(call)?, ..filters::events(call)? };
+async fn audit(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
+    let query = AuditQuery { before: before(call)?, limit: page_size(call)?, ..filters::audit(call)? };
     Ok(Reply::json(&wire::Events::of(&delivery.desk(seller.actor()).audit(&query).await?)))
 }
 

@@ -66,7 +66,7 @@ impl Play {
         let mut report = told.clone();
         match &mut report {
             Report::Charged(it) => it.offers = offers(&it.lines, it.links.subscription.is_some(), it.at),
-            Report::Told(it) => it.offers = offers(&it.lines, true, it.at),
+            Report::Subscription(it) => it.offers = offers(&it.lines, true, it.at),
             Report::Captured(it) => {
                 it.order = self.world.deal.authorised(it.payment.as_str()).map(id);
                 it.offers = offers(&[], it.order.is_some(), it.at);

@@ -76,7 +76,14 @@ fn a_charge_that_names_no_product_pays_for_what_was_paid_before_or_is_said() {
     let now_big = |at: i64, date: i64| {
         let lines = vec![line("big", 2, 1, Term::Unsaid)];
         let (links, term) = (Links { order: Some(id("c1")), ..of_subscription() }, Term::Until(day(date)));
-        Report::Told(Word { at: day(at), links, lines, standing: Standing::Active, term, offers: vec![offer(2, 1)] })
+        Report::Subscription(SubscriptionReport {
+            at: day(at),
+            links,
+            lines,
+            standing: Standing::Active,
+            term,
+            offers: vec![offer(2, 1)],
+        })
     };
     let first = || paid("c1", 0, period(0, 31));
     for (case, reports, expected) in [

@@ -8,8 +8,8 @@ fn until(at: i64, date: i64) -> Report {
     said(at, Standing::Active, Term::Until(day(date)))
 }
 
-fn word(at: i64, term: Term) -> Word {
-    let Report::Told(word) = said(at, Standing::Active, term) else { unreachable!("a word") };
+fn word(at: i64, term: Term) -> SubscriptionReport {
+    let Report::Subscription(word) = said(at, Standing::Active, term) else { unreachable!("a word") };
     word
 }
 
@@ -22,7 +22,14 @@ fn offered(report: Report, numbers: &[i64]) -> Report {
 /// A statement that the subscription that began with `order` is now for `line`.
 fn sells(order: &str, (at, date): (i64, i64), line: Bought, offer: Offer) -> Report {
     let (links, term) = (Links { order: Some(id(order)), ..of_subscription() }, Term::Until(day(date)));
-    Report::Told(Word { at: day(at), links, lines: vec![line], standing: Standing::Active, term, offers: vec![offer] })
+    Report::Subscription(SubscriptionReport {
+        at: day(at),
+        links,
+        lines: vec![line],
+        standing: Standing::Active,
+        term,
+        offers: vec![offer],
+    })
 }
 
 fn disputed_line(order: &str, line: &str) -> Report {
@@ -99,11 +106,18 @@ fn an_order_that_begins_two_subscriptions_pays_for_each() {
     let began = |name: &str, at: i64, until: i64, plan: &str, number: i64| {
         let (links, lines) = (Links { order: Some(id("o")), ..of(name) }, vec![line(plan, number, 1, Term::Unsaid)]);
         let (standing, term, offers) = (Standing::Active, Term::Until(day(until)), vec![offer(number, 1)]);
-        Report::Told(Word { at: day(at), links, lines, standing, term, offers })
+        Report::Subscription(SubscriptionReport { at: day(at), links, lines, standing, term, offers })
     };
     let ended = |name: &str, at: i64| {
         let (standing, term) = (Standing::Ended, Term::Until(day(at)));
-        Report::Told(Word { at: day(at), links: of(name), lines: Vec::new(), standing, term, offers: Vec::new() })
+        Report::Subscription(SubscriptionReport {
+            at: day(at),
+            links: of(name),
+            lines: Vec::new(),
+            standing,
+            term,
+            offers: Vec::new(),
+        })
     };
     let two = || charged("o", 0, Links::default(), vec![line("a", 1, 1, Term::Unsaid), line("b", 2, 1, Term::Unsaid)]);
     let week = || charged("c1", 7, of("weekly"), vec![line("b", 2, 1, Term::Unsaid)]);
@@ -155,9 +169,16 @@ fn a_key_whose_charge_turns_out_to_be_for_another_product_is_that_of_a_sale_with
 #[test]
 fn a_word_about_another_product_moves_no_date() {
     for term in [Term::Until(day(400)), period(0, 400)] {
-        let ours =
-            || Report::Told(Word { lines: vec![line("plan", 1, 1, Term::Unsaid)], ..word(1, Term::Until(day(31))) });
-        let others = Report::Told(Word { lines: vec![unmapped("other", 1, Term::Unsaid)], ..word(2, term) });
+        let ours = || {
+            Report::Subscription(SubscriptionReport {
+                lines: vec![line("plan", 1, 1, Term::Unsaid)],
+                ..word(1, Term::Until(day(31)))
+            })
+        };
+        let others = Report::Subscription(SubscriptionReport {
+            lines: vec![unmapped("other", 1, Term::Unsaid)],
+            ..word(2, term)
+        });
         for paid in [paid("c1", 0, period(0, 31)), paid("c1", 0, Term::Unsaid)] {
             assert_eq!(World::of(&[paid, ours(), others.clone()]).standing(), [(1, 34)]);
         }

@@ -197,7 +197,14 @@ pub(super) fn period(from: i64, until: i64) -> Term {
 
 pub(super) fn said(at: i64, standing: Standing, term: Term) -> Report {
     let lines = vec![unmapped("plan", 1, Term::Unsaid)];
-    Report::Told(Word { at: day(at), links: of_subscription(), lines, standing, term, offers: Vec::new() })
+    Report::Subscription(SubscriptionReport {
+        at: day(at),
+        links: of_subscription(),
+        lines,
+        standing,
+        term,
+        offers: Vec::new(),
+    })
 }
 
 pub(super) fn refunded(of: ChargeRef, extent: Extent) -> Report {

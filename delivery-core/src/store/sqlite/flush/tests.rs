@@ -210,7 +210,7 @@ async fn readers_see_counts_rise_and_never_fall_while_they_are_flushed() {
 
 #[tokio::test]
 async fn counts_are_flushed_as_fast_as_they_come_however_many_come_at_once() {
-    const AT: usize = 16 * 1024;
+    const THRESHOLD: usize = 16 * 1024;
     for sizes in [[1024, 1024], [400, 800], [511, 1024], [1, 1023]] {
         let folder = tempfile::tempdir().unwrap();
         let mut writer = start(&folder.path().join("x.db")).await;
@@ -223,7 +223,7 @@ async fn counts_are_flushed_as_fast_as_they_come_however_many_come_at_once() {
             writer.cache.pending.extend(counts);
             writer.pass.pace(size);
             let (was_flushing, before) = (writer.pass.until, writer.pass.counts.len());
-            maintain(&mut writer, AT).await.unwrap();
+            maintain(&mut writer, THRESHOLD).await.unwrap();
             let after = writer.pass.counts.len();
             let chunk = if was_flushing.is_some() { before - after } else { 0 };
             assert!(chunk <= 4 * CHUNK, "{chunk} at once, while commits wait, with batches of {sizes:?}");
@@ -231,7 +231,7 @@ async fn counts_are_flushed_as_fast_as_they_come_however_many_come_at_once() {
                 watermark = until;
             }
             let behind = writer.newest - watermark;
-            assert!(behind <= 3 * i64::try_from(AT).unwrap(), "{behind} with batches of {sizes:?}");
+            assert!(behind <= 3 * i64::try_from(THRESHOLD).unwrap(), "{behind} with batches of {sizes:?}");
         }
     }
 }

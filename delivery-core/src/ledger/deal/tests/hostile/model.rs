@@ -36,8 +36,8 @@ impl<'r> Model<'r> {
         charged.filter(is_its).collect()
     }
 
-    fn words(&self) -> impl Iterator<Item = &'r Word> {
-        self.0.iter().filter_map(|it| if let Report::Told(word) = it { Some(word) } else { None })
+    fn words(&self) -> impl Iterator<Item = &'r SubscriptionReport> {
+        self.0.iter().filter_map(|it| if let Report::Subscription(word) = it { Some(word) } else { None })
     }
 
     /// The reports that are known to be about the money of a sale.
@@ -166,7 +166,9 @@ impl<'r> Model<'r> {
             |others: &[usize]| others.iter().filter_map(|other| self.at(*other)).filter(|other| *other > at).min();
         let again: Vec<usize> = payers.iter().copied().filter(|payer| !self.is_once(*payer, product)).collect();
         let is_paid = |date: DateTime<Utc>| next(&again).is_none_or(|next| date <= next);
-        let of_sale = |word: &&Word| word.links.order.as_ref().and_then(|order| number(order.as_str())) == Some(sale);
+        let of_sale = |word: &&SubscriptionReport| {
+            word.links.order.as_ref().and_then(|order| number(order.as_str())) == Some(sale)
+        };
         let said = self.words().filter(of_sale).map(|word| word.term).filter(|term| term.begin().is_some());
         let terms: Vec<Term> = self.lines_of(sale, product).iter().map(|line| line.term).chain(said).collect();
         let is_moved = |term: Term| term.begin().is_some() && terms.iter().any(|other| other.begin() == term.begin());
@@ -189,7 +191,9 @@ impl<'r> Model<'r> {
         ends.extend(dates.iter().copied().filter(|date| is_paid(*date)).chain(dates.first().copied()));
         let every = self.words().map(|word| word.term).chain(self.lines(sale).into_iter().map(|line| line.term));
         ends.extend(every.filter_map(|term| if let Term::Every(every) = term { Some(every.after(at)) } else { None }));
-        let says = |word: &&Word| matches!(word.standing, Standing::Ended | Standing::Active | Standing::Trialing);
+        let says = |word: &&SubscriptionReport| {
+            matches!(word.standing, Standing::Ended | Standing::Active | Standing::Trialing)
+        };
         let newest =
             self.words().filter(says).max_by_key(|word| word.at).filter(|word| word.standing == Standing::Ended);
         let ended = newest.map(|word| word.term.end().unwrap_or(word.at)).filter(|ended| at < *ended);

@@ -100,7 +100,7 @@ impl Shop {
     }
 
     /// What is reported in addition to charges: the capture of the sale `ALONE`, and which names belong together.
-    fn beside(&self) -> Vec<Report> {
+    fn other_reports(&self) -> Vec<Report> {
         let captured = Captured {
             payment: id("p4"),
             at: day(self.sales[ALONE].0),
@@ -185,7 +185,7 @@ impl Shop {
                 // Each statement has a different time.
                 let at = day(at) + TimeDelta::minutes(i64::try_from(number).unwrap());
                 let (links, lines) = (Links { order, ..own }, lines.collect());
-                Report::Told(Word { at, links, lines, standing, term, offers: Vec::new() })
+                Report::Subscription(SubscriptionReport { at, links, lines, standing, term, offers: Vec::new() })
             }
         })
     }
@@ -202,7 +202,7 @@ pub(super) fn reports() -> impl Strategy<Value = (Way, Vec<Report>, Vec<Report>)
         let shop = Shop { way, is_terse, sales };
         let facts = facts.into_iter().enumerate().filter_map(|(number, fact)| shop.fact(number, fact));
         let charged = (0..=ALONE).map(|sale| Report::Charged(shop.charged(sale)));
-        (way, charged.chain(shop.beside()).chain(facts).collect::<Vec<_>>())
+        (way, charged.chain(shop.other_reports()).chain(facts).collect::<Vec<_>>())
     });
     let some = all.prop_flat_map(|(way, all)| (Just(way), subsequence(all.clone(), all.len() / 2..=all.len())));
     some.prop_flat_map(|(way, told)| (Just(way), Just(told.clone()).prop_shuffle(), Just(told).prop_shuffle()))

@@ -12,7 +12,7 @@ use crate::product::{ProductId, RefName};
 
 /// The content of an event in the inbox: what the platform's notification says, and what the seller has added.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct EventContent {
     pub(super) is_test: bool,
     /// `None` if the notification could not be read.
     pub(super) events: Option<Vec<Event>>,
@@ -28,7 +28,7 @@ pub(super) struct Added {
     pub(super) product: Option<ProductId>,
 }
 
-impl Told {
+impl EventContent {
     pub(super) fn new(is_test: bool, events: Option<Vec<Event>>) -> Self {
         Self { is_test, events, added: Added::default() }
     }
@@ -55,7 +55,7 @@ impl Told {
     fn buyer(&self) -> Option<&str> {
         self.events.iter().flatten().find_map(|event| match event {
             Event::Paid(sale) => sale.buyer.email.as_deref(),
-            Event::Told(word) => word.buyer.email.as_deref(),
+            Event::Subscription(word) => word.buyer.email.as_deref(),
             Event::Captured { buyer, .. } => buyer.email.as_deref(),
             _ => None,
         })
@@ -70,7 +70,7 @@ impl Told {
     pub(super) fn lines(&self) -> impl Iterator<Item = &Line> {
         let lines = self.events.iter().flatten().filter_map(|event| match event {
             Event::Paid(sale) => Some(&sale.lines),
-            Event::Told(word) => Some(&word.lines),
+            Event::Subscription(word) => Some(&word.lines),
             _ => None,
         });
         lines.flatten()
@@ -93,15 +93,15 @@ pub(crate) struct Said {
 impl Said {
     /// Reads what an event says. Returns an empty value if the event's content cannot be read, or has been deleted.
     pub(crate) fn by(event: &crate::ledger::InboxEvent) -> Self {
-        let told: Option<Told> = event.body.as_deref().and_then(|body| serde_json::from_str(body).ok());
-        let said = |told: Told| Self {
-            names: told.names(),
-            buyer: told.buyer().map(str::to_owned),
-            total: told.events.iter().flatten().find_map(|event| match event {
+        let content: Option<EventContent> = event.body.as_deref().and_then(|body| serde_json::from_str(body).ok());
+        let said = |content: EventContent| Self {
+            names: content.names(),
+            buyer: content.buyer().map(str::to_owned),
+            total: content.events.iter().flatten().find_map(|event| match event {
                 Event::Paid(sale) => sale.total,
                 _ => None,
             }),
         };
-        told.map(said).unwrap_or_default()
+        content.map(said).unwrap_or_default()
     }
 }
