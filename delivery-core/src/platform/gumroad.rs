@@ -32,16 +32,17 @@ pub struct Gumroad {
 }
 
 impl Gumroad {
-    /// Accepts pings whose address has one of `tokens` as the parameter `token`. Tokens should be random.
+    /// Accepts pings whose address has one of `tokens` as the parameter `token`. Tokens should be random. White space at
+    /// the ends of a token is ignored.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] if a token has fewer than 16 characters. White space at its ends does not count.
+    /// [`Invalid`] if a token has fewer than 16 characters.
     pub fn new(tokens: &Secrets) -> Result<Self, Invalid> {
         if tokens.iter().any(|token| token.trim().chars().count() < MIN_SECRET) {
             return Err(Invalid::expected("must be at least 16 characters"));
         }
-        Ok(Self { tokens: tokens.iter().map(|token| Sha256::digest(token).into()).collect(), seller: None })
+        Ok(Self { tokens: tokens.iter().map(|token| Sha256::digest(token.trim()).into()).collect(), seller: None })
     }
 
     /// Rejects pings whose `seller_id` is not `seller`. A ping without a `seller_id` is still accepted.
@@ -238,4 +239,18 @@ fn subscription_event(
     let subscription = Some(fields.needed("subscription_id")?);
     let at = fields.text(time)?.and_then(instant).ok_or(Unreadable)?;
     Ok(Event::Subscription(SubscriptionEvent::new(at, Links::of_subscription(subscription), standing(at))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_around_a_token_is_ignored() {
+        let gumroad = Gumroad::new(&Secrets::new(["  a token of sixteen  "]).unwrap()).unwrap();
+        let (headers, body, now) = (http::HeaderMap::new(), b"resource_name=sale", chrono::DateTime::UNIX_EPOCH);
+        let is_read = |query| gumroad.read(&Request { headers: &headers, query, body, now }).is_ok();
+        assert!(is_read("token=a%20token%20of%20sixteen"));
+        assert!(!is_read("token=%20%20a%20token%20of%20sixteen%20%20"));
+    }
 }

@@ -131,7 +131,7 @@ pub(super) const LAST: &[Setting] = &[
     Setting::new(
         "ALERT_EMAIL",
         None,
-        "Address that is told of e-mails to buyers that failed for good, at most once an hour",
+        "Address that is told of e-mails to buyers and webhooks that failed for good, at most once an hour",
     )
     .under(WATCHING),
     Setting::new(

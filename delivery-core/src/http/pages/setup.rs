@@ -53,7 +53,7 @@ async fn set_secret(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form, is_
     if !is_set && form.text("sure") != "yes" {
         let hidden = [("platform", source.to_string()), ("do", "remove_secret".to_owned()), ("sure", "yes".to_owned())];
         let values = context! {
-            title => format!("Remove the secret of {source}"), button => "Remove it",
+            title => format!("Remove the secret of {}", shown(source.as_str())), button => "Remove it",
             sentence => "Sales that the platform reports are refused a few seconds later, unless the settings of the server have a secret.",
             hidden, about => Vec::<Value>::new(), fields => Vec::<Value>::new(), action => "/desk/setup",
             back => "/desk/setup", is_dangerous => true, ..desk(visit, seller, "/desk/setup")
@@ -139,7 +139,7 @@ async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), 
         let SecretGuide { query, hint, label } = guide.map_or(SIGNING_SECRET, |guide| guide.secret);
         context! {
             name => path.name(),
-            shown => shown(path),
+            shown => shown(path.name()),
             events => guide.map(|guide| guide.events),
             address => format!("{}{}{query}", inner.outbox.base_url, path.path()),
             has_secret => inner.platforms.named(path.name()).is_some(),
@@ -167,12 +167,12 @@ async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), 
 /// Returns the name and the display name of each platform.
 pub(super) fn names(delivery: &Delivery) -> Vec<(&'static str, &'static str)> {
     let all = PlatformPath::BUILT_IN.into_iter().chain(PlatformPath::of_host(delivery));
-    all.map(|path| (path.name(), shown(path))).collect()
+    all.map(|path| (path.name(), shown(path.name()))).collect()
 }
 
 /// Returns the platform's own way to write its name, if it is known.
-fn shown(path: PlatformPath) -> &'static str {
-    PlatformRow::named(path.name()).map_or(path.name(), |row| row.guide.name)
+fn shown(name: &str) -> &str {
+    PlatformRow::named(name).map_or(name, |row| row.guide.name)
 }
 
 pub(super) fn erase(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
