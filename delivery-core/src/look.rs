@@ -1,4 +1,5 @@
-//! The look of the pages: the shop's name and colour, the templates, the stylesheet and the buyer's script.
+//! The look of the pages: the shop's name and colour, the templates, the stylesheet, and the scripts of the
+//! buyer's page and of the desk's forms.
 //!
 //! This module only renders values as text. The module [`http`](crate::http) decides what is shown to whom.
 

@@ -21,9 +21,14 @@ pub fn source() -> String {
         let package = format!("axe-core-{VERSION}.tgz");
         let unpacked = Command::new("tar").args(["-xzOf", &package, "package/axe.min.js"]).current_dir(folder).output();
         assert!(packed.is_ok_and(|status| status.success()), "npm cannot get axe-core {VERSION}: is there a network?");
-        let source = unpacked.unwrap().stdout;
-        assert_eq!(HEXLOWER.encode(&Sha256::digest(&source)), DIGEST, "another axe-core than {VERSION}");
-        fs::write(&file, source).unwrap();
+        let (source, new) = (unpacked.unwrap().stdout, file.with_extension("new"));
+        fs::write(&new, checked(source)).unwrap();
+        fs::rename(new, &file).unwrap();
     }
-    fs::read_to_string(&file).unwrap()
+    String::from_utf8(checked(fs::read(&file).unwrap())).unwrap()
+}
+
+fn checked(source: Vec<u8>) -> Vec<u8> {
+    assert_eq!(HEXLOWER.encode(&Sha256::digest(&source)), DIGEST, "another axe-core than {VERSION}");
+    source
 }

@@ -1,6 +1,7 @@
 //! What a start makes and keeps: secrets, files, the lock of the database.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -67,7 +68,10 @@ pub fn a_secret_that_a_crash_left_behind_is_found_again(site: &Site) {
 /// Looks at each file of a folder, and of the folders in it. An e-mail that is being written gets another name meanwhile.
 fn are_private(folder: &Path) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-        let Ok(metadata) = entry.metadata() else { continue };
+        let metadata = match entry.metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            metadata => metadata.unwrap(),
+        };
         let mode = metadata.permissions().mode() & 0o777;
         assert_eq!(mode & 0o077, 0, "{:o} {}", mode, entry.path().display());
         if entry.path().is_dir() {

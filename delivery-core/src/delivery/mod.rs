@@ -55,13 +55,13 @@ pub use self::platforms::SecretError;
 pub(crate) use self::recent::Recent;
 pub use self::running::Running;
 pub use self::seller::{Desk, Expiry, KnownKey, Person, PreviewError};
-#[cfg(any(feature = "pages", test))]
+#[cfg(any(feature = "pages", all(test, feature = "sqlite", feature = "files")))]
 pub(crate) use self::settings::PlatformRow;
 pub use self::settings::PlatformSettings;
+#[cfg(feature = "pages")]
+pub(crate) use self::settings::{NameForm, SIGNING_SECRET, SecretGuide};
 pub use self::settings::{Options, Setting, SettingError, Settings};
 pub(crate) use self::settings::{PLATFORM_COUNT, PLATFORMS};
-#[cfg(feature = "pages")]
-pub(crate) use self::settings::{ProductNames, SIGNING_SECRET, SecretGuide};
 pub use self::stores::Stores;
 use crate::clock::Clock;
 use crate::cross_origin::CrossOrigin;

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 pub(crate) use self::platform_table::{Details, PLATFORM_COUNT, PLATFORMS, PlatformRow};
 #[cfg(feature = "pages")]
-pub(crate) use self::platform_table::{ProductNames, SIGNING_SECRET, SecretGuide};
+pub(crate) use self::platform_table::{NameForm, SIGNING_SECRET, SecretGuide};
 pub use self::platforms::PlatformSettings;
 use self::rows::{KEY_PREFIX, OPTIONS, SECRETS};
 use self::setting::Row;

@@ -52,7 +52,7 @@ pub(super) fn is_to(composed: &[u8], email: &Email) -> bool {
     expected.set(To::from(Mailboxes::from(Mailbox::new(None, address(email)))));
     let (expected, composed) = (expected.to_string(), String::from_utf8_lossy(composed));
     let header = composed.split("\r\n\r\n").next().unwrap_or_default();
-    // A folded header line continues with a space.
+    // The continuation of a folded header line begins with a space.
     let unfolded = |text: &str| text.replace("\r\n ", " ").trim_end().to_ascii_lowercase();
     unfolded(header).split("\r\n").any(|line| line == unfolded(&expected))
 }

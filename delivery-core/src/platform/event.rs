@@ -217,3 +217,18 @@ impl Buyer {
         Self { email: email.map(str::to_owned), customer: None }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_stored_under_the_name_that_earlier_versions_read() {
+        let links = Links::of_subscription("sub_1".parse().ok());
+        let ended = SubscriptionEvent::new(DateTime::UNIX_EPOCH, links, (Standing::Ended, Term::Unsaid));
+        let event = Event::Subscription(ended);
+        let stored = serde_json::to_value(&event).unwrap();
+        assert_eq!(stored["Told"]["links"]["subscription"], "sub_1");
+        assert_eq!(serde_json::from_value::<Event>(stored).unwrap(), event);
+    }
+}

@@ -66,8 +66,8 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
     let data = || event.pointer("/data").filter(|data| data.is_object()).ok_or(Unreadable);
     let event = match kind {
         "transaction.completed" => transaction(event, data()?)?,
-        "subscription.created" => word(event, data()?, id(data()?, "/transaction_id")?)?,
-        kind if kind.starts_with("subscription.") => word(event, data()?, None)?,
+        "subscription.created" => subscription_event(event, data()?, id(data()?, "/transaction_id")?)?,
+        kind if kind.starts_with("subscription.") => subscription_event(event, data()?, None)?,
         "customer.created" | "customer.updated" => {
             let (data, email) = (data()?, text(data()?, "/email"));
             let reference = needed(data, "/id")?;
@@ -169,7 +169,7 @@ fn line(item: &Value, charge: Option<&Value>, term: Term) -> Option<Line> {
 
 /// Reads an event about a subscription itself, rather than about a charge. `order` is the transaction that began the
 /// subscription, if the event names that transaction.
-fn word(event: &Value, data: &Value, order: Option<OrderId>) -> Result<Option<Event>, Unreadable> {
+fn subscription_event(event: &Value, data: &Value, order: Option<OrderId>) -> Result<Option<Event>, Unreadable> {
     let period =
         period(data, ["/current_billing_period/starts_at", "/current_billing_period/ends_at"]).unwrap_or_default();
     let standing = match (text(data, "/status"), time(data, "/canceled_at")) {

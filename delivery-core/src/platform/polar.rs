@@ -63,7 +63,9 @@ fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
             }
         }
         // `cycled` is ignored: Polar sends it before the charge, whether or not the charge succeeds.
-        kind if kind.starts_with("subscription.") && kind != "subscription.cycled" => word(body, data()?)?,
+        kind if kind.starts_with("subscription.") && kind != "subscription.cycled" => {
+            subscription_event(body, data()?)?
+        }
         _ => None,
     };
     Ok(event.into_iter().collect())
@@ -92,7 +94,7 @@ fn paid(data: &Value) -> Result<Option<Event>, Unreadable> {
 
 /// Reads an event about a subscription itself, rather than about a charge. `ends_at` and `canceled_at` are ignored,
 /// because they only announce the end of the subscription.
-fn word(body: &Value, data: &Value) -> Result<Option<Event>, Unreadable> {
+fn subscription_event(body: &Value, data: &Value) -> Result<Option<Event>, Unreadable> {
     let standing = match (text(data, "/status"), time(data, "/ended_at")) {
         (Some("trialing"), _) => (Standing::Trialing, until(data, "/trial_end")),
         (Some("active"), _) => {

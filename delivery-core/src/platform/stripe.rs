@@ -96,7 +96,7 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
         {
             dispute(shown)?.map(Event::Disputed)
         }
-        _ if kind.starts_with("customer.subscription.") && is("subscription") => word(shown, at)?,
+        _ if kind.starts_with("customer.subscription.") && is("subscription") => subscription_event(shown, at)?,
         _ => None,
     };
     Ok(event.into_iter().collect())
@@ -247,7 +247,7 @@ fn is_same(one: &Line, other: &Line) -> bool {
 
 /// Reads an event about a subscription itself, rather than about a charge: the subscription is on trial or has ended.
 /// `current_period_end` is ignored, because Stripe moves it before the period is paid.
-fn word(subscription: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
+fn subscription_event(subscription: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
     let (status, until) = match text(subscription, "/status") {
         Some("trialing") => (Standing::Trialing, "/trial_end"),
         Some("canceled" | "incomplete_expired") => (Standing::Ended, "/ended_at"),

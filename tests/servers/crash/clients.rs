@@ -134,7 +134,10 @@ impl Book {
         let orders = self.orders.lock().unwrap().clone();
         for (id, order) in orders {
             if order.key.is_none() {
-                self.order(server, &id);
+                let is_known = || self.orders.lock().unwrap()[&id].key.is_some();
+                for _ in (0..5).take_while(|_| !is_known()) {
+                    self.order(server, &id);
+                }
             } else if order.attempted == order.acknowledged {
                 continue;
             }

@@ -152,9 +152,9 @@ impl Desk<'_> {
         let withdrawn = delivery.webhooks(MessageKind::KeyRevoked)?;
         let (secret, by) = (inner.keyring.newest(), self.actor.clone());
         let successor = Successor { id, secret, at, by, messages, withdrawn };
-        let told = delivery.clone();
+        let service = delivery.clone();
         let work = async move {
-            let inner = &told.inner;
+            let inner = &service.inner;
             let rotated = inner.ledger.rotate(key, successor).await?.ok_or(Error::UnknownKey)?;
             let issue = rotated.map_err(|Refused { refusal, key }| Error::Refused { refusal, key: Box::new(key) })?;
             if matches!(issue, Issue::New(_))
@@ -162,8 +162,8 @@ impl Desk<'_> {
             {
                 inner.observers.tell(|| Event::Revoked { key });
             }
-            told.tell_issued(&issue);
-            Ok(told.issued(&issue))
+            service.tell_issued(&issue);
+            Ok(service.issued(&issue))
         };
         delivery.inner.run_to_end(work).await
     }

@@ -109,7 +109,7 @@ pub(crate) struct Guide {
     /// How the seller sets the secret up.
     pub(crate) secret: SecretGuide,
     /// The form of the platform's names for products.
-    pub(crate) product_names: ProductNames,
+    pub(crate) product_names: NameForm,
 }
 
 /// How the seller sets up the secret of a platform.
@@ -126,7 +126,7 @@ pub(crate) struct SecretGuide {
 
 /// The form of a platform's names for products.
 #[cfg_attr(not(feature = "pages"), expect(dead_code, reason = "only the desk reads it"))]
-pub(crate) enum ProductNames {
+pub(crate) enum NameForm {
     /// Any text.
     Any,
     /// Any text. If it is a URL that contains this text, the name is the segment after the text.
@@ -138,9 +138,9 @@ pub(crate) enum ProductNames {
 
 impl PlatformRow {
     /// Returns the row of the platform with this name; `None` for a platform of the host application.
-    #[cfg(any(feature = "pages", test))]
+    #[cfg(any(feature = "pages", all(test, feature = "sqlite", feature = "files")))]
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
-        PLATFORMS.iter().find(|row| row.path.strip_prefix("/api/webhook/") == Some(name))
+        PLATFORMS.iter().find(|row| row.path.rsplit('/').next() == Some(name))
     }
 
     /// Returns the name of the platform.
@@ -172,7 +172,7 @@ pub(crate) const PLATFORMS: [PlatformRow; PLATFORM_COUNT] = [
                 charge.dispute.created, charge.dispute.funds_withdrawn, charge.dispute.closed, and for subscriptions invoice.paid, \
                 invoice_payment.paid, customer.subscription.created, customer.subscription.updated, customer.subscription.deleted",
             secret: SIGNING_SECRET,
-            product_names: ProductNames::Id(&["plink_", "price_", "prod_"], "plink_1Abc, of a payment link"),
+            product_names: NameForm::Id(&["plink_", "price_", "prod_"], "plink_1Abc, of a payment link"),
         },
         signed_by: &[(
             "Stripe-Signature",
@@ -192,7 +192,7 @@ pub(crate) const PLATFORMS: [PlatformRow; PLATFORM_COUNT] = [
             name: "Shopify",
             events: "Order payment, Order cancellation, Refund create",
             secret: SIGNING_SECRET,
-            product_names: ProductNames::Any,
+            product_names: NameForm::Any,
         },
         signed_by: &[
             ("X-Shopify-Hmac-Sha256", "The HMAC-SHA256 of the body in base64."),
@@ -213,7 +213,7 @@ pub(crate) const PLATFORMS: [PlatformRow; PLATFORM_COUNT] = [
             events: "order_created, order_refunded, and for subscriptions subscription_created, subscription_updated, subscription_cancelled, \
                 subscription_resumed, subscription_expired, subscription_payment_success, subscription_payment_refunded",
             secret: SIGNING_SECRET,
-            product_names: ProductNames::Id(&["variant:", "product:"], "variant:501"),
+            product_names: NameForm::Id(&["variant:", "product:"], "variant:501"),
         },
         signed_by: &[("X-Signature", "The HMAC-SHA256 of the body in hex.")],
         takes_form: false,
@@ -228,7 +228,7 @@ pub(crate) const PLATFORMS: [PlatformRow; PLATFORM_COUNT] = [
             events: "transaction.completed, customer.created, customer.updated, adjustment.created, adjustment.updated, and for subscriptions \
                 subscription.created, subscription.updated, subscription.canceled",
             secret: SIGNING_SECRET,
-            product_names: ProductNames::Id(&["pri_", "pro_"], "pri_01abc, of a price"),
+            product_names: NameForm::Id(&["pri_", "pro_"], "pri_01abc, of a price"),
         },
         signed_by: &[(
             "Paddle-Signature",
@@ -250,7 +250,7 @@ pub(crate) const PLATFORMS: [PlatformRow; PLATFORM_COUNT] = [
                 hint: "Gumroad shows no secret. Make up a token of at least 16 letters and digits, and put it in the place of GUMROAD_TOKEN.",
                 label: "A token of your own",
             },
-            product_names: ProductNames::InUrl("gumroad.com/l/"),
+            product_names: NameForm::InUrl("gumroad.com/l/"),
         },
         signed_by: &[("?token", "The token that the seller put into the address.")],
         takes_form: true,
@@ -274,7 +274,7 @@ pub(crate) const PLATFORMS: [PlatformRow; PLATFORM_COUNT] = [
             events: "Order created, Order updated, Order restored, and for subscriptions Subscription created, Subscription updated, \
                 Subscription switched",
             secret: SIGNING_SECRET,
-            product_names: ProductNames::Any,
+            product_names: NameForm::Any,
         },
         signed_by: &[
             ("X-WC-Webhook-Signature", "The HMAC-SHA256 of the body in base64."),
@@ -292,7 +292,7 @@ pub(crate) const PLATFORMS: [PlatformRow; PLATFORM_COUNT] = [
             events: "order.paid, order.refunded, and for subscriptions subscription.created, subscription.updated, subscription.canceled, \
                 subscription.uncanceled, subscription.revoked",
             secret: SIGNING_SECRET,
-            product_names: ProductNames::Any,
+            product_names: NameForm::Any,
         },
         signed_by: STANDARD_WEBHOOKS,
         takes_form: false,
@@ -306,7 +306,7 @@ pub(crate) const PLATFORMS: [PlatformRow; PLATFORM_COUNT] = [
             name: "Standard Webhooks",
             events: "order.paid, order.refunded, and for subscriptions also subscription.ended",
             secret: SIGNING_SECRET,
-            product_names: ProductNames::Any,
+            product_names: NameForm::Any,
         },
         signed_by: STANDARD_WEBHOOKS,
         takes_form: false,

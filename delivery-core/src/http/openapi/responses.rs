@@ -1,5 +1,5 @@
-//! The OpenAPI responses of each endpoint. There is one response for each HTTP status, with the error codes that have
-//! this status.
+//! The OpenAPI responses of each endpoint. There is one response for each HTTP status. A response for an error status
+//! lists the error codes that have this status.
 
 use std::collections::BTreeMap;
 

@@ -47,8 +47,9 @@ pub(super) fn links(
 }
 
 /// Returns the values of the parameters `before` and `back` for three pages of a list: the newest page, the page before
-/// this one, and the next page. `here` and `back` are the values for this page. `next` is the start of the next page.
-/// An entry is `None` if the list needs no link to that page, or if the start of that page is not known.
+/// this one, and the next page. `here` and `back` are the values of `before` and `back` for this page. `next` is the
+/// start of the next page. An entry is `None` if the list needs no link to that page, or if the start of that page is
+/// not known.
 fn around(here: &str, back: &str, next: Option<String>) -> [Option<[String; 2]>; 3] {
     let mut starts: Vec<&str> = back.split(',').filter(|start| !start.is_empty()).collect();
     let newest = (!starts.is_empty()).then(<[String; 2]>::default);

@@ -10,7 +10,8 @@ use crate::http::Reply;
 use crate::key::{Key, KeyId, Ticket, TicketFor};
 use crate::product::ObjectName;
 
-/// How long a buyer can view a product after opening it. The page shows when this time ends.
+/// How long a buyer can view a product after opening it, unless the key expires earlier. The page with the opened
+/// product displays the time at which this ends.
 pub(super) const DAY: Duration = Duration::from_hours(24);
 
 /// How long a buyer can go back to the page with the state of a key after entering the key.

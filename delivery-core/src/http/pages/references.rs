@@ -3,7 +3,7 @@
 
 use super::PageRequest;
 use super::form::FormError;
-use crate::delivery::{PlatformRow, ProductNames};
+use crate::delivery::{NameForm, PlatformRow};
 use crate::http::PlatformPath;
 use crate::order::Source;
 use crate::product::{RefName, Refs};
@@ -27,11 +27,11 @@ fn one(visit: &PageRequest<'_>, line: &str) -> Result<(Source, RefName), String>
         return Err("a line has a platform, a space, and its ID of the product, such as: stripe plink_1Abc.".to_owned());
     };
     let platform = platform.trim_end_matches(':').to_ascii_lowercase();
-    let form = PlatformRow::named(&platform).map_or(&ProductNames::Any, |row| &row.guide.product_names);
+    let form = PlatformRow::named(&platform).map_or(&NameForm::Any, |row| &row.guide.product_names);
     let name = match form {
-        ProductNames::Any => name.trim(),
-        ProductNames::InUrl(before) => after(name.trim(), before),
-        ProductNames::Id(begins, _) => in_address(name.trim(), begins),
+        NameForm::Any => name.trim(),
+        NameForm::InUrl(before) => after(name.trim(), before),
+        NameForm::Id(begins, _) => in_address(name.trim(), begins),
     };
     let known: Vec<&str> = PlatformPath::BUILT_IN
         .iter()
@@ -44,7 +44,7 @@ fn one(visit: &PageRequest<'_>, line: &str) -> Result<(Source, RefName), String>
     };
     let is_address = name.contains("://");
     match form {
-        ProductNames::Id(begins, example)
+        NameForm::Id(begins, example)
             if is_address
                 || !is_id(name)
                 || !begins.iter().any(|begin| name.strip_prefix(begin).is_some_and(|rest| !rest.is_empty())) =>
@@ -52,7 +52,7 @@ fn one(visit: &PageRequest<'_>, line: &str) -> Result<(Source, RefName), String>
             let instead = if is_address { "This is an address. " } else { "" };
             Err(format!("{instead}The ID must be such as {example}. The platform shows it beside the product."))
         }
-        ProductNames::Any | ProductNames::InUrl(_) if is_address => {
+        NameForm::Any | NameForm::InUrl(_) if is_address => {
             Err("this is an address. Copy the ID of the product instead.".to_owned())
         }
         _ => {
@@ -74,7 +74,7 @@ fn in_address<'n>(name: &'n str, begins: &[&str]) -> &'n str {
     last.filter(|last| begins.iter().any(|begin| last.starts_with(begin))).unwrap_or(name)
 }
 
-/// If `name` is a URL that contains `before`, such as `https://ada.gumroad.com/l/atlas` with `gumroad.com/l/`, returns
+/// If `name` contains `before`, such as `https://ada.gumroad.com/l/atlas` with `gumroad.com/l/`, returns
 /// the segment after it. Returns any other name unchanged.
 fn after<'n>(name: &'n str, before: &str) -> &'n str {
     let after = name.split_once(before).and_then(|(_, after)| after.split(['?', '#', '/']).next());

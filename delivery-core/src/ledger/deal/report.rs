@@ -152,7 +152,7 @@ pub struct Offer {
 pub struct Refund {
     /// The charge that was refunded.
     pub of: ChargeRef,
-    /// Further references of the charge. They identify its sale if `of` is not known.
+    /// Further references of the charge. They identify its sale if no sale was reported with the reference `of`.
     #[serde(default)]
     pub links: Links,
     /// How much was refunded.

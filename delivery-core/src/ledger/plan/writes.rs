@@ -23,7 +23,6 @@ pub struct Writes {
     /// Messages to queue.
     pub messages: Vec<NewMessage>,
     /// Audit entries.
-    #[serde(rename = "events")]
     pub audit_entries: Vec<NewAuditEntry>,
     /// Leases to end. If a message was leased again meanwhile, ending the older lease changes nothing.
     pub completed: Vec<(Lease, Outcome)>,
@@ -43,7 +42,6 @@ pub struct Writes {
 pub struct InboxWrites {
     /// Events to insert, with version 0, or to update, with the version that was loaded. An update requires that the
     /// stored row still has this version, and increments it.
-    #[serde(rename = "entries")]
     pub events: Vec<InboxEvent>,
     /// References to insert, each with the number of its deal.
     pub references: Vec<(ReferenceId, i64)>,

@@ -2,7 +2,7 @@
 -- Each further statement would cost a trip between the writer and SQLite's thread, twice through the scheduler.
 -- Parameters are JSON arrays of rows; `inbox` is an object of them, has requests too, and is null in most batches.
 
-CREATE TEMP VIEW IF NOT EXISTS delivery_batch (keys, states, messages, uses, events, completed, inbox) AS
+CREATE TEMP VIEW IF NOT EXISTS delivery_batch (keys, states, messages, uses, audit_entries, completed, inbox) AS
     SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL;
 
 CREATE TEMP TRIGGER IF NOT EXISTS delivery_write INSTEAD OF INSERT ON delivery_batch BEGIN
@@ -38,7 +38,7 @@ CREATE TEMP TRIGGER IF NOT EXISTS delivery_write INSTEAD OF INSERT ON delivery_b
     FROM json_each(NEW.states) j WHERE number = j.value->>0;
 
     INSERT INTO delivery_event (number, key, at, actor, action, detail)
-    SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5 FROM json_each(NEW.events);
+    SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5 FROM json_each(NEW.audit_entries);
 
     UPDATE delivery_message
     SET leased = 0, state = j.value->>2, due_at = coalesce(j.value->>3, queued_at), reason = j.value->>4,
