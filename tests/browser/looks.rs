@@ -32,7 +32,8 @@ pub async fn has_no_violation(browser: &Browser, page: &Page, axe: &str) {
 /// The Tab key comes to everything that can be clicked or typed into, and one sees where it stands.
 pub async fn can_be_used_by_keyboard(browser: &Browser, page: &Page) {
     // Day, month and year of a date are reached one after another without an event, and so are the links in a frame,
-    // which shows them itself. What had the focus when another window was opened gets it back, which need not be shown.
+    // which shows them itself. An element counts as seen if one of its focuses shows it: once, for a reason that is not
+    // known, a link that has an outline had none yet when the event of its focus was handled.
     const LISTEN: &str = "window.seen = new Set(); window.unseen = new Set(); document.activeElement.blur(); \
         window.usable = [...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex]')]\
             .filter(it => it.checkVisibility()); \
