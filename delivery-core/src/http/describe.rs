@@ -42,8 +42,8 @@ pub(super) enum Kind {
     /// The name of a file.
     #[cfg(feature = "files")]
     FileName,
-    /// The id of a row in a list of the API, which is the number of the row in the store.
-    RowId,
+    /// The id of an item of the list with this name, from `/api/admin/`. It is the number of a row in the store.
+    RowId(&'static str),
     /// 1 to 36,500 days. -1 means that the key never expires.
     Days,
     /// 1 to 2,147,483,647 uses. -1 means that the uses are unlimited.
@@ -142,6 +142,10 @@ impl Field {
     }
 }
 
+const fn row_id(list: &'static str) -> Field {
+    Field::new("id", Kind::RowId(list), "The id of the event or message, from its list.")
+}
+
 pub(super) const UNLOCKED: &str = "The content that a key unlocks, usually Markdown. Up to 1 MiB in UTF-8.";
 pub(super) const DAYS_KEPT: &str = "How many days after its issue the key expires, 1 to 36,500. -1 means never. \
     Without this field and `expires_at`, the expiry stays as it is.";
@@ -170,6 +174,7 @@ pub(super) const CONTENT: Field =
     Field::new("content", Kind::Prose(None), "The text of the post, up to 1 MiB in UTF-8.");
 pub(super) const CUSTOMER_EMAIL: Field = Field::new("customer_email", Kind::Email, "The buyer's e-mail address.");
 pub(super) const DESCRIPTION: Field = Field::new("description", Kind::Prose(Some(2000)), "").or("\"\"");
+pub(super) const EVENT_ID: Field = row_id("inbox");
 pub(super) const EXPIRES_AT: Field = Field::new(
     "expires_at",
     Kind::Time,
@@ -186,6 +191,7 @@ pub(super) const LANGUAGE: Field = Field::new(
      no language of its own.",
 );
 pub(super) const MAX_USES: Field = Field::new("max_uses", Kind::Uses, "");
+pub(super) const MESSAGE_ID: Field = row_id("messages");
 pub(super) const NAME: Field = Field::new("name", Kind::Line(200), "The name of the product, as the buyer sees it.");
 pub(super) const NUMBER: Field = Field::new("id", Kind::Number, "").required();
 pub(super) const ORDER_ID: Field = Field::new("order_id", Kind::Line(255), "The platform's id of the order.");
@@ -211,7 +217,6 @@ pub(super) const REFS: Field = Field::new(
     "The names that commerce platforms use for the product, at most 100 in total. Two products cannot have the same \
      name on the same platform.",
 );
-pub(super) const ROW_ID: Field = Field::new("id", Kind::RowId, "The id of the event or message, from its list.");
 pub(super) const SECRET: Field =
     Field::new("secret", Kind::Secret, "The secret that the platform and the seller share.").required();
 pub(super) const SEND_EMAIL: Field =

@@ -20,7 +20,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::api::admin::wire;
 use super::error::ApiError;
 use super::fields::Fault;
-use super::{Call, Reply, filters, names, query};
+use super::{Call, Reply, filters, names, parameter};
 use crate::clock::timestamp;
 use crate::delivery::Delivery;
 use crate::email::Email;
@@ -52,7 +52,7 @@ pub(super) async fn person(delivery: &Delivery, actor: &Actor, email: &Email) ->
 /// Returns the table for which a call asks; `None` if the call asks for a person.
 pub(super) fn table(delivery: &Delivery, call: &Call) -> Result<Option<Table>, ApiError> {
     const WHAT: Invalid = Invalid::expected("must be keys, uses, events, inbox, messages or person");
-    let what = query::parameter(call, "what")?.ok_or_else(|| Fault::missing("what"))?;
+    let what = parameter::WHAT.text(call)?.ok_or_else(|| Fault::missing(parameter::WHAT.name))?;
     // A malformed filter is an error even if the requested table does not use this filter.
     let keys = KeyQuery { limit: ROWS, ..filters::keys(delivery, call)? };
     let audit = AuditQuery { limit: ROWS, ..filters::audit(call)? };
@@ -65,7 +65,7 @@ pub(super) fn table(delivery: &Delivery, call: &Call) -> Result<Option<Table>, A
         "events" => Table::Audit(audit),
         "inbox" => Table::Inbox(inbox),
         "messages" => Table::Messages(messages),
-        _ => return Err(Fault::malformed("what", WHAT).into()),
+        _ => return Err(Fault::malformed(parameter::WHAT.name, WHAT).into()),
     }))
 }
 

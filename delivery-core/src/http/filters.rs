@@ -1,13 +1,13 @@
 //! Parses the filters of the seller's lists. The API, the exports and the desk have the same filters. The function for
 //! each list returns a query for the first page.
 
-use std::str::FromStr;
 use std::sync::LazyLock;
 
 use chrono::{DateTime, Days, NaiveDate, Utc};
 
-use super::fields::{Fault, integer};
-use super::{Call, query};
+use super::Call;
+use super::fields::Fault;
+use super::parameter::{self, Parameter};
 use crate::delivery::Delivery;
 use crate::key::{Actor, Status};
 use crate::language::Language;
@@ -22,18 +22,17 @@ const PREFIX: Invalid = Invalid::expected("must be at most 254 characters");
 const LONGEST: usize = 254;
 
 pub(super) fn keys(delivery: &Delivery, call: &Call) -> Result<KeyQuery, Fault> {
-    let product = query::parameter(call, "product_id")?;
-    let product = product.map(|text| integer("product_id", &text, ProductId::new)).transpose()?;
-    let status = parsed::<Status>(call, "status")?;
-    let prefix = query::parameter(call, "email_prefix")?;
+    let product = parameter::OF_PRODUCT.integer(call, ProductId::new)?;
+    let status = parameter::STATUS.parsed::<Status>(call)?;
+    let prefix = parameter::EMAIL_PREFIX.text(call)?;
     if prefix.as_ref().is_some_and(|prefix| prefix.chars().count() > LONGEST) {
-        return Err(Fault::malformed("email_prefix", PREFIX));
+        return Err(Fault::malformed(parameter::EMAIL_PREFIX.name, PREFIX));
     }
     Ok(KeyQuery {
-        email: parsed(call, "email")?,
+        email: parameter::EMAIL.parsed(call)?,
         email_prefix: prefix.map(Into::into),
-        order: parsed(call, "order_id")?,
-        source: parsed(call, "source")?,
+        order: parameter::ORDER_ID.parsed(call)?,
+        source: parameter::SOURCE.parsed(call)?,
         product,
         status: status.map(|status| (status, delivery.inner.clock.now())),
         period: period(call)?,
@@ -42,12 +41,12 @@ pub(super) fn keys(delivery: &Delivery, call: &Call) -> Result<KeyQuery, Fault> 
 }
 
 pub(super) fn audit(call: &Call) -> Result<AuditQuery, Fault> {
-    let actor = query::parameter(call, "actor")?;
-    let actor = actor.map(|name| Actor::from_stored(&name).map_err(|expected| Fault::malformed("actor", expected)));
+    let actor = parameter::ACTOR.text(call)?.map(|name| Actor::from_stored(&name)).transpose();
+    let actor = actor.map_err(|expected| Fault::malformed(parameter::ACTOR.name, expected));
     Ok(AuditQuery {
-        key: parsed(call, "key_id")?,
-        actor: actor.transpose()?,
-        action: parsed(call, "action")?,
+        key: parameter::OF_KEY.parsed(call)?,
+        actor: actor?,
+        action: parameter::ACTION.parsed(call)?,
         period: period(call)?,
         ..AuditQuery::default()
     })
@@ -55,8 +54,8 @@ pub(super) fn audit(call: &Call) -> Result<AuditQuery, Fault> {
 
 pub(super) fn inbox(call: &Call) -> Result<InboxQuery, Fault> {
     Ok(InboxQuery {
-        outcome: parsed(call, "outcome")?,
-        source: parsed(call, "platform")?,
+        outcome: parameter::OUTCOME.parsed(call)?,
+        source: parameter::PLATFORM.parsed(call)?,
         period: period(call)?,
         ..InboxQuery::default()
     })
@@ -64,8 +63,8 @@ pub(super) fn inbox(call: &Call) -> Result<InboxQuery, Fault> {
 
 pub(super) fn messages(call: &Call) -> Result<MessageQuery, Fault> {
     Ok(MessageQuery {
-        state: parsed(call, "state")?,
-        key: parsed(call, "key_id")?,
+        state: parameter::STATE.parsed(call)?,
+        key: parameter::OF_KEY.parsed(call)?,
         period: period(call)?,
         ..MessageQuery::default()
     })
@@ -78,25 +77,20 @@ pub(super) fn email(call: &Call) -> Result<(MessageKind, Option<Language>), Faul
         let (others, last) = names.split_at(names.len().saturating_sub(1));
         format!("must be {} or {}", others.join(", "), last.concat())
     });
-    let kind = query::parameter(call, "kind")?;
+    let kind = parameter::EMAIL_KIND.text(call)?;
     let kind = kind.as_deref().unwrap_or(MessageKind::Purchase.as_str());
     let kind = named().find(|known| known.as_str() == kind);
-    Ok((kind.ok_or_else(|| Fault::malformed("kind", Invalid::expected(&EXPECTED)))?, parsed(call, "language")?))
-}
-
-/// Returns a query parameter parsed as `T`. Returns `None` if the parameter is absent or empty.
-pub(super) fn parsed<T: FromStr<Err = Invalid>>(call: &Call, name: &str) -> Result<Option<T>, Fault> {
-    let Some(text) = query::parameter(call, name)? else { return Ok(None) };
-    text.parse().map(Some).map_err(|expected| Fault::malformed(name, expected))
+    let unknown = || Fault::malformed(parameter::EMAIL_KIND.name, Invalid::expected(&EXPECTED));
+    Ok((kind.ok_or_else(unknown)?, parameter::LANGUAGE.parsed(call)?))
 }
 
 /// Returns the period in the parameters `since` and `until`. If `until` is a date, the period includes the whole day.
 fn period(call: &Call) -> Result<Period, Fault> {
-    let instant = |name, days| {
-        let Some(text) = query::parameter(call, name)? else { return Ok(None) };
-        instant(&text, days).map(Some).ok_or_else(|| Fault::malformed(name, INSTANT))
+    let instant = |parameter: Parameter, days| {
+        let Some(text) = parameter.text(call)? else { return Ok(None) };
+        instant(&text, days).map(Some).ok_or_else(|| Fault::malformed(parameter.name, INSTANT))
     };
-    Ok(Period { since: instant("since", 0)?, until: instant("until", 1)? })
+    Ok(Period { since: instant(parameter::SINCE, 0)?, until: instant(parameter::UNTIL, 1)? })
 }
 
 const INSTANT: Invalid = Invalid::expected("must be a date such as 2026-11-21, or a time such as 2026-11-21T10:00:00Z");

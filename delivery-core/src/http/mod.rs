@@ -41,6 +41,7 @@ mod names;
 mod openapi;
 #[cfg(feature = "pages")]
 mod pages;
+mod parameter;
 mod pieces;
 mod pipeline;
 mod proof;

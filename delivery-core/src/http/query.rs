@@ -1,11 +1,13 @@
 //! Reading query parameters, and reading the key of a call from the query or from a header.
 
 use std::borrow::Cow;
+use std::str::FromStr;
 
 use ::http::header::{self, HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
 
 use super::fields::{Fault, integer};
+use super::parameter::{FETCHED_PRODUCT, IDEMPOTENCY_KEY, KEY, Parameter};
 use super::{Call, names};
 use crate::ledger::RequestId;
 use crate::product::ProductId;
@@ -36,13 +38,37 @@ pub(super) fn parameter<'a>(call: &'a Call, name: &str) -> Result<Option<Cow<'a,
     Ok(found.filter(|value| !value.is_empty()))
 }
 
-/// Parses an integer of 1 or more. A value above `most` counts as `most`, even if it does not fit in 64 bits.
-pub(super) fn at_least_one(name: &str, text: &str, most: i64) -> Result<usize, Fault> {
-    const EXPECTED: Invalid = Invalid::expected("must be an integer of 1 or more");
-    let in_range = |number: i64| if number >= 1 { Ok(number.min(most)) } else { Err(EXPECTED) };
-    let is_long = text.len() > 18 && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
-    let number = if is_long { most } else { integer(name, text, in_range)? };
-    Ok(usize::try_from(number).unwrap_or(1))
+impl Parameter {
+    /// Returns the value in the query. Returns `None` if the parameter is absent or empty.
+    pub(super) fn text(self, call: &Call) -> Result<Option<Cow<'_, str>>, Fault> {
+        parameter(call, self.name)
+    }
+
+    /// Returns the value in the query, parsed as `T`. Returns `None` if the parameter is absent or empty.
+    pub(super) fn parsed<T: FromStr<Err = Invalid>>(self, call: &Call) -> Result<Option<T>, Fault> {
+        let value = self.text(call)?.map(|text| text.parse());
+        value.transpose().map_err(|expected| Fault::malformed(self.name, expected))
+    }
+
+    /// Returns the integer in the query, converted by `read`. Returns `None` if the parameter is absent or empty.
+    pub(super) fn integer<T>(
+        self,
+        call: &Call,
+        read: impl FnOnce(i64) -> Result<T, Invalid>,
+    ) -> Result<Option<T>, Fault> {
+        self.text(call)?.map(|text| integer(self.name, &text, read)).transpose()
+    }
+
+    /// Returns the integer in the query, which must be 1 or more. A value above `most` counts as `most`, even if it
+    /// does not fit in 64 bits. Returns `default` if the parameter is absent or empty.
+    pub(super) fn count(self, call: &Call, default: usize, most: i64) -> Result<usize, Fault> {
+        const EXPECTED: Invalid = Invalid::expected("must be an integer of 1 or more");
+        let Some(text) = self.text(call)? else { return Ok(default) };
+        let in_range = |number: i64| if number >= 1 { Ok(number.min(most)) } else { Err(EXPECTED) };
+        let is_long = text.len() > 18 && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+        let number = if is_long { most } else { integer(self.name, &text, in_range)? };
+        Ok(usize::try_from(number).unwrap_or(1))
+    }
 }
 
 /// Returns whether a text needs no decoding, because it is printable ASCII without `%` and `+`. Most values are. The
@@ -54,8 +80,8 @@ fn is_plain(raw: &str) -> bool {
 /// Returns the text of the key of a call. It can be in the query, in a bearer token or in `X-API-Key`. If it is in
 /// several of these places, it must be the same in all of them.
 pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
-    let places = [parameter(call, "key")?, bearer(call)?, api_key(&call.headers)?];
-    one_of(places)?.ok_or_else(|| Fault::missing("key"))
+    let places = [KEY.text(call)?, bearer(call)?, api_key(&call.headers)?];
+    one_of(places)?.ok_or_else(|| Fault::missing(KEY.name))
 }
 
 /// Returns the text of the key in the header fields of a request, `Authorization: Bearer` or `X-API-Key`. Returns
@@ -86,8 +112,8 @@ pub(super) struct FetchParams {
 /// Returns the text of the key and the other parameters of `/api/product`.
 pub(super) fn asked(call: &Call) -> Result<(Cow<'_, str>, FetchParams), Fault> {
     let key = key(call)?;
-    let product = parameter(call, "product_id")?.ok_or_else(|| Fault::missing("product_id"))?;
-    let product = integer("product_id", &product, ProductId::new)?;
+    let product = FETCHED_PRODUCT.integer(call, ProductId::new)?;
+    let product = product.ok_or_else(|| Fault::missing(FETCHED_PRODUCT.name))?;
     Ok((key, FetchParams { product, request: request(call)? }))
 }
 
@@ -102,7 +128,7 @@ fn request(call: &Call) -> Result<Option<RequestId>, Fault> {
     let name = quoted.unwrap_or(name);
     let is_printable = (1..=255).contains(&name.len()) && name.iter().all(|byte| matches!(byte, b' '..=b'~'));
     if names.next().is_some() || !is_printable {
-        return Err(Fault::malformed("Idempotency-Key", EXPECTED));
+        return Err(Fault::malformed(IDEMPOTENCY_KEY.name, EXPECTED));
     }
     Ok(Some(RequestId::of(name)))
 }

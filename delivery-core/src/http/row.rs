@@ -9,6 +9,7 @@ use super::body::Pieces;
 use super::describe::{Body, Field, Shape};
 use super::error::Answering;
 use super::fields::{Fault, Fields};
+use super::parameter::Parameter;
 use super::proof::{Platform, Seller, VerifiedKey};
 use super::query::FetchParams;
 use crate::delivery::Delivery;
@@ -97,59 +98,22 @@ pub(super) struct Docs {
     pub(super) body: Option<Body>,
     /// The type of a successful reply. It is `None` for the endpoint that returns the OpenAPI document.
     pub(super) success: Option<Shape>,
+    /// Whether a successful reply can also be a CSV table.
+    pub(super) has_csv: bool,
 }
 
-/// A parameter in the query or in the path, or the header field `Idempotency-Key`.
-#[derive(Clone, Copy)]
-pub(super) enum Parameter {
-    Key,
-    Product,
-    IdempotencyKey,
-    Category,
-    Limit,
-    Email,
-    OrderId,
-    Source,
-    OfProduct,
-    Status,
-    Before,
-    PageSize,
-    Id,
-    State,
-    OfKey,
-    Days,
-    Outcome,
-    /// The beginning of the address of a buyer.
-    EmailPrefix,
-    /// The platform of an event.
-    Platform,
-    /// Who made a change.
-    Actor,
-    /// The kind of a change.
-    Action,
-    /// The beginning of a period.
-    Since,
-    /// The end of a period.
-    Until,
-    /// The kind of an e-mail.
-    EmailKind,
-    /// The language of an e-mail.
-    Language,
-    /// The list to export, or `person`.
-    What,
-    /// The address of the person, for `what=person`.
-    Person,
-    #[cfg(feature = "files")]
-    RequiredProduct,
-    /// The name of a file, in the query.
-    #[cfg(feature = "files")]
-    Name,
-    /// The ticket, in the path.
-    #[cfg(feature = "files")]
-    Ticket,
-    /// The name of a file, in the path.
-    #[cfg(feature = "files")]
-    FileName,
+impl Docs {
+    /// A description without texts, parameters and bodies. A row sets the fields that its endpoint needs.
+    pub(super) const EMPTY: Self = Self {
+        tag: "",
+        id: "",
+        summary: "",
+        description: "",
+        parameters: &[],
+        body: None,
+        success: None,
+        has_csv: false,
+    };
 }
 
 impl Row {

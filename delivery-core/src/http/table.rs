@@ -45,6 +45,9 @@ macro_rules! endpoints {
             $(#[cfg(feature = "files")] Endpoint::$file,)+
         ];
 
+        #[cfg(feature = "files")]
+        const WITH_FILES: &[Endpoint] = &[$(Endpoint::$file,)+];
+
         impl Endpoint {
             pub(super) fn row(self) -> &'static Row {
                 match self {
@@ -178,6 +181,10 @@ impl Endpoint {
     /// configuration answers 404, and bindings do not mount it.
     #[must_use]
     pub fn is_served_by(self, delivery: &Delivery) -> bool {
+        #[cfg(feature = "files")]
+        if WITH_FILES.contains(&self) && !delivery.has_files() {
+            return false;
+        }
         match self.row().handler {
             Handler::Public(_) | Handler::Key(_) | Handler::Product(_) => true,
             Handler::PublicPost(..) => delivery.inner.ledger.office().is_some(),
@@ -187,11 +194,9 @@ impl Endpoint {
                 matches!(self, Self::Platform(path) if delivery.inner.platforms.is_mounted(path.name()))
             }
             #[cfg(feature = "files")]
-            Handler::Upload(_) => delivery.inner.seller.is_some() && delivery.has_files(),
+            Handler::File(_) => true,
             #[cfg(feature = "files")]
-            Handler::File(_) => delivery.has_files(),
-            #[cfg(feature = "files")]
-            _ if matches!(self, Self::Files | Self::DeleteFile) && !delivery.has_files() => false,
+            Handler::Upload(_) => delivery.inner.seller.is_some(),
             Handler::SharedSecret(_) => delivery.inner.webhook_secret.is_some(),
             Handler::Seller(_) | Handler::SellerQuery(_) => delivery.inner.seller.is_some(),
         }

@@ -11,8 +11,8 @@ use crate::http::error::ApiError;
 use crate::http::fields::Fault;
 use crate::http::proof::VerifiedKey;
 use crate::http::query::FetchParams;
-use crate::http::row::{Docs, Handler, Parameter, Row, Verb};
-use crate::http::{Call, Reply};
+use crate::http::row::{Docs, Handler, Row, Verb};
+use crate::http::{Call, Reply, parameter};
 use crate::key::Refusal;
 use crate::limit::Policy;
 
@@ -41,9 +41,9 @@ pub(in crate::http) static VALIDATE: Row = Row {
         summary: "Check whether a key is valid",
         description: "Checks a key and counts no use. Send the key as `Authorization: Bearer`, as `X-API-Key`, or in \
             the query. Prefer a header, because addresses end up in logs.",
-        parameters: &[Parameter::Key],
-        body: None,
+        parameters: &[parameter::KEY],
         success: shape!(wire::Valid),
+        ..Docs::EMPTY
     },
 };
 
@@ -77,9 +77,9 @@ pub(in crate::http) static PRODUCT: Row = Row {
             If you send an `Idempotency-Key`, you can repeat a request whose answer was lost, and the repetition \
             counts no use. Send the key as `Authorization: Bearer`, as `X-API-Key`, or in the query. Prefer a header, \
             because addresses end up in logs.",
-        parameters: &[Parameter::Key, Parameter::Product, Parameter::IdempotencyKey],
-        body: None,
+        parameters: &[parameter::KEY, parameter::FETCHED_PRODUCT, parameter::IDEMPOTENCY_KEY],
         success: shape!(wire::Fetched<'_>),
+        ..Docs::EMPTY
     },
 };
 

@@ -10,8 +10,8 @@ use crate::http::body::BodyRule;
 use crate::http::conditional::{Portion, portion};
 use crate::http::error::ApiError;
 use crate::http::limits::admit;
-use crate::http::row::{Docs, Handler, Parameter, Row, Verb};
-use crate::http::{Call, Reply, names};
+use crate::http::row::{Docs, Handler, Row, Verb};
+use crate::http::{Call, Reply, names, parameter};
 use crate::key::{Ticket, TicketFor};
 use crate::limit::{Identity, Policy};
 use crate::product::File;
@@ -42,9 +42,8 @@ pub(in crate::http) static FILE: Row = Row {
             endpoint understands `Range` with one range, `If-Range`, `If-Match` and `If-None-Match`. If the files are \
             kept with a storage provider, the answer can be a redirect to an address there, which is valid for five \
             minutes. If you append `?shown` to the address of a picture, the answer is never a redirect.",
-        parameters: &[Parameter::Ticket, Parameter::FileName],
-        body: None,
-        success: None,
+        parameters: &[parameter::TICKET, parameter::FILE_NAME_IN_PATH],
+        ..Docs::EMPTY
     },
 };
 

@@ -1,15 +1,16 @@
 //! The public lists: `GET /api/products` and `GET /api/posts`. Anybody may call these endpoints without a key, and
 //! there is no rate limit. To make replies cheap, the encoded bytes of a list are cached, and replies share them.
 
+use std::borrow::Cow;
+
 use super::wire;
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 use crate::http::body::BodyRule;
 use crate::http::describe::shape;
 use crate::http::error::ApiError;
-use crate::http::fields::Fault;
-use crate::http::row::{Docs, Handler, Parameter, Row, Verb};
-use crate::http::{Call, Reply, query};
+use crate::http::row::{Docs, Handler, Row, Verb};
+use crate::http::{Call, Reply, parameter};
 use crate::post::Category;
 use crate::store::{PostQuery, fitting};
 
@@ -29,9 +30,8 @@ pub(in crate::http) static PRODUCTS: Row = Row {
         id: "listProducts",
         summary: "The products",
         description: "All products that are not archived, by id, without their content.",
-        parameters: &[],
-        body: None,
         success: shape!(wire::Products<'_>),
+        ..Docs::EMPTY
     },
 };
 
@@ -49,9 +49,9 @@ pub(in crate::http) static POSTS: Row = Row {
         summary: "The posts",
         description: "All posts that are published by now, newest first. The posts in one answer have at most 1 MiB of \
             content together, so there may be fewer than `limit`.",
-        parameters: &[Parameter::Category, Parameter::Limit],
-        body: None,
+        parameters: &[parameter::CATEGORY, parameter::LIMIT],
         success: shape!(wire::Posts<'_>),
+        ..Docs::EMPTY
     },
 };
 
@@ -62,7 +62,8 @@ async fn products(delivery: &Delivery) -> Result<Reply, ApiError> {
 }
 
 async fn posts(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
-    let (category, limit) = parameters(call)?;
+    let limit = parameter::LIMIT.count(call, DEFAULT_POSTS, MOST_POSTS)?;
+    let category = parameter::CATEGORY.text(call)?.map(Cow::into_owned);
     let Ok(category) = category.map(Category::new).transpose() else {
         // An invalid category in the query is not an error. The list is empty, because no post can have such a
         // category.
@@ -73,12 +74,4 @@ async fn posts(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
     let fit = fitting(posts.iter().map(|post| post.content().len()));
     let encode = || wire::encode(&wire::Posts::of(posts.get(..fit).unwrap_or_default()));
     Ok(Reply::encoded(delivery.inner.encoded.posts(&posts, encode)))
-}
-
-fn parameters(call: &Call) -> Result<(Option<String>, usize), Fault> {
-    let limit = match query::parameter(call, "limit")? {
-        Some(text) => query::at_least_one("limit", &text, MOST_POSTS)?,
-        None => DEFAULT_POSTS,
-    };
-    Ok((query::parameter(call, "category")?.map(std::borrow::Cow::into_owned), limit))
 }

@@ -62,9 +62,9 @@ pub(in crate::http) static RESEND: Row = Row {
         description: "For a buyer who has lost a key. If the address has keys, an e-mail to it lists all keys that are \
             not revoked. The service sends an address at most one such e-mail an hour. Neither the answer nor its \
             timing shows whether the address has keys.",
-        parameters: &[],
         body: Some(THE_CUSTOMER),
         success: shape!(Asked),
+        ..Docs::EMPTY
     },
 };
 

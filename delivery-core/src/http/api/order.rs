@@ -31,7 +31,6 @@ pub(in crate::http) static ORDER: Row = Row {
         summary: "Report a paid order",
         description: "Issues one key and sends it to the buyer. If you send the same order and product again, however \
             often, the answer has the same key, and the buyer gets no second e-mail.",
-        parameters: &[],
         body: Some(Body {
             name: "Order",
             about: "A paid order, as the platform reports it.",
@@ -39,6 +38,7 @@ pub(in crate::http) static ORDER: Row = Row {
             example: r#"{"secret":"the-platforms-secret","order_id":"2026-1001","product_id":1,"customer_email":"ada@example.com"}"#,
         }),
         success: shape!(wire::Ordered<'_>),
+        ..Docs::EMPTY
     },
 };
 

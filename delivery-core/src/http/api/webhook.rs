@@ -115,7 +115,6 @@ pub(in crate::http) static EVENT: Row = Row {
             answer is 200, whatever the event means and however often it is sent. A sale issues a key and sends it to \
             the buyer. A full refund revokes the key. Only requests without a valid signature count against the rate \
             limit.",
-        parameters: &[],
         body: Some(Body {
             name: "Event",
             about: "An event in the platform's own format, byte for byte as it was signed.",
@@ -123,6 +122,7 @@ pub(in crate::http) static EVENT: Row = Row {
             example: "{}",
         }),
         success: shape!(Received),
+        ..Docs::EMPTY
     },
 };
 

@@ -57,9 +57,7 @@ pub(super) static DESCRIBE: Row = Row {
         id: "describe",
         summary: "This OpenAPI document",
         description: "OpenAPI 3.1, in JSON.",
-        parameters: &[],
-        body: None,
-        success: None,
+        ..Docs::EMPTY
     },
 };
 

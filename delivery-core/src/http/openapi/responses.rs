@@ -13,6 +13,7 @@ use utoipa::openapi::{Content, ContentBuilder, Ref, RefOr};
 use crate::error::ErrorCode;
 use crate::http::Endpoint;
 use crate::http::api::wire;
+use crate::http::row::Handler;
 
 /// Returns the responses of an endpoint. `success` is a reply of the sample service. `refusals` has an error reply for
 /// each error code of the endpoint. The replies become the examples.
@@ -23,10 +24,11 @@ pub(super) fn of(endpoint: Endpoint, success: Value, refusals: &[(ErrorCode, Val
     }
     let refused =
         by_status.into_iter().map(|(status, refusals)| (status.to_string(), refused(endpoint, status, &refusals)));
-    if endpoint == Endpoint::File {
+    let row = endpoint.row();
+    if let Handler::File(_) = row.handler {
         return ResponsesBuilder::new().responses_from_iter(downloads(endpoint)).responses_from_iter(refused).build();
     }
-    let content = match endpoint.row().openapi.success {
+    let content = match row.openapi.success {
         Some(shape) => ContentBuilder::new()
             .schema(Some(Ref::from_schema_name((shape.add)(&mut Vec::new()))))
             .example(Some(success))
@@ -37,14 +39,12 @@ pub(super) fn of(endpoint: Endpoint, success: Value, refusals: &[(ErrorCode, Val
             .build(),
     };
     let good = ResponseBuilder::new().description("Success.");
-    let good = if matches!(endpoint, Endpoint::Platform(_)) { good } else { limited(endpoint, good) };
-    let good = good.content("application/json", content);
-    let good = if endpoint == Endpoint::Export {
+    let good = if let Handler::SignedWebhook(_) = row.handler { good } else { limited(endpoint, good) };
+    let mut good = good.content("application/json", content);
+    if row.openapi.has_csv {
         let table = ObjectBuilder::new().schema_type(Type::String);
-        good.content("text/csv", ContentBuilder::new().schema(Some(table)).build())
-    } else {
-        good
-    };
+        good = good.content("text/csv", ContentBuilder::new().schema(Some(table)).build());
+    }
     ResponsesBuilder::new().response("200", good).responses_from_iter(refused).build()
 }
 
@@ -73,33 +73,33 @@ fn refused(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) ->
     let sentences: Vec<&str> = refusals.iter().map(|(code, _)| code.message()).collect();
     let content = failure(endpoint, status, refusals);
     let response = ResponseBuilder::new().description(sentences.join(" ")).content("application/json", content);
+    let handler = &endpoint.row().handler;
     let response = match status {
-        401 if !matches!(endpoint, Endpoint::Order | Endpoint::Platform(_)) => {
+        401 if !matches!(handler, Handler::SharedSecret(_) | Handler::SignedWebhook(_)) => {
             response.header_ref("WWW-Authenticate", header("WWW-Authenticate"))
         }
         405 => response.header_ref("Allow", header("Allow")),
         429 | 503 => response.header_ref("Retry-After", header("Retry-After")),
         _ => response,
     };
-    // These two responses have no rate-limit headers, because the request is refused before it is counted: 405 for a
-    // wrong method, and 400 for invalid parameters of `/api/product`, whose rate limit is per key.
-    if status == 405 || (endpoint, status) == (Endpoint::Product, 400) {
-        return response.build();
-    }
-    // At the platforms' endpoints, only requests without a valid signature are counted. The error responses to them are
-    // 401 and 429, so no other error response has rate-limit headers.
-    if matches!(endpoint, Endpoint::Platform(_)) && !matches!(status, 401 | 429) {
-        return response.build();
-    }
-    limited(endpoint, response).build()
+    let is_counted = match (status, handler) {
+        // These two requests are refused before they are counted: one with a wrong method, and one with invalid
+        // parameters for `/api/product`, whose rate limit is per key.
+        (405, _) | (400, Handler::Product(_)) => false,
+        // At the platforms' endpoints, only requests without a valid signature are counted. The error responses to them
+        // are 401 and 429.
+        (_, Handler::SignedWebhook(_)) => matches!(status, 401 | 429),
+        _ => true,
+    };
+    if is_counted { limited(endpoint, response).build() } else { response.build() }
 }
 
 /// Returns the content of an error response, with an example for each error code. All errors share one schema, so that
 /// client generators create a single type. The only exception is the reply of `/api/validate` to a known key that is
 /// not valid. Its schema also has the status of the key.
 fn failure(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) -> Content {
-    let schema = match (endpoint, status) {
-        (Endpoint::Validate, 403) => "RefusedKey",
+    let schema = match (&endpoint.row().handler, status) {
+        (Handler::Key(_), 403) => "RefusedKey",
         _ => "Error",
     };
     let examples = refusals.iter().map(|(code, answer)| {

@@ -14,7 +14,8 @@ use super::{bodies, responses};
 use crate::delivery::Builder;
 use crate::error::ErrorCode;
 use crate::http::describe::Kind;
-use crate::http::row::Parameter;
+use crate::http::parameter;
+use crate::http::row::Handler;
 use crate::http::{Call, Endpoint, PlatformPath};
 use crate::key::{Denied, Key, Rule};
 use crate::mail::{MailError, Mailer, Message};
@@ -98,42 +99,37 @@ fn builder(store: &Arc<SqliteStore>, days: i64) -> Builder {
 }
 
 async fn ask(delivery: &Delivery, endpoint: Endpoint, key: &str) -> Value {
-    let docs = &endpoint.row().openapi;
-    let call = match &docs.body {
+    let row = endpoint.row();
+    let docs = &row.openapi;
+    let query = docs.parameters.iter().filter_map(|parameter| {
+        let value = match parameter.kind {
+            parameter::Kind::Key => key.to_owned(),
+            parameter::Kind::KeyId if parameter.is_required => id_of(delivery, key),
+            _ => parameter.sample.or(parameter.example)?.to_owned(),
+        };
+        Some(format!("{}={value}", parameter.name))
+    });
+    let query = query.collect::<Vec<_>>().join("&");
+    let call = match (&row.handler, &docs.body) {
         // The replies to all platforms are the same. The examples use Gumroad, because its requests need no signature.
-        Some(_) if matches!(endpoint, Endpoint::Platform(_)) => {
-            Call::new(Method::POST).query(format!("token={SECRET}")).json("{}")
+        (Handler::SignedWebhook(_), _) => Call::new(Method::POST).query(format!("token={SECRET}")).json("{}"),
+        (Handler::Upload(_), _) => {
+            let pdf = "application/pdf".parse().unwrap();
+            let call = Call::new(Method::PUT).query(query).header(http::header::CONTENT_TYPE, pdf);
+            Call { body: "%PDF".into(), ..call }
         }
-        Some(body) => {
+        (_, Some(body)) => {
             let mut example = bodies::example(body);
-            if body.fields.iter().any(|field| matches!(field.kind, Kind::KeyId)) {
-                example["id"] = id_of(delivery, key).into();
-            }
-            match endpoint {
-                Endpoint::RetryMessage => example["id"] = newest(delivery, Endpoint::Messages, "messages").await,
-                Endpoint::ApplyEvent => example["id"] = newest(delivery, Endpoint::Inbox, "inbox").await,
-                _ => {}
+            for field in body.fields {
+                match field.kind {
+                    Kind::KeyId => example[field.name] = id_of(delivery, key).into(),
+                    Kind::RowId(list) if field.is_required => example[field.name] = newest(delivery, list).await,
+                    _ => {}
+                }
             }
             Call::new(Method::POST).json(example.to_string())
         }
-        None if endpoint == Endpoint::PutFile => {
-            let pdf = "application/pdf".parse().unwrap();
-            let call =
-                Call::new(Method::PUT).query("product_id=1&name=guide.pdf").header(http::header::CONTENT_TYPE, pdf);
-            Call { body: "%PDF".into(), ..call }
-        }
-        None => {
-            let query = docs.parameters.iter().filter_map(|parameter| match parameter {
-                Parameter::Key => Some(format!("key={key}")),
-                Parameter::Product | Parameter::RequiredProduct => Some("product_id=1".to_owned()),
-                Parameter::Id => Some(format!("id={}", id_of(delivery, key))),
-                Parameter::Days => Some("days=1".to_owned()),
-                Parameter::What => Some("what=person".to_owned()),
-                Parameter::Person => Some("customer_email=ada@example.com".to_owned()),
-                _ => None,
-            });
-            Call::new(Method::GET).query(query.collect::<Vec<_>>().join("&"))
-        }
+        (_, None) => Call::new(Method::GET).query(query),
     };
     let call = match docs.tag {
         "seller" => call.header(http::header::AUTHORIZATION, format!("Bearer {TOKEN}").parse().unwrap()),
@@ -155,9 +151,11 @@ fn id_of(delivery: &Delivery, key: &str) -> String {
     delivery.verify(key).unwrap().to_string()
 }
 
-/// Returns the id of the newest item of a list.
-async fn newest(delivery: &Delivery, endpoint: Endpoint, list: &str) -> Value {
-    Box::pin(ask(delivery, endpoint, "")).await[list][0]["id"].clone()
+/// Returns the id of the newest item of the list with this name, from `/api/admin/`.
+async fn newest(delivery: &Delivery, list: &str) -> Value {
+    let path = format!("/api/admin/{list}");
+    let endpoint = Endpoint::ALL.iter().find(|endpoint| endpoint.path() == path).unwrap();
+    Box::pin(ask(delivery, *endpoint, "")).await[list][0]["id"].clone()
 }
 
 /// Returns a service that has issued a key and received a platform event, and the text of the key.
@@ -174,25 +172,24 @@ async fn sold(store: &Arc<SqliteStore>) -> (Delivery, String) {
 /// Returns an endpoint's reply to a successful call.
 pub(super) async fn success(endpoint: Endpoint) -> Value {
     let (_folder, store) = store().await;
-    if endpoint == Endpoint::File {
-        return Value::Null;
-    }
-    let shop = match endpoint {
-        Endpoint::AddProduct | Endpoint::AddPost => (shop(&store, 0), String::new()),
+    let (shop, key) = match (endpoint, &endpoint.row().handler) {
+        (_, Handler::File(_)) => return Value::Null,
+        // The service already has a product and a post, because `sold` adds them. The examples show the first ones.
+        (Endpoint::AddProduct | Endpoint::AddPost, _) => (shop(&store, 0), String::new()),
         _ => sold(&store).await,
     };
-    ask(&shop.0, endpoint, &shop.1).await
+    ask(&shop, endpoint, &key).await
 }
 
 /// Returns an error reply of an endpoint for each of its error codes.
 pub(super) async fn refusals(endpoint: Endpoint) -> Vec<(ErrorCode, Value)> {
     let mut refusals = Vec::new();
     for &code in endpoint.codes() {
-        let answer = match (endpoint, code) {
+        let answer = match (&endpoint.row().handler, code) {
             (
-                Endpoint::Validate,
+                Handler::Key(_),
                 ErrorCode::InvalidKey | ErrorCode::ExpiredKey | ErrorCode::ExceededUses | ErrorCode::Denied,
-            ) => not_valid(code).await,
+            ) => not_valid(endpoint, code).await,
             _ => responses::plain(code),
         };
         assert_eq!(answer["error"]["code"], code.as_str());
@@ -201,17 +198,17 @@ pub(super) async fn refusals(endpoint: Endpoint) -> Vec<(ErrorCode, Value)> {
     refusals
 }
 
-/// Returns the reply of `/api/validate` to a refused key, which contains `"valid":false`.
-async fn not_valid(code: ErrorCode) -> Value {
+/// Returns the reply of an endpoint that checks keys to a refused key. The reply contains `"valid":false`.
+async fn not_valid(endpoint: Endpoint, code: ErrorCode) -> Value {
     let (_folder, store) = store().await;
     let (now, key) = sold(&store).await;
     match code {
         ErrorCode::ExceededUses => {
             ask(&now, Endpoint::Product, &key).await;
-            ask(&now, Endpoint::Validate, &key).await
+            ask(&now, endpoint, &key).await
         }
-        ErrorCode::Denied => ask(&builder(&store, 0).rule(Arc::new(Closed)).build(), Endpoint::Validate, &key).await,
-        ErrorCode::ExpiredKey => ask(&shop(&store, 366), Endpoint::Validate, &key).await,
-        _ => ask(&now, Endpoint::Validate, "dlv_unknown").await,
+        ErrorCode::Denied => ask(&builder(&store, 0).rule(Arc::new(Closed)).build(), endpoint, &key).await,
+        ErrorCode::ExpiredKey => ask(&shop(&store, 366), endpoint, &key).await,
+        _ => ask(&now, endpoint, "dlv_unknown").await,
     }
 }

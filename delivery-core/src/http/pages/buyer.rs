@@ -8,7 +8,7 @@ use super::key_form::{asked, opened, refused};
 use super::lists::parameter;
 use super::opening::{EnteredKey, entered_key, lead_to, lead_to_state};
 use super::shown::end;
-use super::{Answering, ApiError, PageRequest};
+use super::{ApiError, PageRequest};
 use crate::delivery::{Error, Opened};
 use crate::http::Reply;
 use crate::http::limits::{admit, client, forged};
@@ -16,14 +16,12 @@ use crate::key::{Key, KeyId};
 use crate::ledger::RequestId;
 use crate::limit::{Identity, Policy};
 
-pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
-    Box::pin(async move {
-        let Some(form) = &visit.form else { return shown_again(&visit).await };
-        match form.text("do") {
-            "open" => open(&visit, form).await,
-            _ => shown(&visit, form).await,
-        }
-    })
+pub(super) async fn show(visit: PageRequest<'_>) -> Result<Reply, ApiError> {
+    let Some(form) = &visit.form else { return shown_again(&visit).await };
+    match form.text("do") {
+        "open" => open(&visit, form).await,
+        _ => shown(&visit, form).await,
+    }
 }
 
 /// Redirects to the page that shows the state of a key. If the key cannot be used, renders the form with the reason
@@ -111,23 +109,20 @@ async fn fetch(visit: &PageRequest<'_>, id: KeyId, request: &str) -> Result<Open
     delivery.open(id, key.product(), Some(RequestId::of(request.as_bytes()))).await
 }
 
-pub(super) fn lost(mut visit: PageRequest<'_>) -> Answering<'_> {
-    Box::pin(async move {
-        let form = visit.form.take();
-        let page = |typed: &str, fault: Option<Value>, is_sent: bool| {
-            visit.page("lost.html", context! { typed, fault, is_sent })
-        };
-        let Some(form) = form else { return page("", None, false) };
-        let delivery = visit.delivery;
-        visit.check_origin_if_any()?;
-        admit(delivery, Policy::Resend, client(delivery, visit.call)).await?;
-        let typed = form.text("customer_email").trim();
-        let Ok(email) = typed.parse() else {
-            return page(typed, Some(context! { what => "address" }), false);
-        };
-        // Free the memory of the form before the store is queried, which may be slow.
-        drop(form);
-        delivery.ask_for_keys(&email).await?;
-        page("", None, true)
-    })
+pub(super) async fn lost(mut visit: PageRequest<'_>) -> Result<Reply, ApiError> {
+    let form = visit.form.take();
+    let page =
+        |typed: &str, fault: Option<Value>, is_sent: bool| visit.page("lost.html", context! { typed, fault, is_sent });
+    let Some(form) = form else { return page("", None, false) };
+    let delivery = visit.delivery;
+    visit.check_origin_if_any()?;
+    admit(delivery, Policy::Resend, client(delivery, visit.call)).await?;
+    let typed = form.text("customer_email").trim();
+    let Ok(email) = typed.parse() else {
+        return page(typed, Some(context! { what => "address" }), false);
+    };
+    // Free the memory of the form before the store is queried, which may be slow.
+    drop(form);
+    delivery.ask_for_keys(&email).await?;
+    page("", None, true)
 }

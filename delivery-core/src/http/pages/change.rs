@@ -9,7 +9,7 @@ use super::form::{self, Form, FormError, Undone};
 use super::frame::desk;
 use super::lists::parameter;
 use super::shown::{day, status};
-use super::{Answering, ApiError, PageRequest, SignedIn};
+use super::{ApiError, PageRequest, SignedIn};
 use crate::delivery::{Error, Expiry};
 use crate::http::{Reply, query};
 use crate::key::{Key, KeyId, LimitChange, Refusal};
@@ -43,25 +43,23 @@ impl FromStr for Action {
     }
 }
 
-pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        let (id, action): (Option<KeyId>, Action) = if let Some(form) = &visit.form {
-            (form.text("id").parse().ok(), form.text("do").parse()?)
-        } else {
-            let action = query::parameter(visit.call, "do").map_err(|_| ApiError::MALFORMED)?;
-            (parameter(&visit, "id")?, action.as_deref().unwrap_or_default().parse()?)
-        };
-        let id = id.ok_or(ApiError::NOT_FOUND)?;
-        let found = visit.delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
-        match &visit.form {
-            None => confirm(&visit, &seller, (&found, action), None).await,
-            Some(form) => match done(&visit, &seller, (&found, action), form).await {
-                Ok(reply) => Ok(reply),
-                Err(Undone::Said(fault)) => confirm(&visit, &seller, (&found, action), Some((form, &fault))).await,
-                Err(Undone::ApiError(trouble)) => Err(trouble),
-            },
-        }
-    })
+pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let (id, action): (Option<KeyId>, Action) = if let Some(form) = &visit.form {
+        (form.text("id").parse().ok(), form.text("do").parse()?)
+    } else {
+        let action = query::parameter(visit.call, "do").map_err(|_| ApiError::MALFORMED)?;
+        (parameter(&visit, "id")?, action.as_deref().unwrap_or_default().parse()?)
+    };
+    let id = id.ok_or(ApiError::NOT_FOUND)?;
+    let found = visit.delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
+    match &visit.form {
+        None => confirm(&visit, &seller, (&found, action), None).await,
+        Some(form) => match done(&visit, &seller, (&found, action), form).await {
+            Ok(reply) => Ok(reply),
+            Err(Undone::Said(fault)) => confirm(&visit, &seller, (&found, action), Some((form, &fault))).await,
+            Err(Undone::ApiError(trouble)) => Err(trouble),
+        },
+    }
 }
 
 /// Converts an error into a message that tells the seller why the key cannot be changed. Errors without such a message

@@ -5,34 +5,32 @@ use minijinja::context;
 
 use super::frame::desk;
 use super::lists::options;
-use super::{Answering, ApiError, PageRequest, SignedIn};
+use super::{ApiError, PageRequest, SignedIn};
 use crate::http::{Reply, filters, names, query};
 use crate::ledger::MessageKind;
 use crate::mail::{EmailPreview, named};
 
-pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        if visit.form.is_some() {
-            return Err(ApiError::MALFORMED);
-        }
-        let (kind, language) = filters::email(visit.call)?;
-        let preview = visit.delivery.desk(&seller.actor).preview_email(kind, language.as_ref()).await?;
-        if query::parameter(visit.call, "part")?.is_some() {
-            return Ok(framed(preview));
-        }
-        let languages = visit.delivery.email_languages().into_iter().map(|tag| tag.to_string());
-        let values = context! {
-            kinds => options(named().map(MessageKind::as_str)),
-            languages => languages.collect::<Vec<_>>(),
-            kind => kind.as_str(),
-            spoken => preview.language.as_str(),
-            subject => preview.subject,
-            text => preview.text,
-            sender => visit.delivery.inner.outbox.sender.to_string(),
-            ..desk(&visit, &seller, "/desk/setup")
-        };
-        visit.page_with("email.html", values, "; frame-src 'self'")
-    })
+pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    if visit.form.is_some() {
+        return Err(ApiError::MALFORMED);
+    }
+    let (kind, language) = filters::email(visit.call)?;
+    let preview = visit.delivery.desk(&seller.actor).preview_email(kind, language.as_ref()).await?;
+    if query::parameter(visit.call, "part")?.is_some() {
+        return Ok(framed(preview));
+    }
+    let languages = visit.delivery.email_languages().into_iter().map(|tag| tag.to_string());
+    let values = context! {
+        kinds => options(named().map(MessageKind::as_str)),
+        languages => languages.collect::<Vec<_>>(),
+        kind => kind.as_str(),
+        spoken => preview.language.as_str(),
+        subject => preview.subject,
+        text => preview.text,
+        sender => visit.delivery.inner.outbox.sender.to_string(),
+        ..desk(&visit, &seller, "/desk/setup")
+    };
+    visit.page_with("email.html", values, "; frame-src 'self'")
 }
 
 /// Returns the HTML of an e-mail as a separate document. Its content security policy forbids scripts, forms, and

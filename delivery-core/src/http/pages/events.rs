@@ -6,7 +6,7 @@ use super::form::{Form, FormError, Undone, said as said_of};
 use super::frame::desk;
 use super::lists::{PAGE, choices, chosen, links, options, parameter, sources};
 use super::shown::{names, short, time};
-use super::{Answering, ApiError, PageRequest, SignedIn};
+use super::{ApiError, PageRequest, SignedIn};
 use crate::delivery::Said;
 use crate::http::Reply;
 use crate::http::filters;
@@ -15,24 +15,22 @@ use crate::order::{OrderRef, Source};
 use crate::product::{ProductId, RefName, Refs};
 use crate::store::{InboxQuery, StoreError};
 
-pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        let chosen = chosen(&visit, &["outcome", "platform", "since", "until"])?;
-        let query = InboxQuery { before: parameter(&visit, "before")?, limit: PAGE, ..filters::inbox(visit.call)? };
-        let page = visit.delivery.events(&query).await?;
-        let next = page.next.map(|next| next.to_string());
-        visit.page_with_script(
-            "events.html",
-            context! {
-                events => page.items.iter().map(event_values).collect::<Vec<_>>(),
-                outcomes => options(EventOutcome::ALL.iter().map(|outcome| outcome.as_str())),
-                platforms => sources(visit.delivery, &chosen, "platform"),
-                links => links(&visit, "/desk/events", &chosen, next, &[("inbox", "Download as CSV")]),
-                filters => Value::from(chosen),
-                ..desk(&visit, &seller, "/desk/events")
-            },
-        )
-    })
+pub(super) async fn list(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let chosen = chosen(&visit, &["outcome", "platform", "since", "until"])?;
+    let query = InboxQuery { before: parameter(&visit, "before")?, limit: PAGE, ..filters::inbox(visit.call)? };
+    let page = visit.delivery.events(&query).await?;
+    let next = page.next.map(|next| next.to_string());
+    visit.page_with_script(
+        "events.html",
+        context! {
+            events => page.items.iter().map(event_values).collect::<Vec<_>>(),
+            outcomes => options(EventOutcome::ALL.iter().map(|outcome| outcome.as_str())),
+            platforms => sources(visit.delivery, &chosen, "platform"),
+            links => links(&visit, "/desk/events", &chosen, next, &[("inbox", "Download as CSV")]),
+            filters => Value::from(chosen),
+            ..desk(&visit, &seller, "/desk/events")
+        },
+    )
 }
 
 fn event_values(event: &InboxEvent) -> Value {
@@ -54,19 +52,17 @@ fn event_values(event: &InboxEvent) -> Value {
     }
 }
 
-pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        let Some(form) = &visit.form else {
-            let number = parameter(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
-            return page(&visit, &seller, number, None).await;
-        };
-        let number: i64 = form.text("id").parse().map_err(|_| ApiError::NOT_FOUND)?;
-        match decided(&visit, &seller, number, form).await {
-            Ok(done) => Ok(visit.go_to(&format!("/desk/event?id={number}&done={done}"))),
-            Err(Undone::Said(fault)) => page(&visit, &seller, number, Some((form, &fault))).await,
-            Err(Undone::ApiError(error)) => Err(error),
-        }
-    })
+pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let Some(form) = &visit.form else {
+        let number = parameter(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
+        return page(&visit, &seller, number, None).await;
+    };
+    let number: i64 = form.text("id").parse().map_err(|_| ApiError::NOT_FOUND)?;
+    match decided(&visit, &seller, number, form).await {
+        Ok(done) => Ok(visit.go_to(&format!("/desk/event?id={number}&done={done}"))),
+        Err(Undone::Said(fault)) => page(&visit, &seller, number, Some((form, &fault))).await,
+        Err(Undone::ApiError(error)) => Err(error),
+    }
 }
 
 /// Carries out the seller's decision to apply an event, to dismiss it, or to dismiss all events of a product. With

@@ -1,14 +1,10 @@
 //! Downloads of the desk's lists as tables.
 
-use super::{Answering, ApiError, PageRequest, SignedIn};
+use super::{ApiError, PageRequest, SignedIn};
 use crate::http::Reply;
 use crate::http::export::table;
 
-pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move { download(&visit, &seller).await })
-}
-
-async fn download(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, ApiError> {
+pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
     if visit.form.is_some() {
         return Err(ApiError::MALFORMED);
     }

@@ -16,12 +16,12 @@ use super::file_list::size;
 use super::frame::desk;
 use super::lists::product_id;
 use super::product::page_of;
-use super::{Answering, ApiError, PageRequest, SignedIn};
+use super::{ApiError, PageRequest, SignedIn};
 use crate::delivery::NewFile;
 use crate::error::ErrorCode;
 use crate::files::Broken;
 use crate::http::body::Pieces;
-use crate::http::query;
+use crate::http::{Reply, query};
 use crate::product::{FileName, ProductId};
 
 /// How long the head of each part of the form may take to arrive. The contents of the files have other deadlines.
@@ -33,52 +33,50 @@ const TOKEN: u64 = 1 << 10;
 
 /// Adds the files of a submitted form to a product, one after the other while they arrive. If a file is refused, the
 /// files before it stay added.
-pub(super) fn upload<'c>(visit: PageRequest<'c>, seller: SignedIn, pieces: Pieces<'c>) -> Answering<'c> {
-    Box::pin(async move {
-        let id = product_id(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
-        visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
-        if !visit.is_form() {
-            return Ok(visit.go_to(&format!("/desk/product?id={id}")));
+pub(super) async fn upload(visit: PageRequest<'_>, seller: SignedIn, pieces: Pieces<'_>) -> Result<Reply, ApiError> {
+    let id = product_id(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
+    visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
+    if !visit.is_form() {
+        return Ok(visit.go_to(&format!("/desk/product?id={id}")));
+    }
+    let kind = visit.call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let boundary = multer::parse_boundary(kind).map_err(|_| ErrorCode::UnsupportedMediaType)?;
+    let limits = Constraints::new().size_limit(SizeLimit::new().for_field("csrf", TOKEN));
+    // The number of bytes that may still arrive before the next file. The parser of the form keeps these bytes in
+    // memory.
+    let left = Arc::new(AtomicUsize::new(HEAD_LENGTH));
+    let counted = left.clone();
+    let pieces = pieces.map(move |piece| {
+        let piece = piece?;
+        let before = counted.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(piece.len()));
+        before.map(|_| piece).map_err(|_| Broken)
+    });
+    let mut form = Multipart::with_constraints(pieces, boundary, limits);
+    // The CSRF token must be the first field, so that no file of a forged form is stored.
+    let token = match next(&mut form).await? {
+        Some(field) if field.name() == Some("csrf") => timeout(HEAD, field.text()).await.ok().and_then(Result::ok),
+        _ => None,
+    };
+    let is_ours = token.is_some_and(|token| bool::from(token.as_bytes().ct_eq(seller.csrf.as_bytes())));
+    if !is_ours {
+        return Err(ApiError::Forged);
+    }
+    let mut count = 0;
+    while let Some(field) = next(&mut form).await? {
+        // If the seller has chosen no file, the form has a part with an empty file name.
+        let Some(name) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) else { continue };
+        left.store(usize::MAX, Relaxed);
+        let added = put(&visit, &seller, id, &name, field).await?;
+        left.store(HEAD_LENGTH, Relaxed);
+        if let Err(sentence) = added {
+            return page_of(&visit, &seller, id, &format!("{name}: {sentence}")).await;
         }
-        let kind = visit.call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let boundary = multer::parse_boundary(kind).map_err(|_| ErrorCode::UnsupportedMediaType)?;
-        let limits = Constraints::new().size_limit(SizeLimit::new().for_field("csrf", TOKEN));
-        // The number of bytes that may still arrive before the next file. The parser of the form keeps these bytes in
-        // memory.
-        let left = Arc::new(AtomicUsize::new(HEAD_LENGTH));
-        let counted = left.clone();
-        let pieces = pieces.map(move |piece| {
-            let piece = piece?;
-            let before = counted.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(piece.len()));
-            before.map(|_| piece).map_err(|_| Broken)
-        });
-        let mut form = Multipart::with_constraints(pieces, boundary, limits);
-        // The CSRF token must be the first field, so that no file of a forged form is stored.
-        let token = match next(&mut form).await? {
-            Some(field) if field.name() == Some("csrf") => timeout(HEAD, field.text()).await.ok().and_then(Result::ok),
-            _ => None,
-        };
-        let is_ours = token.is_some_and(|token| bool::from(token.as_bytes().ct_eq(seller.csrf.as_bytes())));
-        if !is_ours {
-            return Err(ApiError::Forged);
-        }
-        let mut count = 0;
-        while let Some(field) = next(&mut form).await? {
-            // If the seller has chosen no file, the form has a part with an empty file name.
-            let Some(name) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) else { continue };
-            left.store(usize::MAX, Relaxed);
-            let added = put(&visit, &seller, id, &name, field).await?;
-            left.store(HEAD_LENGTH, Relaxed);
-            if let Err(sentence) = added {
-                return page_of(&visit, &seller, id, &format!("{name}: {sentence}")).await;
-            }
-            count += 1;
-        }
-        match count {
-            0 => page_of(&visit, &seller, id, "Choose a file first.").await,
-            _ => Ok(visit.go_to(&format!("/desk/product?id={id}&done=files"))),
-        }
-    })
+        count += 1;
+    }
+    match count {
+        0 => page_of(&visit, &seller, id, "Choose a file first.").await,
+        _ => Ok(visit.go_to(&format!("/desk/product?id={id}&done=files"))),
+    }
 }
 
 async fn next<'f>(form: &mut Multipart<'f>) -> Result<Option<Field<'f>>, ApiError> {
@@ -114,32 +112,30 @@ async fn put(
     }
 }
 
-pub(super) fn delete(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        if let Some(form) = &visit.form {
-            let id = form.text("id").parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
-            let name = form.text("name").parse().map_err(|_| ApiError::NOT_FOUND)?;
-            if !visit.delivery.desk(&seller.actor).delete_file(id, &name).await? {
-                return Err(ApiError::NOT_FOUND);
-            }
-            return Ok(visit.go_to(&format!("/desk/product?id={id}&done=file_deleted")));
+pub(super) async fn delete(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    if let Some(form) = &visit.form {
+        let id = form.text("id").parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
+        let name = form.text("name").parse().map_err(|_| ApiError::NOT_FOUND)?;
+        if !visit.delivery.desk(&seller.actor).delete_file(id, &name).await? {
+            return Err(ApiError::NOT_FOUND);
         }
-        let id = product_id(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
-        let product = visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
-        let name = query::parameter(visit.call, "name").map_err(|_| ApiError::MALFORMED)?.unwrap_or_default();
-        let file = product.files().iter().find(|file| file.name.as_str() == name).ok_or(ApiError::NOT_FOUND)?;
-        let values = context! {
-            title => "Delete this file",
-            sentence => "Buyers who open the product from now on do not get it. Downloads that have begun can finish.",
-            button => "Delete it",
-            fields => Vec::<Value>::new(),
-            about => [("Product", product.name().to_owned()), ("File", name.to_string()), ("Size", size(file.size))],
-            action => "/desk/product/file/delete",
-            hidden => [("id", id.to_string()), ("name", name.to_string())],
-            back => format!("/desk/product?id={id}"),
-            is_dangerous => true,
-            ..desk(&visit, &seller, "/desk/products")
-        };
-        visit.page("confirm.html", values)
-    })
+        return Ok(visit.go_to(&format!("/desk/product?id={id}&done=file_deleted")));
+    }
+    let id = product_id(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
+    let product = visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
+    let name = query::parameter(visit.call, "name").map_err(|_| ApiError::MALFORMED)?.unwrap_or_default();
+    let file = product.files().iter().find(|file| file.name.as_str() == name).ok_or(ApiError::NOT_FOUND)?;
+    let values = context! {
+        title => "Delete this file",
+        sentence => "Buyers who open the product from now on do not get it. Downloads that have begun can finish.",
+        button => "Delete it",
+        fields => Vec::<Value>::new(),
+        about => [("Product", product.name().to_owned()), ("File", name.to_string()), ("Size", size(file.size))],
+        action => "/desk/product/file/delete",
+        hidden => [("id", id.to_string()), ("name", name.to_string())],
+        back => format!("/desk/product?id={id}"),
+        is_dangerous => true,
+        ..desk(&visit, &seller, "/desk/products")
+    };
+    visit.page("confirm.html", values)
 }

@@ -6,7 +6,7 @@ use super::form::{self, Form, FormError};
 use super::frame::desk;
 use super::lists::{choices, product_id};
 use super::shown::names;
-use super::{Answering, ApiError, PageRequest, SignedIn};
+use super::{ApiError, PageRequest, SignedIn};
 use crate::delivery::Error;
 use crate::email::Email;
 use crate::http::Reply;
@@ -22,30 +22,28 @@ struct Wanted {
     sends: bool,
 }
 
-pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        let Some(form) = &visit.form else { return page(&visit, &seller, None).await };
-        let wanted = match read(form) {
-            Ok(wanted) => wanted,
-            Err(fault) => return page(&visit, &seller, Some((form, &fault))).await,
-        };
-        let id: KeyId = form.text("key").parse().map_err(|_| ApiError::MALFORMED)?;
-        if form.text("seal") != seal(&visit, id) {
-            return Err(ApiError::MALFORMED);
+pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let Some(form) = &visit.form else { return page(&visit, &seller, None).await };
+    let wanted = match read(form) {
+        Ok(wanted) => wanted,
+        Err(fault) => return page(&visit, &seller, Some((form, &fault))).await,
+    };
+    let id: KeyId = form.text("key").parse().map_err(|_| ApiError::MALFORMED)?;
+    if form.text("seal") != seal(&visit, id) {
+        return Err(ApiError::MALFORMED);
+    }
+    let Wanted { product, email, terms, sends } = wanted;
+    let issued = visit.delivery.desk(&seller.actor).issue_once(id, product, email, terms, sends).await;
+    let said = match issued {
+        Ok(Some(_)) if sends => return Ok(visit.go_to(&format!("/desk/key?id={id}&done=issued"))),
+        Ok(Some(issued)) => {
+            return super::key::page(&visit, &seller, id, Some(("issued", issued.text.expose()))).await;
         }
-        let Wanted { product, email, terms, sends } = wanted;
-        let issued = visit.delivery.desk(&seller.actor).issue_once(id, product, email, terms, sends).await;
-        let said = match issued {
-            Ok(Some(_)) if sends => return Ok(visit.go_to(&format!("/desk/key?id={id}&done=issued"))),
-            Ok(Some(issued)) => {
-                return super::key::page(&visit, &seller, id, Some(("issued", issued.text.expose()))).await;
-            }
-            Ok(None) => FormError::new("", "This form has issued a key before. Open it again to issue another one."),
-            Err(Error::UnknownProduct) => FormError::new("product_id", "This product is not sold."),
-            Err(error) => return Err(error.into()),
-        };
-        page(&visit, &seller, Some((form, &said))).await
-    })
+        Ok(None) => FormError::new("", "This form has issued a key before. Open it again to issue another one."),
+        Err(Error::UnknownProduct) => FormError::new("product_id", "This product is not sold."),
+        Err(error) => return Err(error.into()),
+    };
+    page(&visit, &seller, Some((form, &said))).await
 }
 
 fn read(form: &Form) -> Result<Wanted, FormError> {

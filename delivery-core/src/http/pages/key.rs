@@ -5,7 +5,7 @@ use minijinja::{Value, context};
 use super::frame::desk;
 use super::lists::parameter;
 use super::shown::{all_names, entry, key, message, subscription, time};
-use super::{Answering, ApiError, PageRequest, SignedIn};
+use super::{ApiError, PageRequest, SignedIn};
 use crate::http::Reply;
 use crate::key::{Key, KeyId, Status};
 use crate::ledger::Action;
@@ -16,11 +16,9 @@ const NEWEST: usize = 50;
 /// The maximum number of other keys of the same address that are shown.
 const OTHERS: usize = 10;
 
-pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        let id = parameter(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
-        page(&visit, &seller, id, None).await
-    })
+pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let id = parameter(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
+    page(&visit, &seller, id, None).await
 }
 
 /// Renders the page of a key. `text` is given only right after the key was issued. It then contains `"issued"` or, if

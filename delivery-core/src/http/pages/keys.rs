@@ -9,7 +9,7 @@ use super::form::Form;
 use super::frame::desk;
 use super::lists::{Chosen, PAGE, choices, chosen, links, parameter, sources};
 use super::shown::{PERIODS, all_names, key};
-use super::{Answering, ApiError, PageRequest, SignedIn};
+use super::{ApiError, PageRequest, SignedIn};
 use crate::delivery::{Error, Recent};
 use crate::http::Reply;
 use crate::http::filters;
@@ -21,17 +21,15 @@ use crate::store::{KeyQuery, MessageQuery, Page, StoreError};
 const STATUSES: &[(&str, &str)] =
     &[("valid", "valid"), ("expired", "expired"), ("exhausted", "used up"), ("revoked", "revoked")];
 
-pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        match &visit.form {
-            Some(form) if !form.text("do").is_empty() => several(&visit, &seller, form).await,
-            Some(form) => Ok(sought(&visit, form)),
-            None => match parameter::<String>(&visit, FOUND)? {
-                Some(sealed) => found(&visit, &seller, &sealed).await,
-                None => listed(&visit, &seller).await,
-            },
-        }
-    })
+pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    match &visit.form {
+        Some(form) if !form.text("do").is_empty() => several(&visit, &seller, form).await,
+        Some(form) => Ok(sought(&visit, form)),
+        None => match parameter::<String>(&visit, FOUND)? {
+            Some(sealed) => found(&visit, &seller, &sealed).await,
+            None => listed(&visit, &seller).await,
+        },
+    }
 }
 
 /// The period, in days, of the figures from which [`counted`] takes the number of keys in a list. This number does not

@@ -3,6 +3,8 @@
 //! Each [`Page`] has a row in the endpoint table, like an endpoint of the API, and goes through the same pipeline. All
 //! pages work without JavaScript. Some have a small script, whose hash the content security policy allows.
 //!
+//! To add a page, write its handler in a file of this folder, and add a line to the list below.
+//!
 //! The pages are a part of `http`, not a module of their own, because they and `http` would import each other: the rows
 //! of the endpoint table refer to [`Page`] and [`PageHandler`], and the pages use the calls, replies and limits of
 //! `http`. What the pages look like is in [`look`](crate::look), which imports nothing from here.
@@ -40,6 +42,7 @@ mod shown;
 mod sign_in;
 mod unknown;
 
+use std::future::{Ready, ready};
 use std::pin::Pin;
 #[cfg(feature = "files")]
 use std::pin::pin;
@@ -57,85 +60,17 @@ pub(super) use self::rendering::error_page;
 use self::session::{PageRequest, SignedIn, base, check_csrf};
 pub(super) use self::unknown::unknown;
 use super::body::{BodyRule, Keep, read};
-use super::error::{Answering, ApiError};
+use super::error::ApiError;
 use super::query::check_text;
 use super::row::{Docs, Handler, Row, Verb};
 use super::{Call, Reply, names};
 use crate::delivery::Delivery;
-
-/// A page of the seller's desk, or a page for buyers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Page {
-    /// Figures of a week to a year, and what needs the seller's attention.
-    Overview,
-    /// The sign-in form of the desk.
-    SignIn,
-    /// Ends the seller's session.
-    SignOut,
-    /// The list of keys, with search and filters.
-    Keys,
-    /// A key with its history.
-    Key,
-    /// The form that issues a key by hand.
-    Issue,
-    /// The confirmation form for a change of a key.
-    ChangeKey,
-    /// The list of products.
-    Products,
-    /// The form that adds or edits a product.
-    Product,
-    /// The confirmation form that stops selling a product.
-    ArchiveProduct,
-    /// Receives the files that the seller uploads for a product.
-    #[cfg(feature = "files")]
-    PutFiles,
-    /// The confirmation form that deletes a file of a product.
-    #[cfg(feature = "files")]
-    DeleteFile,
-    /// The list of posts.
-    Posts,
-    /// The form that adds or edits a post.
-    Post,
-    /// The confirmation form that deletes a post.
-    DeletePost,
-    /// The list of messages in the outbox.
-    Messages,
-    /// The list of events that commerce platforms have reported.
-    Events,
-    /// An event of a platform, with a form to apply it again.
-    Event,
-    /// The audit log.
-    Audit,
-    /// A list as a CSV table.
-    Export,
-    /// The webhook addresses to configure at the platforms, and a form that sends a test e-mail.
-    Setup,
-    /// A preview of the e-mails to buyers, for an example key.
-    Email,
-    /// The form that erases a customer.
-    Erase,
-    /// The stylesheet of all pages.
-    Style,
-    /// The icon of all pages.
-    Icon,
-    /// The page where a buyer enters a key and opens the product.
-    Buyer,
-    /// Shows a product that a buyer has opened.
-    Opened,
-    /// The form where a buyer requests lost keys by e-mail.
-    Lost,
-}
 
 /// The limits on the body of a form that has only short fields: at most 16 KiB, within 10 seconds.
 const FIELDS: BodyRule = BodyRule::Form { limit: 16 << 10, deadline: Duration::from_secs(10) };
 /// The limits on the body of a form with the content of a product or a post: at most 4 MiB, within 30 seconds. The
 /// content has at most 1 MiB, but browsers percent-encode it, and this can triple its size.
 const CONTENT: BodyRule = BodyRule::Form { limit: 4 << 20, deadline: Duration::from_secs(30) };
-
-/// The body rule of the form that uploads files. The page's handler reads the body while it arrives.
-#[cfg(feature = "files")]
-const STREAMED: BodyRule = BodyRule::Streamed;
 
 /// The values that are the same in the table rows of all pages. [`Page::row`] replaces the path, the body rule and the
 /// handler.
@@ -147,19 +82,44 @@ const PAGE: Row = Row {
     cross_origin: false,
     handler: Handler::Page(PageHandler::Public(|_| Box::pin(async { Err(ApiError::NOT_FOUND) }))),
     codes: &[],
-    openapi: Docs { tag: "", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
+    openapi: Docs::EMPTY,
 };
 
+/// Makes the [`PageHandler`] of an asynchronous function. The handler boxes the future of the function.
+macro_rules! boxed {
+    (Public($show:path)) => {
+        PageHandler::Public(|visit| Box::pin($show(visit)))
+    };
+    (Seller($show:path)) => {
+        PageHandler::Seller(|visit, seller| Box::pin($show(visit, seller)))
+    };
+    (Upload($show:path)) => {
+        PageHandler::Upload(|visit, seller, pieces| Box::pin($show(visit, seller, pieces)))
+    };
+}
+
 macro_rules! pages {
-    ($($(#[$cfg:meta])* $page:ident, $path:literal, $body:ident, $shows:expr;)+) => {
+    ($(
+        $(#[doc = $doc:literal])+
+        $(#[cfg($cfg:meta)])?
+        $page:ident => $path:literal, $body:expr, $who:ident($show:path);
+    )+) => {
+        /// A page of the seller's desk, or a page for buyers.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Page {
+            $($(#[doc = $doc])+ $(#[cfg($cfg)])? $page,)+
+        }
+
         impl Page {
             /// Every page.
-            pub const ALL: &'static [Self] = &[$($(#[$cfg])* Self::$page),+];
+            pub const ALL: &'static [Self] = &[$($(#[cfg($cfg)])? Self::$page),+];
 
             pub(super) fn row(self) -> &'static Row {
                 match self {
-                    $($(#[$cfg])* Self::$page => {
-                        static ROW: Row = Row { path: $path, body: $body, handler: Handler::Page($shows), ..PAGE };
+                    $($(#[cfg($cfg)])? Self::$page => {
+                        static ROW: Row =
+                            Row { path: $path, body: $body, handler: Handler::Page(boxed!($who($show))), ..PAGE };
                         &ROW
                     })+
                 }
@@ -169,34 +129,64 @@ macro_rules! pages {
 }
 
 pages! {
-    Overview, "/desk", FIELDS, PageHandler::Seller(overview::show);
-    SignIn, "/desk/sign-in", FIELDS, PageHandler::Public(sign_in::sign_in);
-    SignOut, "/desk/sign-out", FIELDS, PageHandler::Seller(sign_in::sign_out);
-    Keys, "/desk/keys", FIELDS, PageHandler::Seller(keys::show);
-    Key, "/desk/key", FIELDS, PageHandler::Seller(key::show);
-    Issue, "/desk/issue", FIELDS, PageHandler::Seller(issue::show);
-    ChangeKey, "/desk/key/change", FIELDS, PageHandler::Seller(change::show);
-    Products, "/desk/products", FIELDS, PageHandler::Seller(product::list);
-    Product, "/desk/product", CONTENT, PageHandler::Seller(product::show);
-    ArchiveProduct, "/desk/product/archive", FIELDS, PageHandler::Seller(product::archive);
-    #[cfg(feature = "files")] PutFiles, "/desk/product/files", STREAMED, PageHandler::Upload(files::upload);
-    #[cfg(feature = "files")] DeleteFile, "/desk/product/file/delete", FIELDS, PageHandler::Seller(files::delete);
-    Posts, "/desk/posts", FIELDS, PageHandler::Seller(post::list);
-    Post, "/desk/post", CONTENT, PageHandler::Seller(post::show);
-    DeletePost, "/desk/post/delete", FIELDS, PageHandler::Seller(post::delete);
-    Messages, "/desk/messages", FIELDS, PageHandler::Seller(messages::show);
-    Events, "/desk/events", FIELDS, PageHandler::Seller(events::list);
-    Event, "/desk/event", FIELDS, PageHandler::Seller(events::show);
-    Audit, "/desk/audit", FIELDS, PageHandler::Seller(audit::show);
-    Export, "/desk/export", FIELDS, PageHandler::Seller(export::show);
-    Setup, "/desk/setup", FIELDS, PageHandler::Seller(setup::show);
-    Email, "/desk/email", FIELDS, PageHandler::Seller(email::show);
-    Erase, "/desk/erase", FIELDS, PageHandler::Seller(setup::erase);
-    Style, "/key/style.css", FIELDS, PageHandler::Public(style);
-    Icon, "/key/icon.svg", FIELDS, PageHandler::Public(icon);
-    Buyer, "/key", FIELDS, PageHandler::Public(buyer::show);
-    Opened, "/key/opened", FIELDS, PageHandler::Public(opened::show);
-    Lost, "/key/lost", FIELDS, PageHandler::Public(buyer::lost);
+    /// Figures of a week to a year, and what needs the seller's attention.
+    Overview => "/desk", FIELDS, Seller(overview::show);
+    /// The sign-in form of the desk.
+    SignIn => "/desk/sign-in", FIELDS, Public(sign_in::sign_in);
+    /// Ends the seller's session.
+    SignOut => "/desk/sign-out", FIELDS, Seller(sign_in::sign_out);
+    /// The list of keys, with search and filters.
+    Keys => "/desk/keys", FIELDS, Seller(keys::show);
+    /// A key with its history.
+    Key => "/desk/key", FIELDS, Seller(key::show);
+    /// The form that issues a key by hand.
+    Issue => "/desk/issue", FIELDS, Seller(issue::show);
+    /// The confirmation form for a change of a key.
+    ChangeKey => "/desk/key/change", FIELDS, Seller(change::show);
+    /// The list of products.
+    Products => "/desk/products", FIELDS, Seller(product::list);
+    /// The form that adds or edits a product.
+    Product => "/desk/product", CONTENT, Seller(product::show);
+    /// The confirmation form that stops selling a product.
+    ArchiveProduct => "/desk/product/archive", FIELDS, Seller(product::archive);
+    /// Receives the files that the seller uploads for a product.
+    #[cfg(feature = "files")]
+    PutFiles => "/desk/product/files", BodyRule::Streamed, Upload(files::upload);
+    /// The confirmation form that deletes a file of a product.
+    #[cfg(feature = "files")]
+    DeleteFile => "/desk/product/file/delete", FIELDS, Seller(files::delete);
+    /// The list of posts.
+    Posts => "/desk/posts", FIELDS, Seller(post::list);
+    /// The form that adds or edits a post.
+    Post => "/desk/post", CONTENT, Seller(post::show);
+    /// The confirmation form that deletes a post.
+    DeletePost => "/desk/post/delete", FIELDS, Seller(post::delete);
+    /// The list of messages in the outbox.
+    Messages => "/desk/messages", FIELDS, Seller(messages::show);
+    /// The list of events that commerce platforms have reported.
+    Events => "/desk/events", FIELDS, Seller(events::list);
+    /// An event of a platform, with a form to apply it again.
+    Event => "/desk/event", FIELDS, Seller(events::show);
+    /// The audit log.
+    Audit => "/desk/audit", FIELDS, Seller(audit::show);
+    /// A list as a CSV table.
+    Export => "/desk/export", FIELDS, Seller(export::show);
+    /// The webhook addresses to configure at the platforms, and a form that sends a test e-mail.
+    Setup => "/desk/setup", FIELDS, Seller(setup::show);
+    /// A preview of the e-mails to buyers, for an example key.
+    Email => "/desk/email", FIELDS, Seller(email::show);
+    /// The form that erases a customer.
+    Erase => "/desk/erase", FIELDS, Seller(setup::erase);
+    /// The stylesheet of all pages.
+    Style => "/key/style.css", FIELDS, Public(style);
+    /// The icon of all pages.
+    Icon => "/key/icon.svg", FIELDS, Public(icon);
+    /// The page where a buyer enters a key and opens the product.
+    Buyer => "/key", FIELDS, Public(buyer::show);
+    /// Shows a product that a buyer has opened.
+    Opened => "/key/opened", FIELDS, Public(opened::show);
+    /// The form where a buyer requests lost keys by e-mail.
+    Lost => "/key/lost", FIELDS, Public(buyer::lost);
 }
 
 impl Page {
@@ -282,26 +272,21 @@ pub(super) async fn answer<E>(
 }
 
 /// Returns the stylesheet. Its URL contains a hash of the content, so browsers may cache it for a year.
-fn style(visit: PageRequest<'_>) -> Answering<'_> {
-    let style = visit.look.style();
-    asset(visit, "text/css; charset=utf-8", style)
+fn style(PageRequest { look, call, .. }: PageRequest<'_>) -> Ready<Result<Reply, ApiError>> {
+    ready(asset(call, "text/css; charset=utf-8", look.style()))
 }
 
 /// Returns the icon, which shows the first letter of the shop's name.
-fn icon(visit: PageRequest<'_>) -> Answering<'_> {
-    let icon = visit.look.icon();
-    asset(visit, "image/svg+xml", icon)
+fn icon(PageRequest { look, call, .. }: PageRequest<'_>) -> Ready<Result<Reply, ApiError>> {
+    ready(asset(call, "image/svg+xml", look.icon()))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "handlers of pages have this signature")]
-fn asset<'c>(visit: PageRequest<'c>, content_type: &'static str, content: Bytes) -> Answering<'c> {
-    Box::pin(async move {
-        if visit.call.method == Method::POST {
-            return Err(ApiError::MALFORMED);
-        }
-        let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
-        Ok(Reply::text(content_type, content)
-            .with_header(&names::CACHE_CONTROL, forever)
-            .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
-    })
+fn asset(call: &Call, content_type: &'static str, content: Bytes) -> Result<Reply, ApiError> {
+    if call.method == Method::POST {
+        return Err(ApiError::MALFORMED);
+    }
+    let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
+    Ok(Reply::text(content_type, content)
+        .with_header(&names::CACHE_CONTROL, forever)
+        .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
 }

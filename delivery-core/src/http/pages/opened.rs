@@ -19,7 +19,7 @@ use super::lists::parameter;
 use super::opening::DAY;
 use super::opening::short;
 use super::shown::{CONTENT, SOURCE};
-use super::{Answering, ApiError, PageRequest};
+use super::{ApiError, PageRequest};
 use crate::delivery::Error;
 use crate::http::limits::admit;
 use crate::http::{Reply, names, query};
@@ -27,29 +27,27 @@ use crate::key::{Key, Ticket, TicketFor};
 use crate::limit::{Identity, Policy};
 use crate::product::{FileName, Product};
 
-pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
-    Box::pin(async move {
-        if visit.is_form() {
-            return Err(ApiError::MALFORMED);
-        }
-        let name: String = parameter(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
-        let keyring = &visit.delivery.inner.keyring;
-        let ticket = visit.text_of_buyer(&format!("opened-{name}"));
-        let ticket = ticket.and_then(|text| Ticket::verify(keyring, TicketFor::Page, text));
-        let Some(ticket) = ticket.filter(|ticket| short(&visit, ticket.key) == name) else { return again(&visit) };
-        // The page counts against the rate limit for downloads of files, because one use of a key allows both.
-        admit(visit.delivery, Policy::Files, Identity::Key(ticket.key.as_u128())).await?;
-        match visit.delivery.holder_of(&ticket).await {
-            Ok(key) => shown(&visit, &key, &name, &ticket).await,
-            // The 24 hours are over, or the key has expired.
-            Err(Error::ExpiredTicket) => match visit.delivery.check(ticket.key).await {
-                Err(error @ Error::Refused { .. }) => refused(&visit, ("", Some(ticket.key)), &error).await,
-                _ => again(&visit),
-            },
-            Err(Error::RevokedKey) => refused(&visit, ("", Some(ticket.key)), &Error::RevokedKey).await,
-            Err(error) => Err(error.into()),
-        }
-    })
+pub(super) async fn show(visit: PageRequest<'_>) -> Result<Reply, ApiError> {
+    if visit.is_form() {
+        return Err(ApiError::MALFORMED);
+    }
+    let name: String = parameter(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
+    let keyring = &visit.delivery.inner.keyring;
+    let ticket = visit.text_of_buyer(&format!("opened-{name}"));
+    let ticket = ticket.and_then(|text| Ticket::verify(keyring, TicketFor::Page, text));
+    let Some(ticket) = ticket.filter(|ticket| short(&visit, ticket.key) == name) else { return again(&visit) };
+    // The page counts against the rate limit for downloads of files, because one use of a key allows both.
+    admit(visit.delivery, Policy::Files, Identity::Key(ticket.key.as_u128())).await?;
+    match visit.delivery.holder_of(&ticket).await {
+        Ok(key) => shown(&visit, &key, &name, &ticket).await,
+        // The 24 hours are over, or the key has expired.
+        Err(Error::ExpiredTicket) => match visit.delivery.check(ticket.key).await {
+            Err(error @ Error::Refused { .. }) => refused(&visit, ("", Some(ticket.key)), &error).await,
+            _ => again(&visit),
+        },
+        Err(Error::RevokedKey) => refused(&visit, ("", Some(ticket.key)), &Error::RevokedKey).await,
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Asks for the key, because the product was opened more than a day ago, or the browser has kept no cookie.

@@ -8,8 +8,9 @@ use minijinja::{Value, context};
 use super::frame::desk;
 use super::lists::parameter;
 use super::shown::{PERIODS, all_names, day_and_month, names, time};
-use super::{Answering, ApiError, PageRequest, SignedIn};
+use super::{ApiError, PageRequest, SignedIn};
 use crate::delivery::{Delivery, Recent};
+use crate::http::Reply;
 use crate::key::Status;
 use crate::ledger::{Amount, Currency, EventOutcome};
 use crate::look::{grouped, plot};
@@ -22,53 +23,51 @@ const MOST: usize = 100;
 /// If the oldest message has waited for more minutes than this, the state of e-mail is shown as bad.
 const LATE: i64 = 10;
 
-pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        let delivery = visit.delivery;
-        let products = names(delivery).await?;
-        let days: u32 = parameter(&visit, "days")?.unwrap_or(PERIODS[0].0);
-        if !PERIODS.iter().any(|(period, _)| *period == days) {
-            return Err(ApiError::MALFORMED);
+pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let delivery = visit.delivery;
+    let products = names(delivery).await?;
+    let days: u32 = parameter(&visit, "days")?.unwrap_or(PERIODS[0].0);
+    if !PERIODS.iter().any(|(period, _)| *period == days) {
+        return Err(ApiError::MALFORMED);
+    }
+    // `None` if the store keeps no messages.
+    let backlog = match seller.backlog {
+        Some(backlog) => Some(backlog),
+        None => match delivery.backlog().await {
+            Ok(backlog) => Some(backlog),
+            Err(StoreError::Unsupported) => None,
+            Err(error) => return Err(error.into()),
+        },
+    };
+    let waits = backlog.map(|backlog| waiting(&backlog, delivery.now()));
+    let failed = backlog.map_or(0, |backlog| backlog.unanswered);
+    let attention = attention(&visit, products.keys().copied().collect(), failed, waits.as_ref()).await?;
+    let newest = delivery.keys(&KeyQuery { limit: 1, ..KeyQuery::default() }).await?;
+    let (health, all_products) = (health(delivery, waits).await, all_names(delivery, &[]).await?);
+    // Count last. Counting may read every key, and this would slow down the other reads for this page.
+    let recent = delivery.recent_figures(days * 2).await;
+    let counting = match &recent {
+        Recent::Failed => "The store could not count them just now.",
+        Recent::Known(..) => "They are counted once a minute.",
+        Recent::Counting => "They are being counted, which takes a moment in a large shop.",
+    };
+    let figures = match &recent {
+        // Do not show figures without keys if the store has a key. They were counted before the first key was
+        // issued.
+        Recent::Known(at, counted) if newest.items.is_empty() || !counted.keys.is_empty() => {
+            Some(shown(counted, *at, days, &all_products))
         }
-        // `None` if the store keeps no messages.
-        let backlog = match seller.backlog {
-            Some(backlog) => Some(backlog),
-            None => match delivery.backlog().await {
-                Ok(backlog) => Some(backlog),
-                Err(StoreError::Unsupported) => None,
-                Err(error) => return Err(error.into()),
-            },
-        };
-        let waits = backlog.map(|backlog| waiting(&backlog, delivery.now()));
-        let failed = backlog.map_or(0, |backlog| backlog.unanswered);
-        let attention = attention(&visit, products.keys().copied().collect(), failed, waits.as_ref()).await?;
-        let newest = delivery.keys(&KeyQuery { limit: 1, ..KeyQuery::default() }).await?;
-        let (health, all_products) = (health(delivery, waits).await, all_names(delivery, &[]).await?);
-        // Count last. Counting may read every key, and this would slow down the other reads for this page.
-        let recent = delivery.recent_figures(days * 2).await;
-        let counting = match &recent {
-            Recent::Failed => "The store could not count them just now.",
-            Recent::Known(..) => "They are counted once a minute.",
-            Recent::Counting => "They are being counted, which takes a moment in a large shop.",
-        };
-        let figures = match &recent {
-            // Do not show figures without keys if the store has a key. They were counted before the first key was
-            // issued.
-            Recent::Known(at, counted) if newest.items.is_empty() || !counted.keys.is_empty() => {
-                Some(shown(counted, *at, days, &all_products))
-            }
-            _ => None,
-        };
-        let steps = newest.items.is_empty().then(|| first_steps(delivery, !products.is_empty()));
-        visit.page(
-            "overview.html",
-            context! {
-                figures, counting, steps, attention, periods => PERIODS.to_vec(), days,
-                health,
-                ..desk(&visit, &seller, "/desk")
-            },
-        )
-    })
+        _ => None,
+    };
+    let steps = newest.items.is_empty().then(|| first_steps(delivery, !products.is_empty()));
+    visit.page(
+        "overview.html",
+        context! {
+            figures, counting, steps, attention, periods => PERIODS.to_vec(), days,
+            health,
+            ..desk(&visit, &seller, "/desk")
+        },
+    )
 }
 
 /// Returns what a new shop has to do before its first sale. Each entry is a text, the path of the page where the seller

@@ -7,7 +7,7 @@ use super::form::{Form, FormError, digest, said};
 use super::frame::desk;
 use super::lists::{Chosen, links, parameter};
 use super::shown::{preview, time};
-use super::{Answering, ApiError, PageRequest, SignedIn};
+use super::{ApiError, PageRequest, SignedIn};
 use crate::delivery::Delivery;
 use crate::http::Reply;
 use crate::post::{Category, NewPost, Post, PostId};
@@ -17,22 +17,20 @@ use crate::terms::NEVER;
 /// The maximum number of posts that the list shows at once.
 const NEWEST: usize = 100;
 
-pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        // Without `before`, the list has no upper bound, so it includes posts that are not published yet.
-        let until =
-            parameter::<i64>(&visit, "before")?.map(|at| DateTime::from_timestamp(at, 0).ok_or(ApiError::MALFORMED));
-        let until = until.transpose()?.unwrap_or(NEVER).min(NEVER);
-        let found = visit.delivery.posts(&PostQuery { category: None, until, limit: NEWEST }).await?;
-        let next = older(visit.delivery, &found).await?.map(|at| at.timestamp().to_string());
-        let links = links(&visit, "/desk/posts", &Chosen::new(), next, &[]);
-        let post = |it: &Post| {
-            let (id, at) = (it.id().get(), time(it.published_at()));
-            context! { id, title => it.title(), category => it.category().as_str(), published_at => at }
-        };
-        let posts: Vec<Value> = found.iter().map(post).collect();
-        visit.page("posts.html", context! { posts, links, ..desk(&visit, &seller, "/desk/posts") })
-    })
+pub(super) async fn list(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    // Without `before`, the list has no upper bound, so it includes posts that are not published yet.
+    let until =
+        parameter::<i64>(&visit, "before")?.map(|at| DateTime::from_timestamp(at, 0).ok_or(ApiError::MALFORMED));
+    let until = until.transpose()?.unwrap_or(NEVER).min(NEVER);
+    let found = visit.delivery.posts(&PostQuery { category: None, until, limit: NEWEST }).await?;
+    let next = older(visit.delivery, &found).await?.map(|at| at.timestamp().to_string());
+    let links = links(&visit, "/desk/posts", &Chosen::new(), next, &[]);
+    let post = |it: &Post| {
+        let (id, at) = (it.id().get(), time(it.published_at()));
+        context! { id, title => it.title(), category => it.category().as_str(), published_at => at }
+    };
+    let posts: Vec<Value> = found.iter().map(post).collect();
+    visit.page("posts.html", context! { posts, links, ..desk(&visit, &seller, "/desk/posts") })
 }
 
 /// Returns the time at which the next page of the list starts. The next page lists posts of this time and older ones.
@@ -66,19 +64,15 @@ fn fields(visit: &PageRequest<'_>, post: &Post) -> Form {
         .with("seen", seen)
 }
 
-pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        if let Some(form) = &visit.form {
-            return submitted(&visit, &seller, form).await;
-        }
-        let typed = match parameter::<i64>(&visit, "id")? {
-            Some(id) => {
-                fields(&visit, &found(&visit, &seller, PostId::new(id).map_err(|_| ApiError::NOT_FOUND)?).await?)
-            }
-            None => Form::of([]),
-        };
-        page(&visit, &seller, &typed, None).await
-    })
+pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    if let Some(form) = &visit.form {
+        return submitted(&visit, &seller, form).await;
+    }
+    let typed = match parameter::<i64>(&visit, "id")? {
+        Some(id) => fields(&visit, &found(&visit, &seller, PostId::new(id).map_err(|_| ApiError::NOT_FOUND)?).await?),
+        None => Form::of([]),
+    };
+    page(&visit, &seller, &typed, None).await
 }
 
 async fn found(visit: &PageRequest<'_>, seller: &SignedIn, id: PostId) -> Result<Post, ApiError> {
@@ -154,27 +148,25 @@ async fn page(
     Ok(visit.page_with_forms("post.html", values)?.with_pictures())
 }
 
-pub(super) fn delete(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        if let Some(form) = &visit.form {
-            let id = form.text("id").parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
-            let is_deleted = visit.delivery.desk(&seller.actor).delete_post(id).await?;
-            return if is_deleted { Ok(visit.go_to("/desk/posts?done=deleted")) } else { Err(ApiError::NOT_FOUND) };
-        }
-        let id = parameter::<i64>(&visit, "id")?.and_then(|id| PostId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
-        let post = found(&visit, &seller, id).await?;
-        let values = context! {
-            title => "Delete this post",
-            sentence => "It is gone for good.",
-            button => "Delete it",
-            fields => Vec::<Value>::new(),
-            about => [("Post", post.title().to_owned())],
-            action => "/desk/post/delete",
-            hidden => [("id", id.get().to_string())],
-            back => format!("/desk/post?id={}", id.get()),
-            is_dangerous => true,
-            ..desk(&visit, &seller, "/desk/posts")
-        };
-        visit.page("confirm.html", values)
-    })
+pub(super) async fn delete(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    if let Some(form) = &visit.form {
+        let id = form.text("id").parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
+        let is_deleted = visit.delivery.desk(&seller.actor).delete_post(id).await?;
+        return if is_deleted { Ok(visit.go_to("/desk/posts?done=deleted")) } else { Err(ApiError::NOT_FOUND) };
+    }
+    let id = parameter::<i64>(&visit, "id")?.and_then(|id| PostId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
+    let post = found(&visit, &seller, id).await?;
+    let values = context! {
+        title => "Delete this post",
+        sentence => "It is gone for good.",
+        button => "Delete it",
+        fields => Vec::<Value>::new(),
+        about => [("Post", post.title().to_owned())],
+        action => "/desk/post/delete",
+        hidden => [("id", id.get().to_string())],
+        back => format!("/desk/post?id={}", id.get()),
+        is_dangerous => true,
+        ..desk(&visit, &seller, "/desk/posts")
+    };
+    visit.page("confirm.html", values)
 }

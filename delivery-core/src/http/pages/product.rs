@@ -8,7 +8,7 @@ use super::form::{Form, FormError, digest, said};
 use super::frame::desk;
 use super::lists::{Chosen, PAGE, links, product_id};
 use super::shown::{archived, preview, price};
-use super::{Answering, ApiError, PageRequest, SignedIn, references, setup};
+use super::{ApiError, PageRequest, SignedIn, references, setup};
 use crate::http::Reply;
 use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::StoreError;
@@ -18,40 +18,36 @@ use crate::terms::{OwnTerms, UseLimit, Validity};
 const FIELDS: &[&str] =
     &["id", "seen", "name", "description", "content", "type", "price", "days", "uses", "language", "refs"];
 
-pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        let (listed, before) = (visit.delivery.products().await?, product_id(&visit, "before")?);
-        let mut newest = listed.iter().rev().filter(|it| before.is_none_or(|before| it.id < before));
-        let shown: Vec<&Listing> = newest.by_ref().take(PAGE).collect();
-        let last = shown.last().filter(|_| newest.next().is_some()).map(|it| it.id.to_string());
-        let product = |it: &&Listing| {
-            let (id, price) = (it.id.get(), price(it.price));
-            context! { id, name => it.name.clone(), kind => it.kind.clone(), price }
-        };
-        let archived: Vec<(i64, String)> = match before {
-            None => archived(visit.delivery).await?.into_iter().map(|(id, name)| (id.get(), name)).collect(),
-            Some(_) => Vec::new(),
-        };
-        let links = links(&visit, "/desk/products", &Chosen::new(), last, &[]);
-        let values = context! {
-            products => shown.iter().map(product).collect::<Vec<_>>(), archived, links,
-            ..desk(&visit, &seller, "/desk/products")
-        };
-        visit.page("products.html", values)
-    })
+pub(super) async fn list(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let (listed, before) = (visit.delivery.products().await?, product_id(&visit, "before")?);
+    let mut newest = listed.iter().rev().filter(|it| before.is_none_or(|before| it.id < before));
+    let shown: Vec<&Listing> = newest.by_ref().take(PAGE).collect();
+    let last = shown.last().filter(|_| newest.next().is_some()).map(|it| it.id.to_string());
+    let product = |it: &&Listing| {
+        let (id, price) = (it.id.get(), price(it.price));
+        context! { id, name => it.name.clone(), kind => it.kind.clone(), price }
+    };
+    let archived: Vec<(i64, String)> = match before {
+        None => archived(visit.delivery).await?.into_iter().map(|(id, name)| (id.get(), name)).collect(),
+        Some(_) => Vec::new(),
+    };
+    let links = links(&visit, "/desk/products", &Chosen::new(), last, &[]);
+    let values = context! {
+        products => shown.iter().map(product).collect::<Vec<_>>(), archived, links,
+        ..desk(&visit, &seller, "/desk/products")
+    };
+    visit.page("products.html", values)
 }
 
-pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        if let Some(form) = &visit.form {
-            return submitted(&visit, &seller, form).await;
-        }
-        let product = match product_id(&visit, "id")? {
-            Some(id) => Some(visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?),
-            None => None,
-        };
-        page(&visit, &seller, (&fields(&visit, product.as_deref()), product.as_deref()), None).await
-    })
+pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    if let Some(form) = &visit.form {
+        return submitted(&visit, &seller, form).await;
+    }
+    let product = match product_id(&visit, "id")? {
+        Some(id) => Some(visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?),
+        None => None,
+    };
+    page(&visit, &seller, (&fields(&visit, product.as_deref()), product.as_deref()), None).await
 }
 
 /// Returns the values that the form shows for `product`, or for a new product if `product` is `None`. For an existing
@@ -219,33 +215,31 @@ pub(super) async fn page_of(
         .await
 }
 
-pub(super) fn archive(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        if let Some(form) = &visit.form {
-            let id = form.text("id").parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
-            let desk = visit.delivery.desk(&seller.actor);
-            let (changed, done) = match form.text("do") {
-                "restore" => (desk.restore_product(id).await?, "on_sale"),
-                "" => (desk.archive_product(id).await?, "archived"),
-                _ => return Err(ApiError::MALFORMED),
-            };
-            changed.ok_or(ApiError::NOT_FOUND)?;
-            return Ok(visit.go_to(&format!("/desk/product?id={id}&done={done}")));
-        }
-        let id = product_id(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
-        let product = visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
-        let values = context! {
-            title => "Stop selling this product",
-            sentence => "It is neither listed nor sold any more. Keys that were sold before still open it.",
-            button => "Stop selling it",
-            fields => Vec::<Value>::new(),
-            about => [("Product", product.name().to_owned())],
-            action => "/desk/product/archive",
-            hidden => [("id", id.to_string())],
-            back => format!("/desk/product?id={id}"),
-            is_dangerous => true,
-            ..desk(&visit, &seller, "/desk/products")
+pub(super) async fn archive(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    if let Some(form) = &visit.form {
+        let id = form.text("id").parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
+        let desk = visit.delivery.desk(&seller.actor);
+        let (changed, done) = match form.text("do") {
+            "restore" => (desk.restore_product(id).await?, "on_sale"),
+            "" => (desk.archive_product(id).await?, "archived"),
+            _ => return Err(ApiError::MALFORMED),
         };
-        visit.page("confirm.html", values)
-    })
+        changed.ok_or(ApiError::NOT_FOUND)?;
+        return Ok(visit.go_to(&format!("/desk/product?id={id}&done={done}")));
+    }
+    let id = product_id(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
+    let product = visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
+    let values = context! {
+        title => "Stop selling this product",
+        sentence => "It is neither listed nor sold any more. Keys that were sold before still open it.",
+        button => "Stop selling it",
+        fields => Vec::<Value>::new(),
+        about => [("Product", product.name().to_owned())],
+        action => "/desk/product/archive",
+        hidden => [("id", id.to_string())],
+        back => format!("/desk/product?id={id}"),
+        is_dangerous => true,
+        ..desk(&visit, &seller, "/desk/products")
+    };
+    visit.page("confirm.html", values)
 }

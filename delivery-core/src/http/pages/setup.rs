@@ -5,7 +5,7 @@ use minijinja::{Value, context};
 use super::form::{Form, FormError, said};
 use super::frame::desk;
 use super::shown::time;
-use super::{Answering, ApiError, PageRequest, SignedIn};
+use super::{ApiError, PageRequest, SignedIn};
 use crate::delivery::{Delivery, PlatformRow, SIGNING_SECRET, SecretError, SecretGuide};
 use crate::email::Email;
 use crate::http::export::person;
@@ -19,32 +19,30 @@ const RECENT: usize = 100;
 /// The maximum number of such queries for queued messages, and also for failed ones.
 const PAGES: usize = 10;
 
-pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        let Some(form) = &visit.form else { return page(&visit, &seller, ("", ""), None).await };
-        match form.text("do") {
-            "" => {}
-            what @ ("set_secret" | "remove_secret") => {
-                return set_secret(&visit, &seller, form, what == "set_secret").await;
-            }
-            _ => return Err(ApiError::MALFORMED),
+pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let Some(form) = &visit.form else { return page(&visit, &seller, ("", ""), None).await };
+    match form.text("do") {
+        "" => {}
+        what @ ("set_secret" | "remove_secret") => {
+            return set_secret(&visit, &seller, form, what == "set_secret").await;
         }
-        let typed = form.text("email").trim();
-        let Ok(email) = typed.parse::<Email>() else {
-            let fault = FormError::new("email", "The address must be an e-mail address.");
-            return page(&visit, &seller, (typed, ""), Some(&fault)).await;
-        };
-        match visit.delivery.desk(&seller.actor).test_mail(&email).await {
-            Ok(()) => {
-                let done = if visit.delivery.inner.outbox.mailer.reaches_nobody() { "written" } else { "mailed" };
-                Ok(visit.go_to(&format!("/desk/setup?done={done}")))
-            }
-            Err(error) => {
-                let fault = FormError::new("email", format!("The mail server did not take it: {error}."));
-                page(&visit, &seller, (typed, ""), Some(&fault)).await
-            }
+        _ => return Err(ApiError::MALFORMED),
+    }
+    let typed = form.text("email").trim();
+    let Ok(email) = typed.parse::<Email>() else {
+        let fault = FormError::new("email", "The address must be an e-mail address.");
+        return page(&visit, &seller, (typed, ""), Some(&fault)).await;
+    };
+    match visit.delivery.desk(&seller.actor).test_mail(&email).await {
+        Ok(()) => {
+            let done = if visit.delivery.inner.outbox.mailer.reaches_nobody() { "written" } else { "mailed" };
+            Ok(visit.go_to(&format!("/desk/setup?done={done}")))
         }
-    })
+        Err(error) => {
+            let fault = FormError::new("email", format!("The mail server did not take it: {error}."));
+            page(&visit, &seller, (typed, ""), Some(&fault)).await
+        }
+    }
 }
 
 /// Sets the secret of a platform, or removes it after a confirmation.
@@ -175,26 +173,24 @@ fn shown(name: &str) -> &str {
     PlatformRow::named(name).map_or(name, |row| row.guide.name)
 }
 
-pub(super) fn erase(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        let page = |email: &str, fault: Option<&FormError>| {
-            visit.page("erase.html", context! { email, ..said(fault, desk(&visit, &seller, "/desk/setup")) })
-        };
-        let Some(form) = &visit.form else { return page("", None) };
-        let typed = form.text("email").trim();
-        let Ok(email) = typed.parse::<Email>() else {
-            return page(typed, Some(&FormError::new("email", "The address must be an e-mail address.")));
-        };
-        match form.text("do") {
-            "" => {}
-            "download" => return Ok(person(visit.delivery, &seller.actor, &email).await?.security_headers("")),
-            _ => return Err(ApiError::MALFORMED),
-        }
-        if form.text("sure") != "yes" {
-            return page(typed, Some(&FormError::new("", "Tick the box once you have checked the address.")));
-        }
-        let keys = visit.delivery.desk(&seller.actor).erase(&email).await?;
-        let done = if keys.is_empty() { "nobody" } else { "erased" };
-        Ok(visit.go_to(&format!("/desk/setup?done={done}")))
-    })
+pub(super) async fn erase(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let page = |email: &str, fault: Option<&FormError>| {
+        visit.page("erase.html", context! { email, ..said(fault, desk(&visit, &seller, "/desk/setup")) })
+    };
+    let Some(form) = &visit.form else { return page("", None) };
+    let typed = form.text("email").trim();
+    let Ok(email) = typed.parse::<Email>() else {
+        return page(typed, Some(&FormError::new("email", "The address must be an e-mail address.")));
+    };
+    match form.text("do") {
+        "" => {}
+        "download" => return Ok(person(visit.delivery, &seller.actor, &email).await?.security_headers("")),
+        _ => return Err(ApiError::MALFORMED),
+    }
+    if form.text("sure") != "yes" {
+        return page(typed, Some(&FormError::new("", "Tick the box once you have checked the address.")));
+    }
+    let keys = visit.delivery.desk(&seller.actor).erase(&email).await?;
+    let done = if keys.is_empty() { "nobody" } else { "erased" };
+    Ok(visit.go_to(&format!("/desk/setup?done={done}")))
 }

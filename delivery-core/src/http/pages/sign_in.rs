@@ -12,8 +12,9 @@ use subtle::ConstantTimeEq;
 
 use super::form::Form;
 use super::session::{Cookie, SESSION, SESSION_COOKIE, check_csrf};
-use super::{Answering, ApiError, Page, PageRequest, SignedIn};
+use super::{ApiError, Page, PageRequest, SignedIn};
 use crate::http::body::BodyRule;
+use crate::http::error::Answering;
 use crate::http::limits::{admit, client};
 use crate::http::{Reply, query};
 use crate::limit::Policy;
@@ -33,8 +34,8 @@ const SHORT: usize = 16 << 10;
 /// The handler of a page for a signed-in seller.
 type Show = for<'c> fn(PageRequest<'c>, SignedIn) -> Answering<'c>;
 
-pub(super) fn sign_in(visit: PageRequest<'_>) -> Answering<'_> {
-    Box::pin(async move { if visit.is_form() { submitted(&visit).await } else { asked(&visit).await } })
+pub(super) async fn sign_in(visit: PageRequest<'_>) -> Result<Reply, ApiError> {
+    if visit.is_form() { submitted(&visit).await } else { asked(&visit).await }
 }
 
 async fn asked(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
@@ -177,15 +178,12 @@ async fn by_token(visit: &PageRequest<'_>, form_sent: &Form) -> Result<Option<(S
     Ok(Some((SignedIn::new(actor, Some(id), csrf), cookie)))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "handlers of pages have this signature")]
-pub(super) fn sign_out(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
-    Box::pin(async move {
-        if !visit.is_form() {
-            return Ok(visit.go_to("/desk"));
-        }
-        if let (Some(id), Some(sign_ins)) = (seller.session, visit.delivery.inner.ledger.office()) {
-            sign_ins.sign_out(id).await?;
-        }
-        Ok(visit.go_to("/desk/sign-in").cookie(&visit.set_cookie(Cookie::Session, "", 0)))
-    })
+pub(super) async fn sign_out(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    if !visit.is_form() {
+        return Ok(visit.go_to("/desk"));
+    }
+    if let (Some(id), Some(sign_ins)) = (seller.session, visit.delivery.inner.ledger.office()) {
+        sign_ins.sign_out(id).await?;
+    }
+    Ok(visit.go_to("/desk/sign-in").cookie(&visit.set_cookie(Cookie::Session, "", 0)))
 }

@@ -8,8 +8,8 @@ use crate::http::describe::shape;
 use crate::http::error::ApiError;
 use crate::http::filters;
 use crate::http::proof::Seller;
-use crate::http::row::{Docs, Handler, Parameter, Row};
-use crate::http::{Call, Reply};
+use crate::http::row::{Docs, Handler, Row};
+use crate::http::{Call, Reply, parameter};
 use crate::language::Language;
 
 pub(in crate::http) static PREVIEW_EMAIL: Row = Row {
@@ -20,7 +20,7 @@ pub(in crate::http) static PREVIEW_EMAIL: Row = Row {
         summary: "Preview an e-mail",
         description: "The e-mail is about an example key for the first product. It is rendered with the templates, the \
             name and the addresses of this shop. Buyers who have lost their keys get the kind `resend` too.",
-        parameters: &[Parameter::EmailKind, Parameter::Language],
+        parameters: &[parameter::EMAIL_KIND, parameter::LANGUAGE],
         success: shape!(Preview<'_>),
         ..LIST.openapi
     },

@@ -2,14 +2,13 @@
 
 use super::{LIST, NEEDING};
 use crate::delivery::Delivery;
-use crate::http::describe::{CUSTOMER_EMAIL, shape};
+use crate::http::describe::shape;
 use crate::http::error::ApiError;
 use crate::http::export::{person, table};
 use crate::http::fields::Fault;
-use crate::http::filters::parsed;
 use crate::http::proof::Seller;
-use crate::http::row::{Docs, Handler, Parameter, Row};
-use crate::http::{Call, Reply};
+use crate::http::row::{Docs, Handler, Row};
+use crate::http::{Call, Reply, parameter};
 
 pub(in crate::http) static EXPORT: Row = Row {
     path: "/api/admin/export",
@@ -25,24 +24,25 @@ pub(in crate::http) static EXPORT: Row = Row {
             front, so that no spreadsheet takes it for a formula. The table is sent while the list is read. If reading \
             fails, the last line says that the table is incomplete.",
         parameters: &[
-            Parameter::What,
-            Parameter::Email,
-            Parameter::EmailPrefix,
-            Parameter::OrderId,
-            Parameter::Source,
-            Parameter::OfProduct,
-            Parameter::Status,
-            Parameter::OfKey,
-            Parameter::State,
-            Parameter::Outcome,
-            Parameter::Platform,
-            Parameter::Actor,
-            Parameter::Action,
-            Parameter::Since,
-            Parameter::Until,
-            Parameter::Person,
+            parameter::WHAT,
+            parameter::EMAIL,
+            parameter::EMAIL_PREFIX,
+            parameter::ORDER_ID,
+            parameter::SOURCE,
+            parameter::OF_PRODUCT,
+            parameter::STATUS,
+            parameter::OF_KEY,
+            parameter::STATE,
+            parameter::OUTCOME,
+            parameter::PLATFORM,
+            parameter::ACTOR,
+            parameter::ACTION,
+            parameter::SINCE,
+            parameter::UNTIL,
+            parameter::PERSON,
         ],
         success: shape!(super::wire::Person<'_>),
+        has_csv: true,
         ..LIST.openapi
     },
     handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(export(delivery, seller, call))),
@@ -50,9 +50,9 @@ pub(in crate::http) static EXPORT: Row = Row {
 };
 
 async fn export(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
-    let (table, email) = (table(delivery, call)?, parsed(call, CUSTOMER_EMAIL.name)?);
+    let (table, email) = (table(delivery, call)?, parameter::PERSON.parsed(call)?);
     if let Some(table) = table {
         return table.reply(delivery, seller.actor()).await;
     }
-    person(delivery, seller.actor(), &email.ok_or_else(|| Fault::missing(CUSTOMER_EMAIL.name))?).await
+    person(delivery, seller.actor(), &email.ok_or_else(|| Fault::missing(parameter::PERSON.name))?).await
 }

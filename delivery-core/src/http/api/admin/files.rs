@@ -15,10 +15,10 @@ use crate::files::{Broken, UploadError};
 use crate::http::body::BodyRule;
 use crate::http::describe::{Body, FILE_NAME, PRODUCT_ID, shape};
 use crate::http::error::ApiError;
-use crate::http::fields::{Fault, Fields, integer};
+use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
-use crate::http::row::{Docs, Handler, Parameter, Row, Verb};
-use crate::http::{Call, Reply, names, query};
+use crate::http::row::{Docs, Handler, Row, Verb};
+use crate::http::{Call, Reply, names, parameter};
 use crate::product::{FileName, MediaType, Product, ProductId};
 use crate::text::Invalid;
 
@@ -33,8 +33,7 @@ pub(in crate::http) static PUT_FILE: Row = Row {
         description: "The body is the file. The header `Content-Type` gives its media type. If you send \
             `Content-SHA256` (hexadecimal) or `Repr-Digest`, the file must have this digest. A file of the product \
             with the same name is replaced. Names are compared without regard to case.",
-        parameters: &[Parameter::RequiredProduct, Parameter::Name],
-        body: None,
+        parameters: &[parameter::PRODUCT_ID, parameter::FILE_NAME],
         success: shape!(wire::files::FileAdded),
         ..LIST.openapi
     },
@@ -59,7 +58,7 @@ pub(in crate::http) static FILES: Row = Row {
         id: "listFiles",
         summary: "The files of a product",
         description: "The files are sorted by name.",
-        parameters: &[Parameter::RequiredProduct],
+        parameters: &[parameter::PRODUCT_ID],
         success: shape!(wire::files::Files),
         ..LIST.openapi
     },
@@ -93,8 +92,8 @@ async fn put(
     pieces: Pin<&mut (dyn Stream<Item = Result<Bytes, Broken>> + Send)>,
 ) -> Result<Reply, ApiError> {
     let product = product_id(call)?;
-    let name = query::parameter(call, "name")?.ok_or_else(|| Fault::missing("name"))?;
-    let name = name.parse::<FileName>().map_err(|expected| Fault::malformed("name", expected))?;
+    let name = parameter::FILE_NAME.parsed::<FileName>(call)?;
+    let name = name.ok_or_else(|| Fault::missing(parameter::FILE_NAME.name))?;
     if call.headers.contains_key(header::CONTENT_RANGE) {
         // RFC 9110, section 14.5, recommends a 400 here. If the header were ignored, a part would replace the whole
         // file.
@@ -122,8 +121,8 @@ async fn delete(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Resu
 }
 
 fn product_id(call: &Call) -> Result<ProductId, Fault> {
-    let text = query::parameter(call, PRODUCT_ID.name)?.ok_or_else(|| Fault::missing(PRODUCT_ID.name))?;
-    integer(PRODUCT_ID.name, &text, ProductId::new)
+    let product = parameter::PRODUCT_ID.integer(call, ProductId::new)?;
+    product.ok_or_else(|| Fault::missing(parameter::PRODUCT_ID.name))
 }
 
 /// Converts an error of an upload into a reply.

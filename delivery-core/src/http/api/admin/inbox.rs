@@ -4,13 +4,13 @@
 use super::refs::platform_named;
 use super::{COMMAND, LIST, before, done, explained, number, page_size, wire};
 use crate::delivery::Delivery;
-use crate::http::describe::{Body, CUSTOMER_EMAIL, PLATFORM, PRODUCT_ID, PRODUCT_REF, ROW_ID, shape};
+use crate::http::describe::{Body, CUSTOMER_EMAIL, EVENT_ID, PLATFORM, PRODUCT_ID, PRODUCT_REF, shape};
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::filters;
 use crate::http::proof::Seller;
-use crate::http::row::{Docs, Handler, Parameter, Row};
-use crate::http::{Call, Reply};
+use crate::http::row::{Docs, Handler, Row};
+use crate::http::{Call, Reply, parameter};
 use crate::product::{ProductId, RefName};
 use crate::store::InboxQuery;
 use crate::text::Invalid;
@@ -22,12 +22,12 @@ pub(in crate::http) static INBOX: Row = Row {
         summary: "Events of platforms",
         description: "Newest first, each with its outcome. Events that are done are deleted after 30 days.",
         parameters: &[
-            Parameter::Outcome,
-            Parameter::Platform,
-            Parameter::Since,
-            Parameter::Until,
-            Parameter::Before,
-            Parameter::PageSize,
+            parameter::OUTCOME,
+            parameter::PLATFORM,
+            parameter::SINCE,
+            parameter::UNTIL,
+            parameter::BEFORE,
+            parameter::PAGE_SIZE,
         ],
         success: shape!(wire::Inbox<'_>),
         ..LIST.openapi
@@ -48,7 +48,7 @@ pub(in crate::http) static APPLY_EVENT: Row = Row {
             name: "ApplyEvent",
             about: "An event to apply again.",
             fields: &[
-                ROW_ID.required(),
+                EVENT_ID.required(),
                 CUSTOMER_EMAIL.about("The buyer's e-mail address, if the event has no usable one."),
                 PRODUCT_ID.about("The product that was bought, if the event names no product that is sold here."),
             ],
@@ -72,7 +72,7 @@ pub(in crate::http) static DISMISS_EVENT: Row = Row {
         body: Some(Body {
             name: "DismissEvent",
             about: "The event to dismiss, by its `id`; or all events of a product, by `platform` and `product_ref`.",
-            fields: &[ROW_ID, PLATFORM, PRODUCT_REF],
+            fields: &[EVENT_ID, PLATFORM, PRODUCT_REF],
             example: r#"{"platform":"stripe","product_ref":"plink_1"}"#,
         }),
         success: shape!(wire::Done),
@@ -88,7 +88,7 @@ async fn inbox(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
 }
 
 async fn apply(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let event = number(&fields.required_text(ROW_ID)?)?;
+    let event = number(EVENT_ID, &fields.required_text(EVENT_ID)?)?;
     let email = fields.parsed(CUSTOMER_EMAIL)?;
     let product = fields.integer(PRODUCT_ID, ProductId::new)?;
     if let Some(product) = product {
@@ -100,9 +100,9 @@ async fn apply(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Resul
 
 async fn dismiss(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let desk = delivery.desk(seller.actor());
-    let (event, platform) = (fields.text_of(ROW_ID)?, fields.text_of(PLATFORM)?);
+    let (event, platform) = (fields.text_of(EVENT_ID)?, fields.text_of(PLATFORM)?);
     let dismissed = match (event, platform, fields.parsed::<RefName>(PRODUCT_REF)?) {
-        (Some(event), None, None) => desk.dismiss_event(number(&event)?).await.map_err(explained)?,
+        (Some(event), None, None) => desk.dismiss_event(number(EVENT_ID, &event)?).await.map_err(explained)?,
         (Some(_), ..) => return Err(Fault::invalid("Send id, or platform and product_ref, not both.").into()),
         (None, Some(platform), Some(name)) => {
             let source = platform_named(delivery, &platform);
@@ -110,7 +110,7 @@ async fn dismiss(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Res
             desk.dismiss_product(&source.ok_or_else(expected)?, &name).await?;
             true
         }
-        (None, None, None) => return Err(Fault::missing(ROW_ID.name).into()),
+        (None, None, None) => return Err(Fault::missing(EVENT_ID.name).into()),
         (None, None, Some(_)) => return Err(Fault::missing(PLATFORM.name).into()),
         (None, Some(_), None) => return Err(Fault::missing(PRODUCT_REF.name).into()),
     };

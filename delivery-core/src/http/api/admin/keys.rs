@@ -11,10 +11,10 @@ use crate::http::describe::{
 };
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
-use crate::http::filters::{self, parsed};
+use crate::http::filters;
 use crate::http::proof::Seller;
-use crate::http::row::{Docs, Handler, Parameter, Row};
-use crate::http::{Call, Reply};
+use crate::http::row::{Docs, Handler, Row};
+use crate::http::{Call, Reply, parameter};
 use crate::key::{Key, KeyId, LimitChange};
 use crate::product::ProductId;
 use crate::store::{AuditQuery, KeyQuery, MessageQuery, Page, StoreError};
@@ -40,16 +40,16 @@ pub(in crate::http) static KEYS: Row = Row {
         summary: "Keys",
         description: "Newest first. If you send several filters, the list has only keys that match all of them.",
         parameters: &[
-            Parameter::Email,
-            Parameter::EmailPrefix,
-            Parameter::OrderId,
-            Parameter::Source,
-            Parameter::OfProduct,
-            Parameter::Status,
-            Parameter::Since,
-            Parameter::Until,
-            Parameter::Before,
-            Parameter::PageSize,
+            parameter::EMAIL,
+            parameter::EMAIL_PREFIX,
+            parameter::ORDER_ID,
+            parameter::SOURCE,
+            parameter::OF_PRODUCT,
+            parameter::STATUS,
+            parameter::SINCE,
+            parameter::UNTIL,
+            parameter::BEFORE,
+            parameter::PAGE_SIZE,
         ],
         success: shape!(wire::Keys<'_>),
         ..LIST.openapi
@@ -66,7 +66,7 @@ pub(in crate::http) static KEY: Row = Row {
         summary: "A key with its history",
         description: "Returns the key with its newest 50 uses, 50 messages and 50 audit entries. If a subscription \
             renews the key, the answer names it.",
-        parameters: &[Parameter::Id],
+        parameters: &[parameter::ID_OF_KEY],
         success: shape!(wire::KeyHistory<'_>),
         ..LIST.openapi
     },
@@ -191,13 +191,14 @@ pub(in crate::http) static ROTATE: Row = Row {
 };
 
 async fn keys(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
-    let before = parsed::<KeyId>(call, "before").map_err(|_| Fault::malformed("before", super::MADE_UP))?;
+    let before = parameter::BEFORE.parsed::<KeyId>(call);
+    let before = before.map_err(|_| Fault::malformed(parameter::BEFORE.name, super::MADE_UP))?;
     let query = KeyQuery { before, limit: page_size(call)?, ..filters::keys(delivery, call)? };
     Ok(Reply::json(&wire::Keys::of(&delivery.keys(&query).await?, delivery.inner.clock.now())))
 }
 
 async fn key(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
-    let id = parsed::<KeyId>(call, "id")?.ok_or_else(|| Fault::missing(KEY_ID.name))?;
+    let id = parameter::ID_OF_KEY.parsed::<KeyId>(call)?.ok_or_else(|| Fault::missing(parameter::ID_OF_KEY.name))?;
     let desk = delivery.desk(seller.actor());
     let now = delivery.inner.clock.now();
     let key = delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;

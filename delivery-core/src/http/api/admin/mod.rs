@@ -20,11 +20,11 @@ use chrono::{DateTime, Timelike, Utc};
 use crate::delivery::Error;
 use crate::error::ErrorCode;
 use crate::http::body::BodyRule;
-use crate::http::describe::{EXPIRES_DAYS, Field, MAX_USES, ROW_ID};
+use crate::http::describe::{EXPIRES_DAYS, Field, MAX_USES};
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields, integer};
 use crate::http::row::{Docs, Handler, Row, Verb};
-use crate::http::{Call, Reply, query};
+use crate::http::{Call, Reply, parameter};
 use crate::key::Refusal;
 use crate::limit::Policy;
 use crate::terms::{OwnTerms, UseLimit, Validity};
@@ -57,7 +57,7 @@ pub(in crate::http) const COMMAND: Row = Row {
         ErrorCode::Internal,
         ErrorCode::Unavailable,
     ],
-    openapi: Docs { tag: "seller", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
+    openapi: Docs { tag: "seller", ..Docs::EMPTY },
 };
 
 /// The part that all lists of the seller have in common in the endpoint table.
@@ -108,22 +108,23 @@ fn done(is_found: bool) -> Result<Reply, ApiError> {
 /// Returns the parameter `limit`: the maximum number of items that the list returns at once. Values above 100 count as
 /// 100, and values below 1 are an error. If the parameter is absent, the limit is 50.
 fn page_size(call: &Call) -> Result<usize, Fault> {
-    let Some(text) = query::parameter(call, "limit")? else { return Ok(PAGE) };
-    query::at_least_one("limit", &text, MOST)
+    parameter::PAGE_SIZE.count(call, PAGE, MOST)
 }
 
 /// Returns the parameter `before` of a list. The page contains only rows with smaller numbers. Clients copy the value
 /// from `next` of the previous page and need not know its meaning.
 fn before(call: &Call) -> Result<Option<i64>, Fault> {
-    let Some(text) = query::parameter(call, "before")? else { return Ok(None) };
-    integer("before", &text, Ok).map(Some).map_err(|_| Fault::malformed("before", MADE_UP))
+    let Some(text) = parameter::BEFORE.text(call)? else { return Ok(None) };
+    let made_up = |_| Fault::malformed(parameter::BEFORE.name, MADE_UP);
+    integer(parameter::BEFORE.name, &text, Ok).map(Some).map_err(made_up)
 }
 
 const MADE_UP: Invalid = Invalid::expected("must be what next said");
 
-/// Parses the id of a record that is identified by its row number, such as a message.
-fn number(text: &str) -> Result<i64, Fault> {
-    integer("id", text, Ok).map_err(|_| Fault::malformed(ROW_ID.name, Invalid::expected("must be an id from a list")))
+/// Parses the id in `field` of a record that is identified by its row number, such as a message.
+fn number(field: Field, text: &str) -> Result<i64, Fault> {
+    const EXPECTED: Invalid = Invalid::expected("must be an id from a list");
+    integer(field.name, text, Ok).map_err(|_| Fault::malformed(field.name, EXPECTED))
 }
 
 /// Converts an error into a reply for the seller. The reply explains details that a reply to a buyer does not reveal.

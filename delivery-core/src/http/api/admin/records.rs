@@ -3,14 +3,13 @@
 use super::{COMMAND, LIST, before, done, number, page_size, wire};
 use crate::delivery::Delivery;
 use crate::http::api::lost::THE_CUSTOMER;
-use crate::http::describe::{Body, CUSTOMER_EMAIL, ROW_ID, shape};
+use crate::http::describe::{Body, CUSTOMER_EMAIL, MESSAGE_ID, shape};
 use crate::http::error::ApiError;
-use crate::http::fields::{Fault, Fields, integer};
+use crate::http::fields::{Fault, Fields};
 use crate::http::filters;
 use crate::http::proof::Seller;
-use crate::http::query;
-use crate::http::row::{Docs, Handler, Parameter, Row};
-use crate::http::{Call, Reply};
+use crate::http::row::{Docs, Handler, Row};
+use crate::http::{Call, Reply, parameter};
 use crate::ledger::MessageNumber;
 use crate::store::{AuditQuery, MessageQuery};
 use crate::text::Invalid;
@@ -26,12 +25,12 @@ pub(in crate::http) static MESSAGES: Row = Row {
         summary: "Messages",
         description: "E-mails to buyers, and webhooks of the host application, newest first.",
         parameters: &[
-            Parameter::State,
-            Parameter::OfKey,
-            Parameter::Since,
-            Parameter::Until,
-            Parameter::Before,
-            Parameter::PageSize,
+            parameter::STATE,
+            parameter::OF_KEY,
+            parameter::SINCE,
+            parameter::UNTIL,
+            parameter::BEFORE,
+            parameter::PAGE_SIZE,
         ],
         success: shape!(wire::Messages<'_>),
         ..LIST.openapi
@@ -50,7 +49,7 @@ pub(in crate::http) static RETRY_MESSAGE: Row = Row {
         body: Some(Body {
             name: "TheMessage",
             about: "A message.",
-            fields: &[ROW_ID.required()],
+            fields: &[MESSAGE_ID.required()],
             example: r#"{"id":"1878913024000000007"}"#,
         }),
         success: shape!(wire::Done),
@@ -67,13 +66,13 @@ pub(in crate::http) static AUDIT: Row = Row {
         summary: "The audit log",
         description: "Who changed what, newest first. Sales are not in the log, because each key shows its own sale.",
         parameters: &[
-            Parameter::OfKey,
-            Parameter::Actor,
-            Parameter::Action,
-            Parameter::Since,
-            Parameter::Until,
-            Parameter::Before,
-            Parameter::PageSize,
+            parameter::OF_KEY,
+            parameter::ACTOR,
+            parameter::ACTION,
+            parameter::SINCE,
+            parameter::UNTIL,
+            parameter::BEFORE,
+            parameter::PAGE_SIZE,
         ],
         success: shape!(wire::Events<'_>),
         ..LIST.openapi
@@ -89,7 +88,7 @@ pub(in crate::http) static STATS: Row = Row {
         summary: "Figures of the shop",
         description: "What happened on each of the last days, today first, and the number of keys by product and by \
             status. Days are in UTC.",
-        parameters: &[Parameter::Days],
+        parameters: &[parameter::DAYS],
         success: shape!(wire::Stats),
         ..LIST.openapi
     },
@@ -120,7 +119,7 @@ async fn messages(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Re
 }
 
 async fn retry(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let message = MessageNumber::new(number(&fields.required_text(ROW_ID)?)?);
+    let message = MessageNumber::new(number(MESSAGE_ID, &fields.required_text(MESSAGE_ID)?)?);
     let desk = delivery.desk(seller.actor());
     if desk.retry_message(message).await? {
         return done(true);
@@ -142,8 +141,7 @@ async fn stats(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply
         let days = u32::try_from(days).ok().filter(|days| (1..=MOST_DAYS).contains(days));
         days.ok_or(Invalid::expected("must be an integer from 1 to 365"))
     };
-    let days = query::parameter(call, "days")?;
-    let days = days.map_or(Ok(DAYS), |text| integer("days", &text, in_range))?;
+    let days = parameter::DAYS.integer(call, in_range)?.unwrap_or(DAYS);
     let today = delivery.inner.clock.now().date_naive();
     let figures = delivery.desk(seller.actor()).figures(days).await?;
     Ok(Reply::json(&wire::Stats::of(&figures, today, days)))

@@ -1,0 +1,203 @@
+//! The parameters of endpoints, which clients send in the query, in the path or in a header field.
+//!
+//! Each parameter is a constant of type [`Parameter`]. The handlers read the parameter by this constant. The OpenAPI
+//! document is made from the same constant. So the name and the kind of a parameter are written only once.
+
+use crate::ledger::{Action, EventOutcome, MessageKind};
+use crate::mail::named;
+
+/// A parameter of an endpoint.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    not(all(test, feature = "sqlite", feature = "files")),
+    expect(dead_code, reason = "a test makes the OpenAPI document of it")
+)]
+pub(super) struct Parameter {
+    pub(super) name: &'static str,
+    pub(super) place: Place,
+    pub(super) kind: Kind,
+    pub(super) about: &'static str,
+    pub(super) is_required: bool,
+    /// The value, as JSON, that is used if the client leaves the parameter out.
+    pub(super) default: Option<&'static str>,
+    /// A value, as JSON, that the OpenAPI document shows.
+    pub(super) example: Option<&'static str>,
+    /// The value in the sample call, whose reply the OpenAPI document shows. If it is `None`, the sample call has the
+    /// value in `example`, or leaves the parameter out.
+    pub(super) sample: Option<&'static str>,
+}
+
+/// Where a client sends a parameter.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    Query,
+    Header,
+    #[cfg(feature = "files")]
+    Path,
+}
+
+/// The kind of a parameter's value.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    not(all(test, feature = "sqlite", feature = "files")),
+    expect(dead_code, reason = "a test makes the OpenAPI document of it")
+)]
+pub(super) enum Kind {
+    /// Text without control characters.
+    Text,
+    /// Text without control characters, of at most this length in characters.
+    Line(usize),
+    /// One of the words that the function returns.
+    OneOf(fn() -> Vec<&'static str>),
+    /// An integer from 1 to this number.
+    Number(Option<i64>),
+    Email,
+    /// The text of a key.
+    Key,
+    /// The id of a key.
+    KeyId,
+    Language,
+    /// A date, or a time in RFC 3339.
+    Instant,
+    /// 1 to 255 printable ASCII characters.
+    RequestId,
+    /// The name of a file.
+    #[cfg(feature = "files")]
+    FileName,
+}
+
+impl Parameter {
+    const fn required(self) -> Self {
+        Self { is_required: true, ..self }
+    }
+
+    const fn or(self, default: &'static str) -> Self {
+        Self { default: Some(default), ..self }
+    }
+
+    const fn example(self, json: &'static str) -> Self {
+        Self { example: Some(json), ..self }
+    }
+
+    const fn sample(self, value: &'static str) -> Self {
+        Self { sample: Some(value), ..self }
+    }
+}
+
+/// Returns an optional parameter in the query.
+const fn query(name: &'static str, kind: Kind, about: &'static str) -> Parameter {
+    let (default, example, sample) = (None, None, None);
+    Parameter { name, place: Place::Query, kind, about, is_required: false, default, example, sample }
+}
+
+#[cfg(feature = "files")]
+const fn in_path(name: &'static str, about: &'static str) -> Parameter {
+    Parameter { place: Place::Path, ..query(name, Kind::Text, about).required() }
+}
+
+const PRODUCT_NUMBER: Kind = Kind::Number(Some(i64::MAX));
+
+pub(super) const ACTION: Parameter = query(
+    "action",
+    Kind::OneOf(|| Action::ALL.iter().map(|action| action.as_str()).collect()),
+    "Only changes of this kind.",
+);
+pub(super) const ACTOR: Parameter = query(
+    "actor",
+    Kind::Line(64),
+    "Only changes by this actor: `admin`, the name of an admin token, a name that the host application chose, a \
+     platform such as `platform:stripe`, `buyer` or `system`.",
+);
+pub(super) const BEFORE: Parameter =
+    query("before", Kind::Text, "The value of `next` in the answer with the previous page.");
+pub(super) const CATEGORY: Parameter = query("category", Kind::Text, "Only posts of exactly this category.");
+pub(super) const DAYS: Parameter =
+    query("days", Kind::Number(Some(365)), "The number of days, including today.").or("30").sample("1");
+pub(super) const EMAIL: Parameter = query("email", Kind::Email, "Only keys of this e-mail address. Case is ignored.");
+pub(super) const EMAIL_KIND: Parameter =
+    query("kind", Kind::OneOf(|| named().map(MessageKind::as_str).collect()), "The kind of e-mail.").or("\"purchase\"");
+pub(super) const EMAIL_PREFIX: Parameter =
+    query("email_prefix", Kind::Line(254), "Only keys whose e-mail address begins with this text. Case is ignored.");
+pub(super) const FETCHED_PRODUCT: Parameter =
+    query("product_id", PRODUCT_NUMBER, "The id of the product to fetch.").required().example("1");
+#[cfg(feature = "files")]
+pub(super) const FILE_NAME: Parameter =
+    query("name", Kind::FileName, "The name of the file.").required().sample("guide.pdf");
+#[cfg(feature = "files")]
+pub(super) const FILE_NAME_IN_PATH: Parameter = in_path("name", "The name under which a client saves the file.");
+pub(super) const ID_OF_KEY: Parameter = query("id", Kind::KeyId, "The id of the key.").required();
+pub(super) const IDEMPOTENCY_KEY: Parameter = Parameter {
+    place: Place::Header,
+    ..query(
+        "Idempotency-Key",
+        Kind::RequestId,
+        "A value of your choice that identifies the request and that nobody can guess, such as a UUID. If you get no \
+         answer, repeat the request with the same value. Within 24 hours after the first request, ten repetitions with \
+         the same key are answered like the first request and count no use, even if the key has expired or was used up \
+         since. Every further repetition counts as a use. If the key was revoked since, a repetition is refused. If \
+         the value was first used for another product, the answer is 400.",
+    )
+};
+pub(super) const KEY: Parameter =
+    query("key", Kind::Key, "The key from the e-mail. Leave it out if you send the key in a header.");
+pub(super) const LANGUAGE: Parameter = query(
+    "language",
+    Kind::Language,
+    "The language of the e-mail, such as `en` or `pt-BR`. If left out, it is the language of the product or, if the \
+     product has none, that of the shop. If there are no templates in `pt-BR`, those in `pt` are used, then those in \
+     the language of the shop, then the English ones.",
+);
+pub(super) const LIMIT: Parameter = query(
+    "limit",
+    Kind::Number(None),
+    "The maximum number of posts, at least 1. The default is 10. A number above 100 counts as 100.",
+);
+pub(super) const OF_KEY: Parameter =
+    query("key_id", Kind::KeyId, "Only messages or audit entries about the key with this id.");
+pub(super) const OF_PRODUCT: Parameter = query("product_id", PRODUCT_NUMBER, "Only keys for this product.");
+pub(super) const ORDER_ID: Parameter =
+    query("order_id", Kind::Line(255), "Only keys that were bought with this order.");
+pub(super) const OUTCOME: Parameter = query(
+    "outcome",
+    Kind::OneOf(|| EventOutcome::ALL.iter().map(|outcome| outcome.as_str()).collect()),
+    "Only events with this outcome.",
+);
+pub(super) const PAGE_SIZE: Parameter = query(
+    "limit",
+    Kind::Number(None),
+    "The maximum number of items, at least 1. The default is 50. A number above 100 counts as 100.",
+);
+pub(super) const PERSON: Parameter =
+    query("customer_email", Kind::Email, "The e-mail address of the person. Required if `what` is `person`.")
+        .sample("ada@example.com");
+pub(super) const PLATFORM: Parameter =
+    query("platform", Kind::Line(64), "Only events of this platform, such as `stripe`.");
+#[cfg(feature = "files")]
+pub(super) const PRODUCT_ID: Parameter =
+    query("product_id", PRODUCT_NUMBER, "The id of the product.").required().sample("1");
+pub(super) const SINCE: Parameter =
+    query("since", Kind::Instant, "Only items from this time on. A date stands for the beginning of the day, in UTC.");
+pub(super) const SOURCE: Parameter = query(
+    "source",
+    Kind::Line(64),
+    "Only keys from this source: `webhook`, or the name of a platform such as `stripe`.",
+);
+pub(super) const STATE: Parameter =
+    query("state", Kind::OneOf(|| vec!["queued", "sent", "failed"]), "Only messages in this state.");
+pub(super) const STATUS: Parameter = query(
+    "status",
+    Kind::OneOf(|| vec!["valid", "expired", "exhausted", "revoked"]),
+    "Only keys that have this status now.",
+);
+#[cfg(feature = "files")]
+pub(super) const TICKET: Parameter =
+    in_path("ticket", "The ticket in the `url` of the file, from the answer to `GET /api/product`.");
+pub(super) const UNTIL: Parameter =
+    query("until", Kind::Instant, "Only items before this time. A date stands for the end of the day, in UTC.");
+pub(super) const WHAT: Parameter = query(
+    "what",
+    Kind::OneOf(|| vec!["keys", "uses", "events", "inbox", "messages", "person"]),
+    "The list to export, or `person` for the data about one person.",
+)
+.required()
+.sample("person");
