@@ -5,6 +5,7 @@
 //! counts and replays meet too. `PROPTEST_CASES=10000 cargo test --test http generated` looks longer.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::time::Duration;
 
 use delivery_core::http::Endpoint;
@@ -88,7 +89,7 @@ async fn play(session: Vec<Sent>) -> Result<(), TestCaseError> {
     for sent in &session {
         axum.shop.clock.advance(sent.after);
         rocket.shop.clock.advance(sent.after);
-        let (on_axum, on_rocket) = (exchange(&axum, sent).await, exchange(&rocket, sent).await);
+        let (on_axum, on_rocket) = (steadily(exchange(&axum, sent)).await, steadily(exchange(&rocket, sent)).await);
         prop_assert_eq!(on_axum, on_rocket, "{:?}", sent);
         // Which keys a buyer who lost them gets must not depend on when a server looks.
         for shop in [&axum.shop, &rocket.shop] {
@@ -100,6 +101,22 @@ async fn play(session: Vec<Sent>) -> Result<(), TestCaseError> {
     rocket.stop.await;
     prop_assert_eq!(axum.shop.effects().await, rocket.shop.effects().await);
     Ok(())
+}
+
+/// Waits for an answer on a paused clock. By itself, the clock would jump to the next time limit while bytes are on
+/// their way. A blocking task keeps it from that. Some requests wait on purpose, so each millisecond moves the clock
+/// by a tenth of a second.
+async fn steadily(exchange: impl Future<Output = Answer>) -> Answer {
+    let mut exchange = pin!(exchange);
+    loop {
+        let pause = tokio::task::spawn_blocking(|| std::thread::park_timeout(Duration::from_millis(1)));
+        tokio::select! {
+            biased;
+            answer = &mut exchange => return answer,
+            paused = pause => paused.unwrap(),
+        }
+        tokio::time::advance(Duration::from_millis(100)).await;
+    }
 }
 
 async fn exchange(served: &Served, sent: &Sent) -> Answer {

@@ -270,42 +270,32 @@ fn records() -> Vec<Row> {
 }
 
 fn setup() -> Vec<Row> {
+    let send = |name: &str, body: &str| row(format!("setup::{name}"), "POST /desk/setup").sends(body);
+    let erase = |name: &str, body: &str| row(format!("desk_erase::{name}"), "POST /desk/erase").sends(body);
     vec![
-        row("setup::platforms", "GET /desk/setup").at_desk(),
-        row("setup::a_test_mail", "POST /desk/setup")
-            .sends("email=me%40example.com")
-            .leads_to("/desk/setup?done=mailed")
-            .leaves(6, 2, 1),
-        row("setup::an_e_mail_to_buyers", "GET /desk/email").at_desk(),
-        row("setup::an_e_mail_in_german", "GET /desk/email?kind=expiring&language=de").at_desk(),
-        row("setup::an_e_mail_as_a_document", "GET /desk/email?kind=expiring&part=html").at_desk(),
-        row("setup::an_e_mail_of_no_kind", "GET /desk/email?kind=x").at_desk().like("desk_keys::status_made_up"),
-        row("setup::a_secret", "POST /desk/setup")
-            .sends("do=set_secret&platform=paddle&secret=pdl_ntfset_1")
-            .leads_to("/desk/setup?done=secret_set"),
-        row("setup::no_secret", "POST /desk/setup").sends("do=set_secret&platform=paddle&secret=+"),
-        row("setup::a_secret_with_a_line_break", "POST /desk/setup")
-            .sends("do=set_secret&platform=paddle&secret=a%0ab"),
-        row("setup::a_secret_that_the_settings_have", "POST /desk/setup")
-            .sends("do=set_secret&platform=stripe&secret=whsec_1"),
-        row("setup::a_secret_is_removed_after_a_confirmation", "POST /desk/setup")
-            .sends("do=remove_secret&platform=paddle"),
-        row("setup::a_secret_is_removed", "POST /desk/setup")
-            .sends("do=remove_secret&platform=paddle&sure=yes")
+        get("setup::platforms", "GET /desk/setup"),
+        send("a_test_mail", "email=me%40example.com").leads_to("/desk/setup?done=mailed").leaves(6, 2, 1),
+        get("setup::an_e_mail_to_buyers", "GET /desk/email"),
+        get("setup::an_e_mail_in_german", "GET /desk/email?kind=expiring&language=de"),
+        get("setup::an_e_mail_as_a_document", "GET /desk/email?kind=expiring&part=html"),
+        get("setup::an_e_mail_of_no_kind", "GET /desk/email?kind=x").like("desk_keys::status_made_up"),
+        send("a_secret", "do=set_secret&platform=paddle&secret=pdl_ntfset_1").leads_to("/desk/setup?done=secret_set"),
+        send("no_secret", "do=set_secret&platform=paddle&secret=+"),
+        send("a_secret_with_a_line_break", "do=set_secret&platform=paddle&secret=a%0ab"),
+        send("a_secret_that_the_settings_have", "do=set_secret&platform=stripe&secret=whsec_1"),
+        send("a_secret_is_removed_after_a_confirmation", "do=remove_secret&platform=paddle"),
+        send("a_secret_is_removed", "do=remove_secret&platform=paddle&sure=yes")
             .leads_to("/desk/setup?done=secret_removed"),
-        row("setup::a_test_mail_to_nobody", "POST /desk/setup").sends("email=me"),
-        row("desk_erase::asked_for", "GET /desk/erase").at_desk(),
+        send("a_test_mail_to_nobody", "email=me"),
+        get("desk_erase::asked_for", "GET /desk/erase"),
         row("desk_erase::beside_cookies_that_are_no_text", "GET /desk/erase")
             .at_desk_with("a=\u{fc}; b=\u{ff}; desk={SESSION}")
             .like("asked_for"),
-        row("desk_erase::done", "POST /desk/erase")
-            .sends("email=BUYER%40example.com&sure=yes")
-            .leads_to("/desk/setup?done=erased"),
-        row("desk_erase::an_address_that_nobody_has", "POST /desk/erase")
-            .sends("email=mistyped%40example.com&sure=yes")
+        erase("done", "email=BUYER%40example.com&sure=yes").leads_to("/desk/setup?done=erased"),
+        erase("an_address_that_nobody_has", "email=mistyped%40example.com&sure=yes")
             .leads_to("/desk/setup?done=nobody"),
-        row("desk_erase::not_sure", "POST /desk/erase").sends("email=BUYER%40example.com"),
-        row("desk_erase::nobody", "POST /desk/erase").sends("email=BUYER&sure=yes"),
+        erase("not_sure", "email=BUYER%40example.com"),
+        erase("nobody", "email=BUYER&sure=yes"),
     ]
 }
 
@@ -315,7 +305,7 @@ fn everywhere() -> Vec<Row> {
         row("pages::the_icon", "GET /key/icon.svg?v=1"),
         row("pages::the_root", "GET /").leads_to("/key"),
         row("pages::the_desk_with_a_slash", "GET /desk/").leads_to("/desk"),
-        row("pages::no_page_of_the_desk", "GET /desk/nothing"),
+        row("pages::no_page_of_the_desk", "GET /desk/nothing").like("desk_key::unknown"),
         row("pages::no_page_of_the_buyers", "GET /key/nothing"),
         row("pages::nothing_for_a_browser", "GET /nothing")
             .header("accept", "text/html,*/*;q=0.8")

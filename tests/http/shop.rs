@@ -18,8 +18,7 @@ use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{NewProduct, ProductId, Refs};
 use delivery_core::store::{InboxQuery, KeyQuery, MessageQuery};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
-use delivery_testing::MemoryStore;
-use delivery_testing::{Fault, Faulty, ManualClock, RecordingMailer, SeededEntropy};
+use delivery_testing::{Fault, Faulty, ManualClock, MemoryStore, RecordingMailer, SeededEntropy};
 use http::{HeaderName, Method, Request, Response, header};
 
 use crate::host::{self, Framework, Host, Stop};

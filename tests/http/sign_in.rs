@@ -12,6 +12,11 @@ pub fn rows() -> Vec<Row> {
     let sent = |name: &str, body: &str| post(name).form(body);
     let from = |name: &str, origin| post(name).form_from(origin, "csrf={FORM_CSRF}&token={ADMIN}");
     let with_form = |name: &str, body: &str| sent(name, body).at_desk().header("cookie", "desk-form={FORM}");
+    let carried_on = |name: &str, proof: &str| {
+        row(format!("sign_in::{name}"), "POST /desk/product")
+            .at_desk_with("desk={SESSION}; desk-form={FORM}")
+            .form(format!("{PRODUCT}&{proof}"))
+    };
     vec![
         row("sign_in::the_form", "GET /desk/sign-in"),
         row("sign_in::nobody_sees_the_desk", "GET /desk").leads_to("/desk/sign-in"),
@@ -36,21 +41,13 @@ pub fn rows() -> Vec<Row> {
         row("sign_in::a_secret_of_a_platform_is_not_carried_on", "POST /desk/setup")
             .sends("do=set_secret&platform=paddle&secret=pdl_ntfset_1")
             .last_after(Duration::from_hours(12)),
-        row("sign_in::a_form_that_was_carried_on_is_done", "POST /desk/product")
-            .at_desk_with("desk={SESSION}; desk-form={FORM}")
-            .form(format!("{PRODUCT}&csrf={{FORM_CSRF}}&token={{ADMIN}}"))
+        carried_on("a_form_that_was_carried_on_is_done", "csrf={FORM_CSRF}&token={ADMIN}")
             .last_after(Duration::from_hours(12)),
-        row("sign_in::a_form_that_was_carried_on_needs_the_token", "POST /desk/product")
-            .at_desk_with("desk={SESSION}; desk-form={FORM}")
-            .form(format!("{PRODUCT}&csrf={{FORM_CSRF}}&token=another-token-of-others"))
+        carried_on("a_form_that_was_carried_on_needs_the_token", "csrf={FORM_CSRF}&token=another-token-of-others")
             .last_after(Duration::from_hours(12)),
-        row("sign_in::a_form_that_was_carried_on_needs_its_csrf", "POST /desk/product")
-            .at_desk_with("desk={SESSION}; desk-form={FORM}")
-            .form(format!("{PRODUCT}&csrf={{CSRF}}&token={{ADMIN}}"))
+        carried_on("a_form_that_was_carried_on_needs_its_csrf", "csrf={CSRF}&token={ADMIN}")
             .last_after(Duration::from_hours(12)),
-        row("sign_in::a_form_from_before_signing_in_again_is_done_with_the_token", "POST /desk/product")
-            .at_desk_with("desk={SESSION}; desk-form={FORM}")
-            .form(format!("{PRODUCT}&csrf={{FORM_CSRF}}&token={{ADMIN}}"))
+        carried_on("a_form_from_before_signing_in_again_is_done_with_the_token", "csrf={FORM_CSRF}&token={ADMIN}")
             .like("a_form_that_was_carried_on_is_done"),
         row("sign_in::a_long_form_of_who_need_not_have_been_signed_in_is_not_carried_on", "POST /desk/product")
             .at_desk_with("desk-form={FORM}")

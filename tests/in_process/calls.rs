@@ -7,14 +7,14 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use delivery_core::Delivery;
-use delivery_core::http::{Call, Endpoint};
+use delivery_core::http::{Call, Endpoint, Reply};
 use delivery_core::key::Actor;
 use delivery_core::mail::Worked;
 use delivery_core::order::{Order, OrderRef, Source};
 use delivery_core::product::ProductId;
 use delivery_core::seller::{Head, Seller};
 use delivery_core::terms::{OwnTerms, UseLimit};
-use http::{Method, header};
+use http::{HeaderValue, Method, header};
 use http_body_util::BodyExt;
 use rocket::config::{Config, LogLevel};
 use rocket::figment::Figment;
@@ -25,6 +25,8 @@ use tower::ServiceExt;
 
 /// What the platform proves itself with to a `delivery_testing::Shop`.
 pub const SECRET: &str = "the platform's secret";
+/// What the seller proves itself with to a `delivery_testing::Shop`.
+pub const TOKEN: &str = "the-seller's-token";
 
 /// A request, and the status and body of its answer.
 #[async_trait]
@@ -84,6 +86,16 @@ impl Seller for Staff {
         let cookie = head.headers.get(header::COOKIE)?.to_str().ok()?;
         cookie.strip_prefix("staff=").and_then(|name| name.parse().ok())
     }
+}
+
+/// The call, with the seller's token.
+pub fn by_seller(call: Call) -> Call {
+    call.header(header::AUTHORIZATION, HeaderValue::try_from(format!("Bearer {TOKEN}")).unwrap())
+}
+
+/// The value of a header field of an answer.
+pub fn header_of<'r>(reply: &'r Reply, name: &str) -> Option<&'r str> {
+    reply.headers().iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_str().unwrap())
 }
 
 /// The status and the JSON of an answer.

@@ -1,10 +1,12 @@
 //! Pages of other origins: what browsers are told.
 
 use delivery_core::CrossOrigin;
-use delivery_core::http::{Call, Endpoint, Reply};
+use delivery_core::http::{Call, Endpoint};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_testing::Shop;
 use http::{Method, header};
+
+use super::calls::header_of;
 
 const SHOP: &str = "https://shop.example";
 
@@ -23,10 +25,6 @@ fn from(method: Method, origin: &str) -> Call {
 
 fn preflight(origin: &str) -> Call {
     from(Method::OPTIONS, origin).header(header::ACCESS_CONTROL_REQUEST_METHOD, "GET".parse().unwrap())
-}
-
-fn field<'r>(reply: &'r Reply, name: &str) -> Option<&'r str> {
-    reply.headers().iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_str().unwrap())
 }
 
 #[tokio::test]
@@ -50,21 +48,21 @@ async fn the_origins_that_are_set_may_call_the_endpoints_for_buyers_and_nothing_
         let shop = shop(origins).await;
         let asked = endpoint.call(&shop.delivery, preflight(origin)).await;
         let what = format!("{origins}: {origin} {}", endpoint.path());
-        assert_eq!(field(&asked, "access-control-allow-origin"), allowed, "{what}");
+        assert_eq!(header_of(&asked, "access-control-allow-origin"), allowed, "{what}");
         assert_eq!(asked.status().as_u16(), if allowed.is_some() { 204 } else { 405 }, "{what}");
         if allowed.is_some() {
-            assert_eq!(field(&asked, "access-control-allow-methods"), Some("GET, HEAD"));
+            assert_eq!(header_of(&asked, "access-control-allow-methods"), Some("GET, HEAD"));
             assert_eq!(
-                field(&asked, "access-control-allow-headers"),
+                header_of(&asked, "access-control-allow-headers"),
                 Some("authorization, x-api-key, idempotency-key")
             );
         }
         let reply = endpoint.call(&shop.delivery, from(Method::GET, origin)).await;
-        assert_eq!(field(&reply, "access-control-allow-origin"), allowed, "{what}");
-        let exposed = field(&reply, "access-control-expose-headers");
+        assert_eq!(header_of(&reply, "access-control-allow-origin"), allowed, "{what}");
+        let exposed = header_of(&reply, "access-control-expose-headers");
         let expected = allowed.map(|_| "retry-after, ratelimit, ratelimit-policy, x-request-id");
         assert_eq!(exposed, expected, "{what}");
-        assert_eq!(field(&reply, "access-control-allow-credentials"), None, "{what}");
+        assert_eq!(header_of(&reply, "access-control-allow-credentials"), None, "{what}");
     }
 }
 
@@ -76,8 +74,8 @@ async fn a_page_reads_refusals_and_asks_as_often_as_it_likes() {
         let mut statuses = Vec::new();
         for _ in 0..3 {
             let reply = Endpoint::Validate.call(&shop.delivery, call()).await;
-            assert_eq!(field(&reply, "access-control-allow-origin"), Some(SHOP));
-            assert_eq!(field(&reply, "vary"), Some("origin"));
+            assert_eq!(header_of(&reply, "access-control-allow-origin"), Some(SHOP));
+            assert_eq!(header_of(&reply, "vary"), Some("origin"));
             statuses.push(reply.status().as_u16());
         }
         statuses
@@ -85,7 +83,8 @@ async fn a_page_reads_refusals_and_asks_as_often_as_it_likes() {
     assert_eq!(statuses(|| preflight(SHOP)).await, [204, 204, 204]);
     assert_eq!(statuses(|| from(Method::GET, SHOP)).await, [400, 429, 429]);
     let without = Endpoint::Products.call(&shop.delivery, Call::new(Method::GET)).await;
-    assert_eq!((field(&without, "vary"), field(&without, "access-control-allow-origin")), (Some("origin"), None));
+    let fields = ["vary", "access-control-allow-origin"].map(|name| header_of(&without, name));
+    assert_eq!(fields, [Some("origin"), None]);
 }
 
 #[test]

@@ -14,6 +14,8 @@ use delivery_core::terms::UseLimit;
 use delivery_testing::{Behaviour, Shop};
 use http::{HeaderValue, Method, StatusCode, header};
 
+use super::calls::header_of;
+
 /// A host that signs in everybody.
 #[derive(Debug)]
 struct Everybody;
@@ -46,6 +48,11 @@ pub fn text(reply: &Reply) -> String {
 pub fn field(page: &str, name: &str) -> String {
     let value = page.split(&format!("name=\"{name}\" value=\"")).nth(1).expect(name);
     value.split('"').next().unwrap().to_owned()
+}
+
+/// The cookie that an answer sets, as a browser sends it back.
+pub fn cookie_of(reply: &Reply) -> &str {
+    header_of(reply, "set-cookie").unwrap().split(';').next().unwrap()
 }
 
 async fn issue(shop: &Shop, form: &str, more: &str) -> Reply {
@@ -159,8 +166,8 @@ async fn a_preview_shows_the_e_mail_in_the_chosen_language() {
     assert!(page.contains("kind=revoked&amp;language=de&amp;part=html"), "{page}");
     let frame = Endpoint::Page(Page::Email).call(&shop.delivery, query("kind=revoked&language=de&part=html")).await;
     assert!(text(&frame).contains("<html lang=\"de\""), "{}", text(&frame));
-    let policy = frame.headers().iter().find(|(name, _)| **name == header::CONTENT_SECURITY_POLICY).unwrap();
-    assert!(policy.1.to_str().unwrap().ends_with("frame-ancestors 'self'; sandbox"), "{policy:?}");
+    let policy = header_of(&frame, "content-security-policy").unwrap();
+    assert!(policy.ends_with("frame-ancestors 'self'; sandbox"), "{policy}");
 }
 
 /// Posts the form that confirms a change of a key, and returns where it leads.
@@ -198,8 +205,7 @@ async fn a_form_that_sends_several_keys_again_sends_each_once() {
     let sure = format!("{chosen}&sure=yes&newest={}", field(&confirm, "newest"));
     for _ in 0..2 {
         let sent = post(&shop, Page::Keys, sure.clone()).await;
-        let leads_to = &sent.headers().iter().find(|(name, _)| **name == header::LOCATION).unwrap().1;
-        assert_eq!(leads_to.to_str().unwrap(), "/desk/keys?done=all_resent");
+        assert_eq!(header_of(&sent, "location"), Some("/desk/keys?done=all_resent"));
     }
     assert_eq!(shop.messages().await.len(), 4, "two of purchases, and each once more");
 }
@@ -230,11 +236,10 @@ async fn a_refused_key_leads_to_what_was_opened_only_where_that_is_shown() {
     let sold = shop.paid("A").await;
     let (key, id) = (sold.text.expose().to_owned(), sold.key.id());
     let opened = buyer(&shop, format!("key={key}&do=open&request=1"), "").await;
-    let cookie = opened.headers().iter().find(|(name, _)| **name == header::SET_COOKIE).unwrap().1.to_str().unwrap();
-    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let cookie = cookie_of(&opened);
     let admin = Actor::admin();
     let desk = shop.delivery.desk(&admin);
-    let shown = async || text(&buyer(&shop, format!("key={key}&do=show"), &cookie).await).contains("Go on");
+    let shown = async || text(&buyer(&shop, format!("key={key}&do=show"), cookie).await).contains("Go on");
     desk.set_terms(id, None, Some(LimitChange::Set(UseLimit::from_count(1).unwrap()))).await.unwrap();
     assert!(shown().await, "a key that is used up");
     desk.revoke(id, None).await.unwrap();
@@ -247,9 +252,7 @@ async fn the_state_of_a_key_can_be_loaded_again_and_opening_it_twice_counts_once
     let sold = shop.paid("A").await;
     let key = sold.text.expose().to_owned();
     let asked = buyer(&shop, format!("key={key}&do=show"), "").await;
-    let header = |name| asked.headers().iter().find(|(of, _)| **of == name).unwrap().1.to_str().unwrap().to_owned();
-    let (location, cookie) = (header(header::LOCATION), header(header::SET_COOKIE));
-    let cookie = cookie.split(';').next().unwrap();
+    let (location, cookie) = (header_of(&asked, "location").unwrap(), cookie_of(&asked));
     let look = async |cookie: &str| {
         let call = Call::new(Method::GET).query(location.split('?').nth(1).unwrap().to_owned());
         let call = call.header(header::COOKIE, HeaderValue::from_str(cookie).unwrap());
@@ -266,8 +269,7 @@ async fn the_state_of_a_key_can_be_loaded_again_and_opening_it_twice_counts_once
     // Without the cookie, or with one for something else, the browser has asked about no key.
     let (name, value) = cookie.split_once('=').unwrap();
     let opened = buyer(&shop, format!("key={key}&do=open&request=1"), "").await;
-    let opened = opened.headers().iter().find(|(name, _)| **name == header::SET_COOKIE).unwrap().1.to_str().unwrap();
-    let ticket = opened.split(';').next().unwrap().split_once('=').unwrap().1;
+    let ticket = cookie_of(&opened).split_once('=').unwrap().1;
     for other in [String::new(), format!("{name}={}A", &value[1..]), format!("{name}={ticket}")] {
         assert_eq!(look(&other).await.0, 410, "{other}");
     }

@@ -7,8 +7,9 @@ use delivery_core::key::{Actor, KeyId};
 use delivery_core::platform::{LemonSqueezy, Secrets};
 use delivery_core::product::NewProduct;
 use delivery_testing::{Behaviour, Shop};
-use http::{Method, header};
+use http::Method;
 
+use crate::calls::header_of;
 use crate::desk_forms::{desk, field, get, post, shop, text};
 use crate::platform_secrets::sale;
 
@@ -28,7 +29,7 @@ async fn a_search_leads_to_older_and_newer_pages() {
     }
     let csrf = field(&get(&shop, Page::Keys).await, "csrf");
     let found = post(&shop, Page::Keys, format!("csrf={csrf}&q=ada")).await;
-    let location = found.headers().iter().find(|(name, _)| **name == header::LOCATION).unwrap().1.to_str().unwrap();
+    let location = header_of(&found, "location").unwrap();
     assert!(!location.contains("ada"), "what was typed is in the address: {location}");
     let look = async |query: String| {
         let call = Call::new(Method::GET).query(query);
@@ -67,8 +68,7 @@ async fn a_key_that_is_chosen_twice_is_sent_once() {
         (key, "revoke", "all_revoked"),
     ] {
         let done = post(&shop, Page::Keys, format!("csrf={csrf}&id={id}&do={does}&sure=yes")).await;
-        let location = done.headers().iter().find(|(name, _)| **name == header::LOCATION).unwrap();
-        assert_eq!(location.1, &format!("/desk/keys?done={says}"), "{does}");
+        assert_eq!(header_of(&done, "location"), Some(&*format!("/desk/keys?done={says}")), "{does}");
     }
 }
 

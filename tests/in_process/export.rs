@@ -10,15 +10,16 @@ use delivery_core::http::{Call, Endpoint, Reply};
 use delivery_core::key::{Actor, KeyId};
 use delivery_core::store::StoreError;
 use delivery_testing::{Fault, Faulty, MemoryStore, Shop};
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{Method, StatusCode};
 
-const TOKEN: &str = "the-seller's-own-token";
+use super::calls::by_seller;
+
 /// Two pages and a half.
 const KEYS: usize = 2_500;
 
 async fn shop() -> (Shop, Arc<Faulty<MemoryStore>>, Vec<KeyId>) {
     let faulty = Arc::new(Faulty::new(Arc::new(MemoryStore::new())));
-    let shop = Shop::over(faulty.clone(), |builder| builder.admin_token(TOKEN.parse().unwrap())).await;
+    let shop = Shop::over(faulty.clone(), |builder| builder).await;
     let mut keys = Vec::with_capacity(KEYS);
     for order in 0..KEYS {
         keys.push(shop.paid(&order.to_string()).await.key.id());
@@ -28,9 +29,7 @@ async fn shop() -> (Shop, Arc<Faulty<MemoryStore>>, Vec<KeyId>) {
 }
 
 async fn export(shop: &Shop, what: &str) -> Reply {
-    let token = HeaderValue::from_str(&format!("Bearer {TOKEN}")).unwrap();
-    let call = Call::new(Method::GET).header(header::AUTHORIZATION, token);
-    Endpoint::Export.call(&shop.delivery, Call { query: Some(format!("what={what}")), ..call }).await
+    Endpoint::Export.call(&shop.delivery, by_seller(Call::new(Method::GET).query(format!("what={what}")))).await
 }
 
 /// The pieces of a body, until it ends or breaks off.
@@ -110,7 +109,7 @@ async fn a_table_that_cannot_be_read_to_its_end_breaks_off() {
 
 #[tokio::test]
 async fn eight_tables_are_read_at_once() {
-    let shop = Shop::with(|builder| builder.admin_token(TOKEN.parse().unwrap())).await;
+    let shop = Shop::new().await;
     let mut under_way = Vec::new();
     for _ in 0..8 {
         under_way.push(export(&shop, "keys").await);
@@ -123,7 +122,7 @@ async fn eight_tables_are_read_at_once() {
 
 #[tokio::test]
 async fn the_uses_of_a_key_are_all_in_the_table() {
-    let shop = Shop::with(|builder| builder.admin_token(TOKEN.parse().unwrap())).await;
+    let shop = Shop::new().await;
     let key = shop.paid("1").await.key.id();
     let unused = shop.paid("2").await.key.id();
     for _ in 0..1_200 {

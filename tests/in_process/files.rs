@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use delivery_core::Delivery;
+use delivery_core::delivery::Builder;
 use delivery_core::files::{LinkTo, Links, path};
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::object_store::memory::InMemory;
@@ -16,7 +17,7 @@ use delivery_testing::{ManualClock, MemoryStore, RecordingMailer};
 use futures_util::TryStreamExt;
 use http::{HeaderValue, Method, header};
 
-const TOKEN: &str = "the-seller's-token";
+use super::calls::{TOKEN, by_seller, header_of};
 
 struct Shop {
     delivery: Delivery,
@@ -48,29 +49,22 @@ impl Shop {
             .base_url("https://shop.example/shop")
             .clock(clock.clone())
             .files(objects.clone());
-        let delivery = match links {
-            Some(links) => builder.file_links(links).build(),
-            None => builder.build(),
-        };
+        let delivery = links.into_iter().fold(builder, Builder::file_links).build();
         let product = delivery.add_product(NewProduct::new("Guide").unwrap()).await.unwrap().id();
         Self { delivery, objects, clock, product }
     }
 
     async fn put(&self, name: &str, content: &'static str) {
-        let token = HeaderValue::from_str(&format!("Bearer {TOKEN}")).unwrap();
-        let call = Call::new(Method::PUT).query(format!("product_id={}&name={name}", self.product));
-        let kind = if name.contains("png") { "image/png" } else { "application/pdf" };
-        let call = Call { body: content.into(), ..call }
-            .header(header::AUTHORIZATION, token)
-            .header(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        let kind = HeaderValue::from_static(if name.contains("png") { "image/png" } else { "application/pdf" });
+        let call = Call { body: content.into(), ..Call::new(Method::PUT) }.header(header::CONTENT_TYPE, kind);
+        let call = by_seller(call.query(format!("product_id={}&name={name}", self.product)));
         let reply = Endpoint::PutFile.call(&self.delivery, call).await;
         assert_eq!(reply.status(), 200, "{}", String::from_utf8_lossy(&reply.body()));
     }
 
     async fn delete(&self, name: &str) {
-        let token = HeaderValue::from_str(&format!("Bearer {TOKEN}")).unwrap();
         let call = Call::new(Method::POST).json(format!(r#"{{"product_id":{},"name":"{name}"}}"#, self.product));
-        let reply = Endpoint::DeleteFile.call(&self.delivery, call.header(header::AUTHORIZATION, token)).await;
+        let reply = Endpoint::DeleteFile.call(&self.delivery, by_seller(call)).await;
         assert_eq!(reply.status(), 200);
     }
 
@@ -137,12 +131,9 @@ async fn a_bucket_sends_the_file_itself() {
     shop.put("a.pdf", "one").await;
     let reply = shop.download().await;
     assert_eq!(reply.status(), 302);
-    let header = |name: header::HeaderName| {
-        reply.headers().iter().find(|(known, _)| **known == name).unwrap().1.to_str().unwrap().to_owned()
-    };
-    let location = header(header::LOCATION);
+    let location = header_of(&reply, "location").unwrap();
     assert!(location.starts_with("https://bucket.example/") && location.ends_with("?lasts=300"), "{location}");
-    assert_eq!(header(header::CACHE_CONTROL), "no-store");
+    assert_eq!(header_of(&reply, "cache-control"), Some("no-store"));
 }
 
 /// A page may load pictures from its own host alone.

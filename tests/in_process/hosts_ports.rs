@@ -15,15 +15,14 @@ use delivery_core::key::Actor;
 use delivery_core::mail::Templates;
 use delivery_core::product::{Listing, NewProduct, Product, ProductId};
 use delivery_core::store::{Catalog, StoreError};
-use delivery_testing::MemoryStore;
-use delivery_testing::{Fault, Faulty, Shop};
+use delivery_testing::{Fault, Faulty, MemoryStore, Shop};
 use futures_util::{FutureExt, stream};
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::calls::{call, order, product, work};
+use super::calls::{by_seller, call, order, product, work};
 
 /// One book, until it is withdrawn.
 #[derive(Debug)]
@@ -80,8 +79,7 @@ async fn an_order_of_a_withdrawn_product_is_still_answered_with_its_key() {
 #[tokio::test]
 async fn products_managed_elsewhere_cannot_be_added_here() {
     let (Shop { delivery, .. }, _) = host(|builder| builder).await;
-    let token = "Bearer the-seller's-token".parse().unwrap();
-    let add = Call::new(Method::POST).json(r#"{"name":"x","content":"y"}"#).header(http::header::AUTHORIZATION, token);
+    let add = by_seller(Call::new(Method::POST).json(r#"{"name":"x","content":"y"}"#));
     assert_eq!(call(&delivery, Endpoint::AddProduct, add).await.0, 404);
     let listed = call(&delivery, Endpoint::Products, Call::new(Method::GET)).await;
     assert_eq!(listed.1["products"][0]["id"], 42);

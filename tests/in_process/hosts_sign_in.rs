@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::DateTime;
+use delivery_core::Delivery;
 use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint, Page};
 use delivery_core::key::Actor;
@@ -17,21 +18,19 @@ use delivery_core::post::{Category, NewPost};
 use delivery_core::product::NewProduct;
 use delivery_core::seller::{Head, Seller};
 use delivery_core::store::{AuditQuery, SqliteStore};
-use delivery_core::{Clock, Delivery};
 use delivery_rocket::DeliveryFairing;
-use delivery_testing::MemoryStore;
-use delivery_testing::{ManualClock, RecordingMailer};
+use delivery_testing::Shop;
 use http::{Method, StatusCode, header};
 use rocket::local::asynchronous::Client;
 
 use super::calls::{Staff, quiet};
+use super::desk_forms::{cookie_of, field, text};
 
-fn shop(look: Option<Look>) -> (Delivery, Arc<Staff>) {
-    let (mailer, staff) = (Arc::new(RecordingMailer::default()), Arc::new(Staff::default()));
+async fn shop(look: Option<Look>) -> (Delivery, Arc<Staff>) {
+    let staff = Arc::new(Staff::default());
     let quotas = Quotas { desk: Quota::per_minute(5).unwrap(), ..Quotas::default() };
-    let builder = Delivery::builder(Arc::new(MemoryStore::new()), mailer, "a secret for a host".parse().unwrap());
-    let builder = builder.seller(staff.clone()).quotas(quotas);
-    (look.into_iter().fold(builder, Builder::pages).build(), staff)
+    let build = |it: Builder| look.into_iter().fold(it.seller(staff.clone()).quotas(quotas), Builder::pages);
+    (Shop::with(build).await.delivery, staff)
 }
 
 fn from(address: &str, cookie: &str) -> Call {
@@ -41,7 +40,7 @@ fn from(address: &str, cookie: &str) -> Call {
 
 async fn see(delivery: &Delivery, page: Page, call: Call) -> (StatusCode, String) {
     let reply = Endpoint::Page(page).call(delivery, call).await;
-    (reply.status(), String::from_utf8(reply.body().to_vec()).unwrap())
+    (reply.status(), text(&reply))
 }
 
 /// Sends the form of a page from a page of this origin.
@@ -68,9 +67,8 @@ impl Seller for Found {
 
 #[tokio::test]
 async fn what_rocket_knows_of_a_request_signs_in() {
-    let mailer = Arc::new(RecordingMailer::default());
-    let builder = Delivery::builder(Arc::new(MemoryStore::new()), mailer, "a secret for a host".parse().unwrap());
-    let fairing = DeliveryFairing::new(builder.seller(Arc::new(Found)).build()).extensions(|request, extensions| {
+    let shop = Shop::with(|builder| builder.seller(Arc::new(Found))).await;
+    let fairing = DeliveryFairing::new(shop.delivery).extensions(|request, extensions| {
         if let Some(user) = request.cookies().get("user") {
             extensions.insert(User(user.value().to_owned()));
         }
@@ -82,14 +80,9 @@ async fn what_rocket_knows_of_a_request_signs_in() {
     }
 }
 
-/// What a hidden field of a form holds.
-fn field<'h>(html: &'h str, name: &str) -> &'h str {
-    html.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap().split('"').next().unwrap()
-}
-
 #[tokio::test]
 async fn whoever_the_host_has_signed_in_is_at_the_desk() {
-    let (delivery, _) = shop(Some(Look::default()));
+    let (delivery, _) = shop(Some(Look::default())).await;
     for (cookie, page, status) in [
         ("staff=ada", Page::Overview, StatusCode::OK),
         ("guest=ada", Page::Overview, StatusCode::UNAUTHORIZED),
@@ -105,7 +98,7 @@ async fn whoever_the_host_has_signed_in_is_at_the_desk() {
 
 #[tokio::test]
 async fn what_they_do_is_done_in_their_name_and_by_a_form_of_their_own() {
-    let (delivery, _) = shop(Some(Look::default()));
+    let (delivery, _) = shop(Some(Look::default())).await;
     let (_, html) = see(&delivery, Page::Product, from("192.0.2.1", "staff=ada")).await;
     let csrf = field(&html, "csrf");
     for (cookie, origin, status) in [
@@ -119,13 +112,13 @@ async fn what_they_do_is_done_in_their_name_and_by_a_form_of_their_own() {
     }
     let all = AuditQuery { limit: 10, ..AuditQuery::default() };
     let audit = delivery.desk(&Actor::system()).audit(&all).await.unwrap().items;
-    assert_eq!(audit.iter().map(|entry| entry.actor.as_str()).collect::<Vec<_>>(), ["ada"]);
+    assert_eq!(audit.iter().map(|entry| entry.actor.as_str()).collect::<Vec<_>>(), ["ada", "admin"]);
 }
 
 /// Whatever of it the other one changed.
 #[tokio::test]
 async fn a_product_that_somebody_else_changed_is_not_overwritten() {
-    let (delivery, _) = shop(Some(Look::default()));
+    let (delivery, _) = shop(Some(Look::default())).await;
     let facts = |content: &str| NewProduct::new("Atlas").unwrap().content(content).unwrap();
     let id = delivery.add_product(facts("one")).await.unwrap().id();
     let (_, html) = see(&delivery, Page::Product, from("192.0.2.1", "staff=ada").query(format!("id={id}"))).await;
@@ -145,7 +138,7 @@ async fn a_product_that_somebody_else_changed_is_not_overwritten() {
 
 #[tokio::test]
 async fn a_post_that_somebody_else_changed_is_not_overwritten() {
-    let (delivery, _) = shop(Some(Look::default()));
+    let (delivery, _) = shop(Some(Look::default())).await;
     let actor = Actor::system();
     let desk = delivery.desk(&actor);
     let news = NewPost::new("News", Category::new("tips").unwrap(), DateTime::UNIX_EPOCH).unwrap();
@@ -178,9 +171,8 @@ async fn the_pages_of_the_list_lead_to_every_post() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(folder.path().join("shop.db")).await.unwrap());
-        let mailer = Arc::new(RecordingMailer::default());
-        let builder = Delivery::builder(store, mailer, "a secret for a host".parse().unwrap());
-        let delivery = builder.seller(Arc::new(Staff::default())).pages(Look::default()).build();
+        let staffed = |builder: Builder| builder.seller(Arc::new(Staff::default())).pages(Look::default());
+        let delivery = Shop::over(store, staffed).await.delivery;
         for (second, length) in &posts {
             let at = DateTime::from_timestamp(*second, 0).unwrap();
             let post = NewPost::new("News", Category::new("tips").unwrap(), at).unwrap();
@@ -201,7 +193,7 @@ async fn the_pages_of_the_list_lead_to_every_post() {
 /// What a host does to sign somebody in may be dear.
 #[tokio::test]
 async fn a_stranger_has_the_host_asked_no_more_often_than_the_limit_allows() {
-    let (delivery, staff) = shop(Some(Look::default()));
+    let (delivery, staff) = shop(Some(Look::default())).await;
     for _ in 0..20 {
         see(&delivery, Page::Overview, from("192.0.2.1", "guest=x")).await;
     }
@@ -217,7 +209,7 @@ async fn who_is_not_signed_in_is_led_to_where_the_host_signs_in() {
         (Look::default(), None),
         (Look::default().sign_in_at("https://shop.example/staff?a=\"b"), Some("staff?a=&quot;b\">Sign in</a>")),
     ] {
-        let (delivery, _) = shop(Some(look));
+        let (delivery, _) = shop(Some(look)).await;
         let (status, html) = see(&delivery, Page::Overview, from("192.0.2.1", "guest=ada")).await;
         assert_eq!((status, html.contains("Sign in first")), (StatusCode::UNAUTHORIZED, true));
         assert!(link.map_or(!html.contains("<p><a"), |link| html.contains(link)), "{html}");
@@ -230,7 +222,7 @@ async fn there_is_nothing_of_it_unless_the_host_turns_it_on() {
     for (look, desk, key) in
         [(None, 404, 404), (Some(look().desk(false)), 404, 200), (Some(look().buyer(false)), 200, 404)]
     {
-        let (delivery, _) = shop(look);
+        let (delivery, _) = shop(look).await;
         for (page, status) in [(Page::Overview, desk), (Page::Erase, desk), (Page::Buyer, key), (Page::Lost, key)] {
             let (answered, _) = see(&delivery, page, from("192.0.2.1", "staff=ada")).await;
             assert_eq!(answered.as_u16(), status, "{page:?}");
@@ -241,28 +233,26 @@ async fn there_is_nothing_of_it_unless_the_host_turns_it_on() {
 /// However often a stranger tries, one entry tells of it.
 #[tokio::test]
 async fn wrong_tokens_are_told_of_together() {
-    let (mailer, clock) = (Arc::new(RecordingMailer::default()), Arc::new(ManualClock::default()));
-    let builder = Delivery::builder(Arc::new(MemoryStore::new()), mailer, "a secret for a host".parse().unwrap());
-    let builder = builder.admin_token("the-token-of-the-seller".parse().unwrap()).clock(clock.clone());
-    let delivery = builder.pages(Look::default()).build();
+    let shop = Shop::with(|builder| builder.pages(Look::default())).await;
+    let (delivery, opened) = (&shop.delivery, shop.now());
     for authorization in
-        ["Bearer another-token", "Bearer yet-another-token", "Basic bm9ib2R5", "Bearer the-token-of-the-seller"]
+        ["Bearer another-token", "Bearer yet-another-token", "Basic bm9ib2R5", "Bearer the-seller's-token"]
     {
         let call = from("192.0.2.1", "x=y").header(header::AUTHORIZATION, authorization.parse().unwrap());
-        Endpoint::Keys.call(&delivery, call).await;
+        Endpoint::Keys.call(delivery, call).await;
     }
-    let page = Endpoint::Page(Page::SignIn).call(&delivery, from("192.0.2.1", "x=y")).await;
-    let (_, cookie) = page.headers().iter().find(|(name, _)| **name == header::SET_COOKIE).unwrap();
-    let call = from("192.0.2.1", cookie.to_str().unwrap().split(';').next().unwrap());
-    let form = format!("token=wrong&csrf={}", field(std::str::from_utf8(&page.body()).unwrap(), "csrf"));
-    let (status, _) = save(&delivery, Page::SignIn, call, "http://localhost", form).await;
+    let page = Endpoint::Page(Page::SignIn).call(delivery, from("192.0.2.1", "x=y")).await;
+    let call = from("192.0.2.1", cookie_of(&page));
+    let form = format!("token=wrong&csrf={}", field(&text(&page), "csrf"));
+    let (status, _) = save(delivery, Page::SignIn, call, "http://localhost", form).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
-    clock.advance(Duration::from_mins(1));
+    shop.clock.advance(Duration::from_mins(1));
     for count in [3, 0] {
         assert_eq!(delivery.maintenance().report_wrong_sign_ins().await.unwrap(), count);
     }
     let all = AuditQuery { limit: 10, ..AuditQuery::default() };
     let audit = delivery.desk(&Actor::system()).audit(&all).await.unwrap().items;
     let told: Vec<_> = audit.iter().map(|it| (it.at, it.actor.as_str(), it.action, it.detail.as_deref())).collect();
-    assert_eq!(told, [(clock.now(), "system", Action::SignInRefused, Some("attempts 3"))]);
+    let refused = (shop.now(), "system", Action::SignInRefused, Some("attempts 3"));
+    assert_eq!(told, [refused, (opened, "admin", Action::ProductAdded, None)]);
 }

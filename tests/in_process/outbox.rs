@@ -11,8 +11,7 @@ use delivery_core::mail::{MailError, MailLinks, Mailer, Message};
 use delivery_core::product::NewProduct;
 use delivery_core::store::{MessageQuery, StoreError};
 use delivery_core::{Clock, Delivery, Entropy};
-use delivery_testing::MemoryStore;
-use delivery_testing::{Behaviour, Fault, Faulty, ManualClock, RecordingMailer, SeededEntropy, Shop};
+use delivery_testing::{Behaviour, Fault, Faulty, ManualClock, MemoryStore, RecordingMailer, SeededEntropy, Shop};
 use tokio::sync::Semaphore;
 
 use super::calls::{paid, work};

@@ -1,9 +1,10 @@
 //! SMTP against a scripted server on loopback.
 
+use std::time::Duration;
+
 use delivery_core::ledger::MessageId;
 use delivery_core::mail::{Failure, FolderMailer, Mailer, Message, SmtpMailer};
 use mail_parser::MessageParser;
-use tokio::net::TcpListener;
 
 use support::smtp::{Script, SmtpServer};
 
@@ -11,6 +12,12 @@ use support::smtp::{Script, SmtpServer};
 pub async fn serve(script: Script) -> (SmtpMailer, SmtpServer) {
     let server = SmtpServer::start(script).await;
     (server.url.parse().unwrap(), server)
+}
+
+/// A server that replies `reply` at the command `at`, and a mailer that logs in there.
+async fn replying(at: &'static str, reply: &str) -> (SmtpMailer, SmtpServer) {
+    let server = SmtpServer::start(Script::At(at, format!("{reply}\r\n").leak().as_bytes())).await;
+    (server.url.replace("://", "://user:password@").parse().unwrap(), server)
 }
 
 pub fn message() -> Message {
@@ -37,8 +44,7 @@ async fn an_accepted_message_arrives_whole() {
         mailer.send(&sent).await.unwrap();
     }
     let received = server.received();
-    assert_eq!(received.len(), 3);
-    let raw = &received[0];
+    let [raw, _, _] = received.as_slice() else { panic!("{received:?}") };
     assert!(raw.lines().all(|line| line.len() <= 998 && line.is_ascii() && !line.contains('\r')), "{raw}");
     let parsed = MessageParser::new().parse(raw.as_bytes()).unwrap();
     assert_eq!(parsed.subject(), Some(sent.subject.as_str()));
@@ -72,19 +78,24 @@ async fn a_connection_that_the_server_closed_is_replaced() {
     assert_eq!((server.received().len(), server.connections()), (3, 3));
 }
 
+/// Waits until the server has seen something.
+async fn until(is_seen: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_seen() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("it never came to be");
+}
+
 /// A reply that comes too late for one e-mail must not be taken for the next one's.
 #[tokio::test]
 async fn a_connection_whose_message_was_cut_off_is_not_used_again() {
     let (mailer, server) = serve(Script::SilentAfterTheFirstDot).await;
-    let taken = async {
-        while server.received().is_empty() {
-            tokio::task::yield_now().await;
-        }
-    };
     let sent = message();
     tokio::select! {
         done = mailer.send(&sent) => panic!("{done:?}"),
-        () = taken => {}
+        () = until(|| !server.received().is_empty()) => {}
     }
     mailer.send(&message()).await.unwrap();
     assert_eq!((server.received().len(), server.connections()), (2, 2));
@@ -105,15 +116,15 @@ async fn a_connection_whose_server_replied_once_too_often_is_not_used_for_anothe
     assert_eq!(server.received().len(), 0);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_connection_that_nobody_needs_is_closed_in_order() {
     let (mailer, server) = serve(Script::Accept).await;
     mailer.send(&message()).await.unwrap();
-    // A paused clock goes on by itself when nobody is busy.
-    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
-    while server.quit() == 0 {
-        tokio::task::yield_now().await;
-    }
+    // A paused clock goes on by itself when nobody is busy, also while a reply is on its way.
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    tokio::time::resume();
+    until(|| server.quit() > 0).await;
     mailer.send(&message()).await.unwrap();
     assert_eq!(server.connections(), 2);
 }
@@ -160,11 +171,9 @@ async fn what_a_refusal_means_for_the_message() {
         ("RCPT", "550", Doubtful),
         (".", "no reply at all", Unconfirmed),
     ] {
-        let reply = format!("{reply}\r\n").leak().as_bytes();
-        let server = SmtpServer::start(Script::At(at, reply)).await;
-        let mailer: SmtpMailer = server.url.replace("://", "://user:password@").parse().unwrap();
+        let (mailer, _server) = replying(at, reply).await;
         let error = mailer.send(&message()).await.unwrap_err();
-        assert_eq!(error.kind(), meaning, "{at} {}: {error}", String::from_utf8_lossy(reply));
+        assert_eq!(error.kind(), meaning, "{at} {reply}: {error}");
         assert!(!error.to_string().contains("dlv_key"));
     }
     let (mailer, _) = serve(Script::HangUpAfterTheDot).await;
@@ -187,8 +196,7 @@ async fn a_refusal_is_told_as_what_it_is() {
         ("DATA", "554 5.7.1 no", "the mail server did not take the message (554 5.7.1)"),
         (".", "554 038.954.090 no", "the mail server did not take the message (554)"),
     ] {
-        let server = SmtpServer::start(Script::At(at, format!("{reply}\r\n").leak().as_bytes())).await;
-        let mailer: SmtpMailer = server.url.replace("://", "://user:password@").parse().unwrap();
+        let (mailer, _server) = replying(at, reply).await;
         assert_eq!(mailer.send(&message()).await.unwrap_err().to_string(), told, "{at} {reply}");
     }
 }
@@ -200,9 +208,8 @@ async fn nothing_of_a_reply_is_repeated_but_its_codes() {
     let mut refused = 0;
     for at in ["", "EHLO", "AUTH", "MAIL", "RCPT", "DATA", "."] {
         for codes in replies {
-            let reply = format!("{codes}{words}\r\n{}{words}\r\n", codes.replace('-', " ")).leak().as_bytes();
-            let server = SmtpServer::start(Script::At(at, reply)).await;
-            let mailer: SmtpMailer = server.url.replace("://", "://user:password@").parse().unwrap();
+            let reply = format!("{codes}{words}\r\n{}{words}", codes.replace('-', " "));
+            let (mailer, _server) = replying(at, &reply).await;
             let Err(error) = mailer.send(&message()).await else { continue };
             refused += 1;
             let told = format!("{} {error:?}", delivery_core::explain(&error));
@@ -228,8 +235,7 @@ async fn a_reply_without_end_is_broken_off() {
 #[tokio::test]
 async fn extensions_are_known_however_they_are_written() {
     for reply in ["250-mail.example\r\n250-smtputf8\r\n250 Auth plain", "250-\r\n250-SmtpUtf8\r\n250 AUTH PLAIN"] {
-        let server = SmtpServer::start(Script::At("EHLO", format!("{reply}\r\n").leak().as_bytes())).await;
-        let mailer: SmtpMailer = server.url.replace("://", "://user:password@").parse().unwrap();
+        let (mailer, _server) = replying("EHLO", reply).await;
         mailer.send(&Message { to: "jürgen@example.com".parse().unwrap(), ..message() }).await.unwrap();
     }
 }
@@ -267,11 +273,19 @@ async fn a_confirmation_is_understood_whatever_it_is_written_in() {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_server_has_ten_minutes_for_its_last_reply() {
     for (seconds, confirmed) in [(62, true), (590, true), (610, false)] {
-        let (mailer, _server) = serve(Script::Slow(seconds)).await;
-        let sent = mailer.send(&message()).await.map_err(|error| error.kind());
+        let (mailer, server) = serve(Script::Slow(seconds)).await;
+        let thinking = async {
+            until(|| !server.received().is_empty()).await;
+            // The clock goes on by itself until a moment before the reply, and not while that is on its way.
+            tokio::time::pause();
+            tokio::time::sleep(Duration::from_millis(seconds * 1000 - 100)).await;
+            tokio::time::resume();
+        };
+        let sending = async { mailer.send(&message()).await.map_err(|error| error.kind()) };
+        let (sent, ()) = tokio::join!(sending, thinking);
         assert_eq!(sent, if confirmed { Ok(()) } else { Err(Failure::Unconfirmed) }, "{seconds} s");
     }
 }
@@ -316,7 +330,7 @@ async fn dots_that_follow_each_other_or_stand_at_the_end_are_sent_in_quotes() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_may_be_back_later() {
-    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let (_nobody, address) = support::nobody();
     let mailer: SmtpMailer = format!("smtp://{address}").parse().unwrap();
     assert!(!mailer.send(&message()).await.unwrap_err().is_permanent());
 }

@@ -16,8 +16,8 @@ use delivery_core::ledger::MessageKind;
 use delivery_core::store::{SqliteStore, StoreError};
 use delivery_core::terms::{OwnTerms, UseLimit};
 use delivery_core::webhook::{Webhook, Webhooks};
-use delivery_testing::MemoryStore;
-use delivery_testing::{Behaviour, SeededEntropy, Shop};
+use delivery_testing::{Behaviour, MemoryStore, SeededEntropy, Shop};
+use futures_util::FutureExt;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -221,7 +221,8 @@ async fn the_setup_page_says_why_an_email_was_not_sent_and_nothing_of_webhooks()
 #[tokio::test]
 async fn a_receiver_that_is_gone_or_unknown_fails_at_once_and_one_that_is_away_after_five_days() {
     let (crm, url) = Receiver::start().await;
-    let (_, away) = listen().await;
+    let (_nobody, address) = support::nobody();
+    let away = format!("http://{address}/hooks");
     let store = Arc::new(MemoryStore::new());
     let shop = open(store.clone(), [webhook("crm", &url), webhook("away", &away), webhook("removed", &url)]).await;
     shop.paid("A-1").await;
@@ -255,11 +256,25 @@ async fn a_receiver_that_is_gone_or_unknown_fails_at_once_and_one_that_is_away_a
 #[tokio::test(start_paused = true)]
 #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused")]
 async fn a_receiver_that_does_not_answer_is_left_after_twenty_seconds() {
-    let (_listener, url) = listen().await;
+    let (listener, url) = listen().await;
     let shop = shop([webhook("slow", &url)]).await;
     shop.paid("A-1").await;
     let started = tokio::time::Instant::now();
-    assert_eq!(work(&shop.delivery).await, (1, 1, 0));
+    // A paused clock stands still while somebody is busy: here until the receiver has its connection.
+    let accepting = async {
+        loop {
+            if let Some(accepted) = listener.accept().now_or_never() {
+                return accepted.unwrap();
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let mut working = Box::pin(work(&shop.delivery));
+    let _connection = tokio::select! {
+        worked = &mut working => panic!("{worked:?}"),
+        connection = accepting => connection,
+    };
+    assert_eq!(working.await, (1, 1, 0));
     assert!((20..22).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
 }
 
@@ -316,9 +331,12 @@ async fn a_receiver_that_is_slow_gets_no_more_than_it_can_have_at_once_and_delay
     }
     let outbox = shop.delivery.maintenance().outbox();
     let working = tokio::spawn(async move { outbox.work().await.unwrap() });
-    while arrived.load(Ordering::SeqCst) < PLACES || shop.mailer.accepted().len() < 60 {
-        tokio::task::yield_now().await;
-    }
+    let all_are_there = async {
+        while arrived.load(Ordering::SeqCst) < PLACES || shop.mailer.accepted().len() < 60 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), all_are_there).await.expect("requests and e-mails");
     assert!(!working.is_finished());
     gate.add_permits(1000);
     let worked = working.await.unwrap();
@@ -327,10 +345,11 @@ async fn a_receiver_that_is_slow_gets_no_more_than_it_can_have_at_once_and_delay
     // The others were not tried: they come a minute later.
     shop.clock.advance(Duration::from_mins(1));
     let mut sent = worked.sent;
-    while sent < 120 {
+    for _ in 0..60 {
         sent += work(&shop.delivery).await.0;
         shop.clock.advance(Duration::from_mins(1));
     }
+    assert_eq!(sent, 120);
     assert_eq!(arrived.load(Ordering::SeqCst), 60);
 }
 

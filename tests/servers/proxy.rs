@@ -52,8 +52,8 @@ impl Proxy {
             .unwrap();
         let proxy = Self { process, address, folder };
         wait_for(Duration::from_secs(30), || {
-            let answer = TcpStream::connect(address).ok().map(|stream| Client(BufReader::new(stream)).get("/readyz"));
-            answer.flatten() == Some(200)
+            let stream = TcpStream::connect(address).ok();
+            stream.and_then(|stream| Client::over(stream).get("/readyz")) == Some(200)
         });
         proxy
     }
@@ -72,7 +72,7 @@ impl Proxy {
     }
 
     pub fn client(&self) -> Client {
-        Client(BufReader::new(TcpStream::connect(self.address).unwrap()))
+        Client::over(TcpStream::connect(self.address).unwrap())
     }
 }
 
@@ -146,6 +146,12 @@ fn bearer(token: &str) -> String {
 pub struct Client(BufReader<TcpStream>);
 
 impl Client {
+    /// It waits for an answer as long as one of the server itself does.
+    fn over(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
+        Self(BufReader::new(stream))
+    }
+
     fn get(&mut self, target: &str) -> Option<u16> {
         self.ask("GET", target, "", b"").map(|(head, _)| status(&head))
     }
@@ -229,7 +235,7 @@ fn one(site: &Site, kind: Kind) {
         (0..40).map(ask).filter(|status| *status == 401).count()
     };
     assert_eq!(admitted(&mut client), 20, "on one connection");
-    let mut other = Client(BufReader::new(connect_from(proxy.address, [127, 0, 0, 2])));
+    let mut other = Client::over(connect_from(proxy.address, [127, 0, 0, 2]));
     assert_eq!(admitted(&mut other), 20, "another client has its own");
 
     // Sellers sign in over HTTPS, as far as they see.

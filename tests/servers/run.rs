@@ -299,7 +299,7 @@ pub fn a_request_of_which_only_the_head_came_is_finished_too(site: &Site) {
     let (mut open, body) = server.half_an_order(0);
     server.ask_to_stop();
     // The listener is closed, or at least nothing is accepted, from here on.
-    server.logged("stopping");
+    assert!(server.logged_within("stopping", Duration::from_secs(30)));
     open.write_all(body.as_bytes()).unwrap();
     assert_eq!(status(&read_answer(&mut open).0), 200);
     server.kill();

@@ -11,7 +11,7 @@ use crate::crash::clients::Done;
 use crate::files;
 use support::postgres::{administer, column, postgres};
 use support::process::{PLENTY, SECRET, Server, Site, configured, key_of};
-use support::redis::redis;
+use support::redis::Redis;
 use support::wait_for;
 
 /// A database of its own, and a server of each kind over it.
@@ -80,7 +80,7 @@ fn requests_that_come_again_count_once_across_both() {
 fn a_key_serves_exactly_its_uses_across_both() {
     let (_, _sites, servers) = two();
     let key = issue(&servers[1], 30);
-    let statuses = storm(&servers, 100, |server, _| server.fetch(&key));
+    let statuses = storm(&servers, 100, |server, _| patient(|| (server.fetch(&key), Value::Null)).0);
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 30);
     for server in &servers {
         assert_eq!(server.validate(&key).1["used_count"], 30);
@@ -118,15 +118,19 @@ fn both_serve_the_files_that_one_took_and_neither_those_of_a_revoked_key() {
 #[test]
 #[cfg_attr(any(without = "postgres", without = "redis-server"), ignore = "needs postgres and redis-server")]
 fn limits_are_shared_through_redis() {
-    let redis = redis();
-    let (url, sites, servers) = two();
-    let _logs = servers.map(Server::kill);
-    let shared = redis.url();
-    let servers = sites.each_ref().map(|site| site.start_with(&[("DATABASE_URL", &url), ("REDIS_URL", &shared)]));
-    let statuses = storm(&servers, 100, |server, _| server.validate("x").0);
+    // A server that has waited half a second for Redis limits on its own, and logs that. It can happen on a busy
+    // machine. Such a round shows nothing of shared limits, and is followed by one with another Redis. Without a
+    // setting, 60 are admitted.
+    let statuses = (0..5).find_map(|_| {
+        let redis = Redis::start();
+        let (_, _sites, servers) = two_of(&[("REDIS_URL", &redis.url()), ("LIMIT_VALIDATE", "")]);
+        let statuses = storm(&servers, 100, |server, _| server.validate("x").0);
+        let logs = servers.map(Server::terminate).concat();
+        (!logs.contains("Redis is unavailable")).then_some(statuses)
+    });
+    let statuses = statuses.expect("a Redis that answers");
     let admitted = statuses.iter().filter(|status| **status == 401).count();
     assert_eq!((admitted, statuses.len()), (60, 100), "{statuses:?}");
-    let _logs = servers.map(Server::terminate);
 }
 
 #[test]

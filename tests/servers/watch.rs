@@ -16,8 +16,12 @@ use support::process::{CONFIGURED, JSON, SECRET, Server, Site, configured, order
 use support::smtp::{Script, SmtpServer};
 use support::{free_port, wait_for};
 
+/// How long a program is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 fn get(address: &str, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
     read_answer(&mut stream)
 }
@@ -44,7 +48,7 @@ pub fn metrics_count_what_happened_apart_from_the_api(site: &Site) {
     // Rocket accepts its connections itself, and does not tell how many are open.
     let connections = (site.program == "axum_server").then_some(1.0);
     let mut text = String::new();
-    wait_for(Duration::from_secs(30), || {
+    wait_for(PATIENCE, || {
         text = get(&metrics, "/metrics").1;
         let is_failed = value(&text, r#"delivery_messages_total{outcome="failed"}"#) == Some(1.0);
         let is_sent = value(&text, r#"delivery_messages_total{outcome="sent"}"#) == Some(1.0);
@@ -124,7 +128,7 @@ pub fn the_seller_is_told_of_what_failed_for_good(site: &Site) {
         let order = order_by(&order.to_string(), "no@example.com").to_string();
         assert_eq!(server.call("POST", "/api/webhook/order", JSON, &order).0, 200);
     }
-    wait_for(Duration::from_secs(30), || !mail.received().is_empty());
+    wait_for(PATIENCE, || !mail.received().is_empty());
     let alerts = mail.received();
     let alert = alerts[0].replace("=\r\n", "");
     assert!(
@@ -136,7 +140,7 @@ pub fn the_seller_is_told_of_what_failed_for_good(site: &Site) {
     // Another one within the hour waits, but not longer than the server runs.
     let terms = json!({ "product_id": 1, "customer_email": "noone@example.com" });
     assert_eq!(server.admin("POST", "issue-key", &terms).0, 200);
-    wait_for(Duration::from_secs(30), || mail.recipients().len() >= 5);
+    wait_for(PATIENCE, || mail.recipients().len() >= 5);
     server.terminate();
     let alerts = mail.received();
     assert_eq!(alerts.len(), 2, "{alerts:?}");
@@ -160,7 +164,7 @@ pub fn old_records_of_uses_are_deleted_and_counts_stay(site: &Site) {
         assert_eq!(server.fetch(&key), 200);
         // At once, and then each day.
         let deleted = "old records of uses were deleted";
-        assert!(days != "30" || server.logged_within(deleted, Duration::from_secs(30)));
+        assert!(days != "30" || server.logged_within(deleted, PATIENCE));
         server.terminate();
         assert_eq!(records(site), left, "{days}");
     }
@@ -194,7 +198,15 @@ pub fn a_program_of_the_sellers_is_told_of_keys(site: &Site) {
     }
     let server = site.shop(&[("WEBHOOK_URLS", &url), ("WEBHOOK_URLS_SECRET", &both)]);
     let key = server.sell("A");
-    let (mut stream, _) = receiver.accept().unwrap();
+    receiver.set_nonblocking(true).unwrap();
+    let mut accepted = None;
+    wait_for(PATIENCE, || {
+        accepted = receiver.accept().ok();
+        accepted.is_some()
+    });
+    let (mut stream, _) = accepted.unwrap();
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut told = Vec::new();
     while !told.ends_with(b"}") {
         let mut piece = [0; 4096];

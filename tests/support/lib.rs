@@ -10,7 +10,7 @@ pub mod programs;
 pub mod redis;
 pub mod smtp;
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -43,6 +43,14 @@ pub fn free_port() -> u16 {
     let begin = u16::try_from(std::process::id() % 20_000).unwrap();
     let mut ports = std::iter::repeat_with(|| 10_000 + (begin + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000);
     ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
+}
+
+/// A socket that has a port and does not listen on it, and its address. While it lives, nobody else can listen there.
+pub fn nobody() -> (tokio::net::TcpSocket, SocketAddr) {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
 }
 
 /// Looks again and again until it is so.

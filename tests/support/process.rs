@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -25,21 +25,26 @@ pub struct Server {
 impl Server {
     pub fn start(mut command: Command) -> Self {
         let mut process = command.spawn().unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut printed = String::new();
-        let address = loop {
-            let line = lines.next().expect("a server that does not listen says why").unwrap();
-            if let Some(address) = line.strip_prefix("listening on http://") {
-                break address.parse().unwrap();
-            }
-            printed.push_str(&line);
-            printed.push('\n');
-        };
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
         let later = Arc::<Mutex<String>>::default();
         let kept = later.clone();
-        let rest = lines.map_while(Result::ok);
-        std::thread::spawn(move || rest.for_each(|line| kept.lock().unwrap().extend([&*line, "\n"])));
-        Self { process, address, printed, later }
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut printed = String::new();
+            for line in lines.by_ref() {
+                if let Some(address) = line.strip_prefix("listening on http://") {
+                    // Nobody waits for it any more after the deadline.
+                    let _ = tell.send((address.parse::<SocketAddr>().unwrap(), printed));
+                    break;
+                }
+                printed.extend([&*line, "\n"]);
+            }
+            lines.for_each(|line| kept.lock().unwrap().extend([&*line, "\n"]));
+        });
+        // Ended when it is dropped, so also one that does not listen.
+        let mut server = Self { process, address: ([0; 4], 0).into(), printed: String::new(), later };
+        (server.address, server.printed) = told.recv_timeout(PATIENCE).expect("a server that does not listen says why");
+        server
     }
 
     pub fn connect(&self) -> TcpStream {
@@ -182,16 +187,10 @@ impl Server {
         (stream, end.to_owned())
     }
 
-    /// Reads the log until it says so.
-    pub fn logged(&mut self, said: &str) {
-        let mut lines = BufReader::new(self.process.stderr.take().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap().contains(said)));
-    }
-
     /// Whether the log says so before the deadline.
     pub fn logged_within(&mut self, said: &'static str, deadline: Duration) -> bool {
         let lines = BufReader::new(self.process.stderr.take().unwrap()).lines();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, told) = mpsc::channel();
         std::thread::spawn(move || tell.send(lines.map_while(Result::ok).any(|line| line.contains(said))));
         told.recv_timeout(deadline).unwrap_or(false)
     }

@@ -10,7 +10,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Row};
 
 use super::shop::Shop;
-use support::process::CONFIGURED;
+use support::process::{CONFIGURED, Site};
 use support::smtp::SmtpServer;
 
 /// The database file as the crash left it, recovered by SQLite alone.
@@ -85,12 +85,14 @@ pub fn one_name_a_message(messages: &HashMap<String, Vec<String>>, crashes: u32)
 /// Neither a key nor a setting that is secret stands in what the shop wrote, but for the e-mails.
 pub fn nothing_secret(shop: &Shop, keys: &BTreeMap<String, String>) {
     let mut written = shop.logs();
-    for site in &shop.sites {
-        files(&site.data(), &mut written);
-    }
+    let mut folders: Vec<PathBuf> = shop.sites.iter().map(Site::data).collect();
     if let Some((postgres, _)) = &shop.postgres {
-        files(&postgres.folder.join("data"), &mut written);
+        folders.push(postgres.folder.join("data"));
         written.push(postgres.folder.join("log"));
+    }
+    for folder in folders {
+        assert!(folder.is_dir(), "{}", folder.display());
+        files(&folder, &mut written);
     }
     // Every key begins alike; what follows is compared where that stands.
     let prefix = b"dlv_";
@@ -108,9 +110,9 @@ pub fn nothing_secret(shop: &Shop, keys: &BTreeMap<String, String>) {
     }
 }
 
-/// Every file in a folder.
+/// Every file in a folder, but for what PostgreSQL removes meanwhile.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
         if entry.is_dir() {
             files(&entry, found);
         } else if entry.is_file() {

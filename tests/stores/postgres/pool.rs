@@ -92,8 +92,8 @@ async fn a_pool_that_is_used_up_refuses_calls_and_is_not_queued_for_afterwards()
     assert!(refused.iter().all(|answer| matches!(answer, Err(StoreError::Unavailable { .. }))), "{refused:?}");
     assert!(matches!(store.change(key(1, -1).id, spend(0), Vec::new()).await, Err(StoreError::Unavailable { .. })));
     drop(held);
-    // Nobody stands before the host in the queue.
-    let mut held = tokio::time::timeout(Duration::from_secs(1), pool.acquire()).await.unwrap().unwrap();
+    // Nobody stands before the host in the queue: a call that did would hold the connection for up to five seconds.
+    let mut held = tokio::time::timeout(Duration::from_secs(4), pool.acquire()).await.unwrap().unwrap();
     held.execute("SELECT 1").await.unwrap();
     drop(held);
     assert!(store.find(key(1, -1).id).await.unwrap().is_some());
