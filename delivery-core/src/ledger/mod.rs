@@ -41,11 +41,11 @@ pub use self::message::{FailedMessage, Lease, LeasedMessage, MessageNumber, Outc
 pub use self::notice::{Addressee, MOST_WEBHOOKS, MessageId, MessageKind, Notice, Recipient, WebhookName};
 pub use self::operation::{
     Answer, ChangeKey, CompleteMessage, Fetch, FetchProduct, Fetched, Handling, IDEMPOTENCY_WINDOW, InboundEvent,
-    MOST_REPEATS, Notices, Operation, Received, Resend, ResendKey, RotateKey, Successor,
+    Issue, MOST_REPEATS, Notices, Operation, Received, Resend, ResendKey, RotateKey, Successor,
 };
 pub use self::plan::{
     DealRow, InboxWrites, KeyWrite, Loaded, Needs, NewAuditEntry, NewMessage, NewUse, Numbers, PurchaseId, ReferenceId,
     RequestRow, Row, Writes, number_at,
 };
 pub use self::request::RequestId;
-pub use self::sale::{Issue, NewSale};
+pub use self::sale::NewSale;

@@ -1,8 +1,9 @@
-//! The request to issue a key, and its answer.
+//! A key that is ready to be issued, for an [operation](super::Operation::Issue) or as an [offer](super::Offer) of a
+//! platform's report.
 
 use super::Notice;
 use crate::HostRef;
-use crate::key::{Actor, Key, NewKey};
+use crate::key::{Actor, NewKey};
 
 /// A key that is ready to be issued, with the messages that announce it.
 ///
@@ -31,25 +32,5 @@ impl NewSale {
     #[must_use]
     pub fn called(self, host_ref: HostRef) -> Self {
         Self { key: self.key.called(host_ref), ..self }
-    }
-}
-
-/// The answer of [`Ledger::issue`](crate::store::Ledger::issue).
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "a key is new or it is not")]
-pub enum Issue {
-    /// The key was issued now.
-    New(Key),
-    /// The order and product already had this key; nothing was written.
-    Existing(Key),
-}
-
-impl Issue {
-    /// Returns the key, whether it is new or existing.
-    #[must_use]
-    pub fn into_key(self) -> Key {
-        match self {
-            Self::New(key) | Self::Existing(key) => key,
-        }
     }
 }

@@ -47,7 +47,8 @@ pub enum Event {
     /// A dispute was opened: the buyer's bank took a payment back, or is about to.
     Disputed(Dispute),
     /// The seller won a dispute and keeps the money.
-    Restored(Dispute),
+    #[serde(rename = "Restored")]
+    Won(Dispute),
     /// Several references of the platform belong to the same sale.
     Linked(Links),
     /// The e-mail address of a customer. This event must be the only one of its notification. A notification that
@@ -167,7 +168,7 @@ impl Event {
             Self::Refunded(Refund { of, .. })
             | Self::Kept { of, .. }
             | Self::Disputed(Dispute { of, .. })
-            | Self::Restored(Dispute { of, .. }) => Some(of.id()),
+            | Self::Won(Dispute { of, .. }) => Some(of.id()),
             Self::Linked(links) => links.order.as_ref().or(links.payment.as_ref()),
             Self::Customer { .. } | Self::Unshown { .. } => None,
         }
@@ -226,9 +227,11 @@ mod tests {
     fn an_event_is_stored_under_the_name_that_earlier_versions_read() {
         let links = Links::of_subscription("sub_1".parse().ok());
         let ended = SubscriptionEvent::new(DateTime::UNIX_EPOCH, links, (Standing::Ended, Term::Unsaid));
-        let event = Event::Subscription(ended);
-        let stored = serde_json::to_value(&event).unwrap();
-        assert_eq!(stored["Told"]["links"]["subscription"], "sub_1");
-        assert_eq!(serde_json::from_value::<Event>(stored).unwrap(), event);
+        let dispute = Dispute::from(ChargeRef::Order("1001".parse().unwrap()));
+        for (event, name) in [(Event::Subscription(ended), "Told"), (Event::Won(dispute), "Restored")] {
+            let stored = serde_json::to_value(&event).unwrap();
+            assert!(stored.as_object().unwrap().keys().eq([name]), "{stored}");
+            assert_eq!(serde_json::from_value::<Event>(stored).unwrap(), event);
+        }
     }
 }

@@ -175,7 +175,7 @@ fn events(fields: &Fields) -> Result<Vec<Event>, Unreadable> {
         "sale" => sold(fields.needed("sale_id")?, fields)?,
         "refund" => Some(Event::Refunded(Refund::of(sale()?, fields.text("refunded")? == Some("true"), None))),
         "dispute" => Some(Event::Disputed(sale()?.into())),
-        "dispute_won" => Some(Event::Restored(sale()?.into())),
+        "dispute_won" => Some(Event::Won(sale()?.into())),
         "subscription_ended" => Some(subscription_event(fields, "ended_at", |at| (Standing::Ended, Term::Until(at)))?),
         "subscription_restarted" => {
             Some(subscription_event(fields, "restarted_at", |_| (Standing::Active, Term::Unsaid))?)

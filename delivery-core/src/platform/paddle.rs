@@ -195,7 +195,7 @@ fn adjustment(data: &Value) -> Result<Option<Event>, Unreadable> {
         Some("refund") => Some(Event::Refunded(Refund { extent, ..Refund::full(of()?) })),
         Some("chargeback") => Some(Event::Disputed(Dispute { number, extent, ..Dispute::from(of()?) })),
         // A reversal has a number of its own, and does not name the chargeback that it reverses.
-        Some("chargeback_reverse") => Some(Event::Restored(Dispute { end: number, extent, ..Dispute::from(of()?) })),
+        Some("chargeback_reverse") => Some(Event::Won(Dispute { end: number, extent, ..Dispute::from(of()?) })),
         _ => None,
     })
 }

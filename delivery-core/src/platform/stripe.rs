@@ -84,7 +84,7 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
             }
         }
         "charge.dispute.closed" if is("dispute") && text(shown, "/status") == Some("won") => {
-            dispute(shown)?.map(Event::Restored)
+            dispute(shown)?.map(Event::Won)
         }
         // An inquiry that becomes a dispute remains the same object. `created` then reports only the inquiry, so later
         // events about the object are read as well.

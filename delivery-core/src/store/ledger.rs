@@ -125,8 +125,8 @@ pub trait Ledger: Backend {
     ///
     /// [`StoreError`] if nothing was stored. After [`StoreError::Unknown`] the event may have been stored; receiving it
     /// again is safe.
-    async fn receive(&self, receipt: InboundEvent) -> Result<Received, StoreError> {
-        self.submit(Operation::Receive(Box::new(receipt))).await?.received().map(|received| *received)
+    async fn receive(&self, inbound: InboundEvent) -> Result<Received, StoreError> {
+        self.submit(Operation::Receive(Box::new(inbound))).await?.received().map(|received| *received)
     }
 
     /// Ends a lease and records what became of the message. Changes nothing if the message was leased again in the

@@ -75,13 +75,13 @@ mod catalog;
 #[cfg(feature = "sqlite")]
 mod clock;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-mod dump;
+pub mod dump;
 mod files;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod host;
 mod inbox;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-mod inspection;
+pub mod inspection;
 mod ledger;
 mod lost;
 mod period;
@@ -104,14 +104,10 @@ use chrono::TimeDelta;
 pub use self::attempt::Attempt;
 pub(crate) use self::catalog::fitting;
 pub use self::catalog::{Catalog, CatalogEditor, PostQuery, Posts, ProductNames};
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub use self::dump::{DumpError, Dumped, Progress};
 pub use self::files::{FileRow, Files};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::host::{HostTransaction, HostTransactions};
 pub use self::inbox::{Inbox, InboxQuery};
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub use self::inspection::{Inspection, Schema};
 pub use self::ledger::Ledger;
 pub use self::lost::{LOST_PAUSE, LostKeys, LostScan};
 pub use self::period::Period;

@@ -10,7 +10,8 @@ use delivery_core::files::path;
 use delivery_core::key::{Acceptance, Fingerprint};
 use delivery_core::limit::RedisLimiter;
 use delivery_core::product::ObjectName;
-use delivery_core::store::{Inspection, PostgresStore, Schema, SqliteStore};
+use delivery_core::store::inspection::{Inspection, Schema};
+use delivery_core::store::{PostgresStore, SqliteStore};
 use futures_util::TryStreamExt;
 #[cfg(unix)]
 use rustix::fs::{Access, access};

@@ -4,7 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 
-use delivery_core::store::{Dumped, PostgresStore, Progress, SqliteStore};
+use delivery_core::store::dump::{Dumped, Progress};
+use delivery_core::store::{PostgresStore, SqliteStore};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use crate::settings::{Database, Settings};

@@ -26,7 +26,7 @@ async fn a_restore_lifts_only_what_its_own_dispute_made() {
         if let Some(event) = between {
             shop.tell(event).await;
         }
-        assert_eq!(shop.tell(Event::Restored(dispute("A"))).await, Some(Restored));
+        assert_eq!(shop.tell(Event::Won(dispute("A"))).await, Some(Restored));
         assert_eq!(shop.statuses().await == [Status::Valid], valid, "{case}");
     }
     // The seller's own revocation stays, before the dispute or meanwhile.
@@ -42,7 +42,7 @@ async fn a_restore_lifts_only_what_its_own_dispute_made() {
         if meanwhile {
             revoke().await.unwrap();
         }
-        shop.tell(Event::Restored(dispute("A"))).await;
+        shop.tell(Event::Won(dispute("A"))).await;
         assert_eq!(shop.statuses().await, [Status::Revoked], "{meanwhile}");
         assert_eq!(shop.keys().await[0].state().revoked.as_ref().unwrap().by, Actor::admin());
     }
@@ -61,7 +61,7 @@ async fn what_the_seller_revokes_after_a_platform_stays_revoked() {
     assert_eq!((by, reason.as_str()), (Actor::admin(), "abuse"));
     // Neither another refund nor a later charge of its subscription changes that.
     shop.tell(refunded("A")).await;
-    shop.tell(Event::Restored(dispute("A"))).await;
+    shop.tell(Event::Won(dispute("A"))).await;
     assert_eq!(of().await.by, Actor::admin());
     assert_eq!(shop.statuses().await, [Status::Revoked]);
 }
@@ -72,11 +72,11 @@ async fn what_is_disputed_before_it_is_paid_waits_for_the_end_of_the_dispute() {
     shop.tell(Event::Disputed(dispute("A"))).await;
     assert_eq!(shop.tell(Event::Paid(sale("A", "guide"))).await, Some(NeedsAttention));
     assert_eq!(shop.keys().await, []);
-    shop.tell(Event::Restored(dispute("A"))).await;
+    shop.tell(Event::Won(dispute("A"))).await;
     shop.delivery.maintenance().apply_events().await.unwrap();
     assert_eq!((shop.statuses().await, shop.sent().await), (vec![Status::Valid], 1));
     // A win that comes first cancels its dispute.
-    shop.tell(Event::Restored(dispute("B"))).await;
+    shop.tell(Event::Won(dispute("B"))).await;
     shop.tell(Event::Disputed(dispute("B"))).await;
     assert_eq!(shop.tell(Event::Paid(sale("B", "guide"))).await, Some(Issued));
 }
@@ -88,10 +88,10 @@ async fn a_dispute_about_a_part_of_the_money_changes_nothing_nor_does_its_end() 
     shop.tell(Event::Paid(sale("A", "guide"))).await;
     assert_eq!(shop.tell(Event::Disputed(part())).await, Some(PartialRefund));
     assert_eq!(shop.statuses().await, [Status::Valid]);
-    assert_eq!(shop.tell(Event::Restored(part())).await, Some(Ignored));
+    assert_eq!(shop.tell(Event::Won(part())).await, Some(Ignored));
     // It ends no dispute about all of it.
     shop.tell(Event::Disputed(dispute("A"))).await;
-    assert_eq!(shop.tell(Event::Restored(part())).await, Some(Ignored));
+    assert_eq!(shop.tell(Event::Won(part())).await, Some(Ignored));
     assert_eq!(shop.statuses().await, [Status::Revoked]);
 }
 

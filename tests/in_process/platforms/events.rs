@@ -78,7 +78,7 @@ fn stripe_charges_by_invoices_and_takes_back_by_payments() {
     let dispute = |status: &str| json!({ "object": "dispute", "status": status, "payment_intent": "pi_1" });
     for (kind, status, expected) in [
         ("charge.dispute.created", "needs_response", vec![Event::Disputed(payment("pi_1").into())]),
-        ("charge.dispute.closed", "won", vec![Event::Restored(payment("pi_1").into())]),
+        ("charge.dispute.closed", "won", vec![Event::Won(payment("pi_1").into())]),
         ("charge.dispute.closed", "lost", vec![Event::Disputed(Dispute { is_lost: true, ..payment("pi_1").into() })]),
         ("charge.dispute.updated", "won", vec![]),
         // An inquiry is no dispute until it becomes one.
@@ -260,10 +260,10 @@ fn paddle_takes_back_what_was_charged_back_and_gives_it_back_when_that_is_revers
     );
     for (action, kind, status, expected) in [
         ("chargeback", "full", "approved", vec![Event::Disputed(chargeback())]),
-        ("chargeback_reverse", "full", "approved", vec![Event::Restored(end())]),
+        ("chargeback_reverse", "full", "approved", vec![Event::Won(end())]),
         // A part that was charged back changes nothing, nor does its end.
         ("chargeback", "partial", "approved", vec![Event::Disputed(Dispute { extent: part(), ..chargeback() })]),
-        ("chargeback_reverse", "partial", "approved", vec![Event::Restored(Dispute { extent: part(), ..end() })]),
+        ("chargeback_reverse", "partial", "approved", vec![Event::Won(Dispute { extent: part(), ..end() })]),
         ("chargeback_warning", "full", "approved", vec![]),
         ("credit_reverse", "full", "approved", vec![]),
         ("refund", "full", "reversed", vec![]),

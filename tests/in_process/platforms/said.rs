@@ -18,7 +18,7 @@ pub fn action(received: &Received) -> &'static str {
         [.., Event::Refunded(Refund { extent, .. })] if is_part(extent) => "partial_refund",
         [Event::Paid(sale)] => bought(sale),
         [Event::Refunded(_) | Event::Disputed(_)] => "revoke",
-        [Event::Restored(_)] => "restore",
+        [Event::Won(_)] => "restore",
         [Event::Subscription(word)] => action_of(word),
         [Event::Linked(links)] => linked(links),
         [Event::Customer { .. }] => "remember_customer",
@@ -87,7 +87,7 @@ pub fn facts(received: &Received) -> BTreeMap<&'static str, String> {
                 names(&mut facts, links);
                 concerns(&mut facts, of);
             }
-            Event::Disputed(Dispute { of, .. }) | Event::Restored(Dispute { of, .. }) => concerns(&mut facts, of),
+            Event::Disputed(Dispute { of, .. }) | Event::Won(Dispute { of, .. }) => concerns(&mut facts, of),
             Event::Linked(links) => names(&mut facts, links),
             Event::Customer { reference, email, .. } => {
                 facts.extend([("customer_ref", reference.to_string()), ("email", email.clone())]);

@@ -11,8 +11,7 @@ use delivery_core::ledger::{EventOutcome, InboxEvent};
 use delivery_core::product::{NewProduct, Refs};
 use delivery_core::store::{InboxQuery, KeyQuery};
 use delivery_rocket::DeliveryFairing;
-use delivery_testing::MemoryStore;
-use delivery_testing::{ManualClock, RecordingMailer, Shop};
+use delivery_testing::{ManualClock, MemoryStore, RecordingMailer, Shop};
 use http::Method;
 use serde_json::{Value, json};
 

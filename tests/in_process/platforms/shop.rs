@@ -17,8 +17,7 @@ use delivery_core::platform::{
 use delivery_core::product::{NewProduct, Product, Refs};
 use delivery_core::store::{InboxQuery, KeyQuery};
 use delivery_core::terms::{OwnTerms, Validity};
-use delivery_testing::MemoryStore;
-use delivery_testing::{Faulty, ManualClock, RecordingMailer};
+use delivery_testing::{Faulty, ManualClock, MemoryStore, RecordingMailer};
 
 /// A platform of the host's own, which speaks to the service directly. A request with its token sells a guide, and the body is
 /// the number of the order.

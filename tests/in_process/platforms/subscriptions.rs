@@ -124,7 +124,7 @@ async fn a_dispute_about_any_charge_revokes_the_key_until_it_is_won() {
     tell(&shop, [(charged("A", 0), Issued, 33), (charged("c1", 30), Renewed, 63)]).await;
     tell(&shop, [(Event::Disputed(dispute("A")), Revoked, 63), (charged("c2", 60), Renewed, 93)]).await;
     assert_eq!(shop.statuses().await, [Status::Revoked]);
-    tell(&shop, [(Event::Restored(dispute("A")), Restored, 93)]).await;
+    tell(&shop, [(Event::Won(dispute("A")), Restored, 93)]).await;
     assert_eq!(shop.statuses().await, [Status::Valid]);
 }
 

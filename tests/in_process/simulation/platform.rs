@@ -130,7 +130,7 @@ impl Bought {
         let refund = || Event::Refunded(Refund::full(ChargeRef::Payment(payment.clone())));
         [Some(paid), self.is_refunded.then(refund), self.dispute.map(|_| Event::Disputed(dispute()))]
             .into_iter()
-            .chain([(self.dispute == Some(true)).then(|| Event::Restored(dispute()))])
+            .chain([(self.dispute == Some(true)).then(|| Event::Won(dispute()))])
             .flatten()
             .collect()
     }

@@ -16,26 +16,26 @@ use super::fault::Fault::*;
 use super::store::Wrong;
 
 impl Wrong {
-    pub async fn receive_wrongly(&self, mut receipt: InboundEvent) -> Result<Received, StoreError> {
+    pub async fn receive_wrongly(&self, mut inbound: InboundEvent) -> Result<Received, StoreError> {
         let inner = self.open()?;
         match self.fault {
-            ReceivesACopyAsNew if !receipt.is_retry => {
-                receipt.event.id.name = self.favours.fetch_add(1, Ordering::SeqCst).to_string().parse().unwrap();
+            ReceivesACopyAsNew if !inbound.is_retry => {
+                inbound.event.id.name = self.favours.fetch_add(1, Ordering::SeqCst).to_string().parse().unwrap();
             }
-            ForgetsTheGrace => receipt.grace = TimeDelta::zero(),
+            ForgetsTheGrace => inbound.grace = TimeDelta::zero(),
             TakesOlderAddresses => {
-                if let Some(Handling::Remember(customer)) = &mut receipt.step {
+                if let Some(Handling::Remember(customer)) = &mut inbound.step {
                     customer.told_at = DateTime::<Utc>::MAX_UTC;
                 }
             }
             ForgetsTheReason => {
-                let mut received = inner.receive(receipt).await?;
+                let mut received = inner.receive(inbound).await?;
                 received.event.reason = Option::None;
                 return Ok(received);
             }
             _ => {}
         }
-        inner.receive(receipt).await
+        inner.receive(inbound).await
     }
 }
 

@@ -10,8 +10,7 @@ use delivery_core::ledger::{
     Edit, FailedMessage, Lease, LeasedMessage, Loaded, MessageNumber, Needs, Numbers, PurchaseId, Route, Writes,
 };
 use delivery_core::store::{Attempt, Backend, KeyQuery, Office, Page, Persisted, Storage, StoreError, Use, UseId};
-use delivery_testing::MemoryStore;
-use delivery_testing::conformance::LEDGER;
+use delivery_testing::{MemoryStore, conformance::LEDGER};
 use futures_util::FutureExt;
 
 use super::{note_panics, noticed};

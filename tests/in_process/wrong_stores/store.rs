@@ -14,8 +14,7 @@ use delivery_core::ledger::{
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::store::{Backend, KeyQuery, Ledger, Office, Page, Period, StoreError, Use, UseId};
 use delivery_core::terms::UseLimit;
-use delivery_testing::Fixture;
-use delivery_testing::MemoryStore;
+use delivery_testing::{Fixture, MemoryStore};
 
 use super::fault::Fault::{self, *};
 
@@ -91,7 +90,7 @@ impl Ledger for Wrong {
             }
             Operation::Rotate(rotate) => Answer::Rotated(self.rotate_wrongly(rotate.key, rotate.successor).await?),
             Operation::Fetch(FetchProduct { key, fetch }) => Answer::Fetched(self.fetch_wrongly(key, fetch).await?),
-            Operation::Receive(receipt) => Answer::Received(Box::new(self.receive_wrongly(*receipt).await?)),
+            Operation::Receive(inbound) => Answer::Received(Box::new(self.receive_wrongly(*inbound).await?)),
             Operation::Complete(CompleteMessage { lease, outcome }) => {
                 self.complete_wrongly(lease, outcome).await?;
                 Answer::Completed

@@ -42,7 +42,7 @@ fn name(text: &str) -> OrderId {
     text.parse().unwrap()
 }
 
-fn receipt(event: &str, step: Handling) -> InboundEvent {
+fn inbound(event: &str, step: Handling) -> InboundEvent {
     let event = InboxEvent {
         number: 0,
         id: EventId { source: shop(), name: event.parse().unwrap() },
@@ -91,21 +91,21 @@ pub fn sale(index: u64) -> InboundEvent {
         offers: vec![offer],
         missing: None,
     };
-    receipt(&format!("sold {index}"), Handling::Apply(vec![Report::Charged(charged)]))
+    inbound(&format!("sold {index}"), Handling::Apply(vec![Report::Charged(charged)]))
 }
 
 pub fn refund(index: u64) -> InboundEvent {
     let of = ChargeRef::Payment(name(&format!("payment {index}")));
     let report = Report::Refunded(Refund::full(of));
-    receipt(&format!("refunded {index}"), Handling::Apply(vec![report]))
+    inbound(&format!("refunded {index}"), Handling::Apply(vec![report]))
 }
 
 /// Receives them, in this order.
 pub async fn receive_events(store: &impl Ledger) {
-    let waiting = |index: u64| receipt(&format!("waiting {index}"), Handling::Wait("no product".to_owned()));
+    let waiting = |index: u64| inbound(&format!("waiting {index}"), Handling::Wait("no product".to_owned()));
     let customer =
         Customer { source: shop(), reference: name("ctm_1"), email: "a@example.com".parse().unwrap(), told_at: now() };
-    let told = [receipt("told", Handling::Remember(customer))];
+    let told = [inbound("told", Handling::Remember(customer))];
     let events = (0..SALES).map(sale).chain((0..REFUNDS).map(refund)).chain((0..WAITING).map(waiting)).chain(told);
     for event in events {
         assert!(store.receive(event).await.unwrap().is_new);

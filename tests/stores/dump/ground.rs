@@ -9,9 +9,10 @@ use delivery_core::key::{Actor, Change, Fingerprint, Key};
 use delivery_core::ledger::{Addressee, Issue, MessageId, MessageKind, NewSale, Notice, Outcome, Route};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{File as ProductFile, MediaType, NewProduct, ObjectName, ProductId};
+use delivery_core::store::dump::{DumpError, Dumped};
 use delivery_core::store::{
-    Backend, CatalogEditor, DumpError, Dumped, KeyQuery, Ledger, Page, PostQuery, PostgresError, PostgresOptions,
-    PostgresStore, Posts, SqliteError, SqliteStore,
+    Backend, CatalogEditor, KeyQuery, Ledger, Page, PostQuery, PostgresError, PostgresOptions, PostgresStore, Posts,
+    SqliteError, SqliteStore,
 };
 use futures_util::future::join_all;
 use tempfile::TempDir;

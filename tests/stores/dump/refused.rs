@@ -5,9 +5,8 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::{Path, PathBuf};
 
 use delivery_core::ledger::NewSale;
-use delivery_core::store::{
-    Backend, Catalog, CatalogEditor, DumpError, Dumped, Ledger, Progress, SqliteError, SqliteStore,
-};
+use delivery_core::store::dump::{DumpError, Dumped, Progress};
+use delivery_core::store::{Backend, Catalog, CatalogEditor, Ledger, SqliteError, SqliteStore};
 use futures_util::FutureExt;
 use sha2::{Digest, Sha256};
 

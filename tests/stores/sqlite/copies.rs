@@ -2,7 +2,8 @@
 
 use delivery_core::key::{Acceptance, Fingerprint, Keyring};
 use delivery_core::ledger::NewSale;
-use delivery_core::store::{Backend, Ledger, Schema, SqliteError, SqliteStore};
+use delivery_core::store::inspection::Schema;
+use delivery_core::store::{Backend, Ledger, SqliteError, SqliteStore};
 
 use super::{add_newer_migration, open, opened};
 use crate::fixtures::{key, used};

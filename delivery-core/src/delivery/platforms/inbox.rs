@@ -101,8 +101,8 @@ impl Delivery {
             let is_outdated = match &added {
                 Some(added) if event.can_be_applied() => self.apply_with(event, Some((by, added.clone()))).await?,
                 None if event.due_at.is_some() => {
-                    let receipt = self.receipt(event, Some(Handling::Dismiss), self.inner.clock.now());
-                    self.apply(InboundEvent { is_retry: true, by: Some(by.clone()), ..receipt }).await?.is_outdated
+                    let inbound = self.inbound(event, Some(Handling::Dismiss), self.inner.clock.now());
+                    self.apply(InboundEvent { is_retry: true, by: Some(by.clone()), ..inbound }).await?.is_outdated
                 }
                 _ => false,
             };
@@ -201,14 +201,14 @@ impl Delivery {
             }
             Some(Err(_)) => Handling::Wait("it was kept by another version, which wrote it differently".to_owned()),
         };
-        let receipt = self.receipt(event, Some(step), self.inner.clock.now());
-        let receipt = InboundEvent { is_retry: true, by: by.cloned(), ..receipt };
-        match self.apply(receipt.clone()).await {
+        let inbound = self.inbound(event, Some(step), self.inner.clock.now());
+        let inbound = InboundEvent { is_retry: true, by: by.cloned(), ..inbound };
+        match self.apply(inbound.clone()).await {
             // Let the event wait for the seller. Otherwise the event would fail at each retry, and the seller would not
             // see it.
             Err(Error::Store(error @ StoreError::Corrupt { .. })) => {
                 let step = Some(Handling::Wait(format!("it cannot be applied: {error}")));
-                self.apply(InboundEvent { step, ..receipt }).await.map(|received| received.is_outdated)
+                self.apply(InboundEvent { step, ..inbound }).await.map(|received| received.is_outdated)
             }
             applied => applied.map(|received| received.is_outdated),
         }

@@ -68,9 +68,9 @@ impl Delivery {
             let content = EventContent::new(notification.is_test, notification.events.ok());
             self.looked_up(&event, content).await
         };
-        let receipt = self.receipt(event, step, now);
-        let (event, notices) = (receipt.event.clone(), receipt.notices.clone());
-        let received = match self.apply(receipt).await {
+        let inbound = self.inbound(event, step, now);
+        let (event, notices) = (inbound.event.clone(), inbound.notices.clone());
+        let received = match self.apply(inbound).await {
             // Save the event without applying it. This is safe even if the first attempt was committed and only its
             // answer was lost: the second attempt then finds the event in the inbox and changes nothing.
             Err(Error::Store(error)) if !is_silent(&error) => {
@@ -116,7 +116,7 @@ impl Delivery {
 
     /// Combines an event and `step`, the decision what to do with the event, into the form that the ledger receives. If
     /// `step` is `None`, the event is only saved, and is applied later.
-    fn receipt(&self, event: InboxEvent, step: Option<Handling>, at: DateTime<Utc>) -> InboundEvent {
+    fn inbound(&self, event: InboxEvent, step: Option<Handling>, at: DateTime<Utc>) -> InboundEvent {
         let delivery = self.clone();
         let notices = Arc::new(move |kind| match kind {
             MessageKind::Revoked => Ok(vec![Notice::email(delivery.new_message_id()?, kind)]),
@@ -130,16 +130,16 @@ impl Delivery {
     }
 
     /// Passes an event to the ledger, and reports what changed to the log, the metrics and the observers.
-    async fn apply(&self, receipt: InboundEvent) -> Result<Received, Error> {
-        let (delivery, is_retry) = (self.clone(), receipt.is_retry);
-        let customer = match &receipt.step {
+    async fn apply(&self, inbound: InboundEvent) -> Result<Received, Error> {
+        let (delivery, is_retry) = (self.clone(), inbound.is_retry);
+        let customer = match &inbound.step {
             Some(Handling::Remember(customer)) => Some(customer.reference.clone()),
             _ => None,
         };
-        let is_lost = receipt.reports().iter().any(|it| matches!(it, Report::Disputed(dispute) if dispute.is_lost));
+        let is_lost = inbound.reports().iter().any(|it| matches!(it, Report::Disputed(dispute) if dispute.is_lost));
         let work = async move {
             let inner = &delivery.inner;
-            let received = inner.ledger.receive(receipt).await?;
+            let received = inner.ledger.receive(inbound).await?;
             if !received.issued.is_empty() || !received.changed.is_empty() {
                 inner.wake.notify_one();
             }

@@ -87,7 +87,7 @@ impl Delivery {
             Event::Refunded(refund) => Some(Report::Refunded(refund.clone())),
             Event::Kept { of, at } => Some(Report::Kept { of: of.clone(), at: *at }),
             Event::Disputed(dispute) => Some(Report::Disputed(dispute.clone())),
-            Event::Restored(dispute) => Some(Report::Won(dispute.clone())),
+            Event::Won(dispute) => Some(Report::Won(dispute.clone())),
             Event::Linked(links) => Some(Report::Linked(links.clone())),
             Event::Unshown { .. } | Event::Customer { .. } => None,
         })

@@ -19,14 +19,14 @@ impl Planner<'_> {
     /// seller's attention or, if there is none, of the last report.
     pub(super) fn apply(
         &mut self,
-        receipt: &InboundEvent,
+        inbound: &InboundEvent,
         reports: &[Report],
         received: &mut Received,
         keys: &mut BTreeSet<KeyId>,
     ) -> Result<(EventOutcome, Option<String>), StoreError> {
         let mut all = (EventOutcome::Ignored, Some("no sale is affected".to_owned()));
         for report in reports {
-            let (told, missing) = self.report(receipt, report, received, keys)?;
+            let (told, missing) = self.report(inbound, report, received, keys)?;
             let came_to = match (told, missing) {
                 (
                     ReportOutcome::Issued
@@ -66,12 +66,12 @@ impl Planner<'_> {
     /// seller must complete the report, what is missing.
     fn report(
         &mut self,
-        receipt: &InboundEvent,
+        inbound: &InboundEvent,
         report: &Report,
         received: &mut Received,
         keys: &mut BTreeSet<KeyId>,
     ) -> Result<(ReportOutcome, Option<String>), StoreError> {
-        let named = report.references().into_iter().map(|(kind, name)| receipt.reference(kind, name));
+        let named = report.references().into_iter().map(|(kind, name)| inbound.reference(kind, name));
         let named: Vec<ReferenceId> = named.collect();
         let deals = named.iter().filter_map(|reference| self.loaded.deal_of(reference).transpose());
         let deals: BTreeSet<i64> = deals.collect::<Result<_, _>>()?;
@@ -92,10 +92,10 @@ impl Planner<'_> {
                 is_named = true;
             }
         }
-        let (by, before) = (Actor::platform(receipt.source()), row.deal.clone());
+        let (by, before) = (Actor::platform(inbound.source()), row.deal.clone());
         let expiries: BTreeMap<KeyId, DateTime<Utc>> = self.expiries(&row.deal)?;
         let Reported { came, is_incomplete, mut steps } =
-            row.deal.report(report, &|key| expiries.get(&key).copied(), receipt.grace);
+            row.deal.report(report, &|key| expiries.get(&key).copied(), inbound.grace);
         while !steps.is_empty() {
             for step in steps {
                 let done = match step {
@@ -104,13 +104,13 @@ impl Planner<'_> {
                         row.deal.sold(order, offer, &key);
                         Some(key.id())
                     }
-                    Step::Note(key) => self.note(key, receipt.at, &by)?.then_some(key),
-                    step => self.step(step, receipt, &by, received)?,
+                    Step::Note(key) => self.note(key, inbound.at, &by)?.then_some(key),
+                    step => self.step(step, inbound, &by, received)?,
                 };
                 keys.extend(done);
             }
             // The issued keys may need further steps, because of facts that were reported before the keys existed.
-            steps = row.deal.settle(report, receipt.grace);
+            steps = row.deal.settle(report, inbound.grace);
         }
         let missing = match report {
             Report::Charged(Charged { missing, .. }) | Report::Captured(Captured { missing, .. }) => missing.clone(),
@@ -167,7 +167,7 @@ impl Planner<'_> {
     fn step(
         &mut self,
         step: Step<'_>,
-        receipt: &InboundEvent,
+        inbound: &InboundEvent,
         by: &Actor,
         received: &mut Received,
     ) -> Result<Option<KeyId>, StoreError> {
@@ -176,12 +176,12 @@ impl Planner<'_> {
         };
         let id = self.heir(id)?;
         let Some(key) = self.loaded.key(id)?.map(|row| row.key.clone()) else { return Ok(None) };
-        let Some((kind, change)) = change_of(step, &key, receipt.at, by) else { return Ok(None) };
-        let mut messages = (receipt.notices)(kind)?;
+        let Some((kind, change)) = change_of(step, &key, inbound.at, by) else { return Ok(None) };
+        let mut messages = (inbound.notices)(kind)?;
         if matches!(step, Step::Revoke(_, Why::Refunded)) {
             // Only a refund is announced by e-mail. A buyer who disputed a payment or cancelled an order already knows
             // of it.
-            messages.extend((receipt.notices)(MessageKind::Revoked)?);
+            messages.extend((inbound.notices)(MessageKind::Revoked)?);
         }
         let (changed, _) = self.change(id, &change, &messages)?;
         let Some(Ok(changed)) = changed.filter(|changed| changed.as_ref().is_ok_and(|it| it.state() != key.state()))

@@ -1,6 +1,6 @@
 //! Changes a key, if the key's rules allow the change.
 
-use super::{Answer, Operate};
+use super::{Answer, Operate, Subject};
 use crate::key::{Change, KeyId};
 use crate::ledger::plan::{Basis, Needs, Planner};
 use crate::ledger::{Notice, StoreError};
@@ -26,8 +26,8 @@ impl Operate for ChangeKey {
         1 + self.messages.len()
     }
 
-    fn key(&self) -> Option<KeyId> {
-        Some(self.key)
+    fn subject(&self) -> Subject<'_> {
+        Subject::Key(self.key)
     }
 
     fn plan(&self, planner: &mut Planner<'_>) -> Result<(Answer, Basis), StoreError> {

@@ -1,6 +1,6 @@
 //! Ends the lease of a message.
 
-use super::{Answer, Operate};
+use super::{Answer, Operate, Subject};
 use crate::ledger::plan::{Basis, Needs, Planner};
 use crate::ledger::{Lease, Outcome, StoreError};
 
@@ -19,6 +19,10 @@ impl Operate for CompleteMessage {
 
     fn numbers(&self) -> usize {
         0
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject::Message(self.lease.message)
     }
 
     fn plan(&self, planner: &mut Planner<'_>) -> Result<(Answer, Basis), StoreError> {

@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 
-use super::{Answer, Operate};
+use super::{Answer, Operate, Subject};
 use crate::key::{Change, Key, KeyId, Refusal, Rules};
 use crate::ledger::plan::{Basis, Needs, Planner, RequestRow};
 use crate::ledger::{Refused, RequestId, StoreError};
@@ -61,8 +61,8 @@ impl Operate for FetchProduct {
         1
     }
 
-    fn key(&self) -> Option<KeyId> {
-        Some(self.key)
+    fn subject(&self) -> Subject<'_> {
+        Subject::Key(self.key)
     }
 
     fn needs_transaction(&self) -> bool {

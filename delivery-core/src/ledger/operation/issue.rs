@@ -1,9 +1,29 @@
 //! Issues a key. An order gets only one key for each product.
 
-use super::{Answer, Operate};
+use super::{Answer, Operate, Subject};
 use crate::key::Key;
 use crate::ledger::plan::{Basis, Needs, Planner, PurchaseId};
-use crate::ledger::{Action, Issue, NewSale, StoreError};
+use crate::ledger::{Action, NewSale, StoreError};
+
+/// The answer of [`Ledger::issue`](crate::store::Ledger::issue).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a key is new or it is not")]
+pub enum Issue {
+    /// The key was issued now.
+    New(Key),
+    /// The order and product already had this key; nothing was written.
+    Existing(Key),
+}
+
+impl Issue {
+    /// Returns the key, whether it is new or existing.
+    #[must_use]
+    pub fn into_key(self) -> Key {
+        match self {
+            Self::New(key) | Self::Existing(key) => key,
+        }
+    }
+}
 
 impl Operate for NewSale {
     fn needs(&self, needs: &mut Needs) {
@@ -13,6 +33,10 @@ impl Operate for NewSale {
 
     fn numbers(&self) -> usize {
         1 + usize::from(self.by.is_some()) + self.messages.len()
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject::NewKey(&self.key)
     }
 
     fn plan(&self, planner: &mut Planner<'_>) -> Result<(Answer, Basis), StoreError> {

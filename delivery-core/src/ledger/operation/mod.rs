@@ -30,12 +30,13 @@ mod tests;
 pub use self::change::ChangeKey;
 pub use self::complete::CompleteMessage;
 pub use self::fetch::{Fetch, FetchProduct, Fetched, IDEMPOTENCY_WINDOW, MOST_REPEATS};
+pub use self::issue::Issue;
 pub use self::receive::{Handling, InboundEvent, Notices, Received};
 pub use self::resend::{Resend, ResendKey};
 pub use self::rotate::{RotateKey, Successor};
 use super::plan::{Basis, Planner};
-use super::{Issue, Loaded, Needs, NewSale, Numbers, Refused, StoreError, Writes};
-use crate::key::{Key, KeyId};
+use super::{EventId, Loaded, MessageNumber, Needs, NewSale, Numbers, Refused, StoreError, Writes};
+use crate::key::{Key, KeyId, NewKey};
 
 /// An operation that a caller submits to the [`Ledger`](crate::store::Ledger).
 #[derive(Debug, Clone)]
@@ -101,6 +102,20 @@ contents! {
     received: Received => Box<Received>;
 }
 
+/// The row that an operation is about. If another transaction has locked the row, the operation must wait.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(any(feature = "sqlite", feature = "postgres")), expect(dead_code, reason = "only SQL stores read it"))]
+pub(crate) enum Subject<'a> {
+    /// The key that the operation issues.
+    NewKey(&'a NewKey),
+    /// An existing key.
+    Key(KeyId),
+    /// A platform event.
+    Event(&'a EventId),
+    /// A message of the outbox.
+    Message(MessageNumber),
+}
+
 /// What each operation defines.
 trait Operate {
     /// Adds the rows that the operation concerns to `needs`.
@@ -110,12 +125,12 @@ trait Operate {
     /// message, event and deal.
     fn numbers(&self) -> usize;
 
-    /// Returns the existing key that the operation changes. Returns `None` if the operation does not concern exactly
-    /// one existing key.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only the PostgreSQL store calls it"))]
-    fn key(&self) -> Option<KeyId> {
-        None
-    }
+    /// Returns the row that the operation is about.
+    #[cfg_attr(
+        not(any(feature = "sqlite", feature = "postgres")),
+        expect(dead_code, reason = "only SQL stores call it")
+    )]
+    fn subject(&self) -> Subject<'_>;
 
     /// Returns whether the operation needs a transaction. Such an operation may need rows that can be found only
     /// through other rows, and its batch must be persisted completely or not at all.
@@ -139,7 +154,7 @@ impl Operation {
             Self::Resend(resend) => resend.as_ref(),
             Self::Rotate(rotate) => rotate.as_ref(),
             Self::Fetch(fetch) => fetch,
-            Self::Receive(receipt) => receipt.as_ref(),
+            Self::Receive(inbound) => inbound.as_ref(),
             Self::Complete(complete) => complete,
         }
     }
@@ -149,11 +164,10 @@ impl Operation {
         i64::try_from(self.operate().numbers()).unwrap_or(i64::MAX)
     }
 
-    /// Returns the existing key that the operation changes. Returns `None` if the operation does not concern exactly
-    /// one existing key.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn key(&self) -> Option<KeyId> {
-        self.operate().key()
+    /// Returns the row that the operation is about.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        self.operate().subject()
     }
 
     /// Returns whether the operation needs a transaction. Such an operation may need rows that can be found only

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{Answer, Operate};
+use super::{Answer, Operate, Subject};
 use crate::key::{Actor, Key};
 use crate::ledger::deal::{MOST_PRODUCTS, Offer, ReferenceKind, Report};
 use crate::ledger::inbox::{Customer, DISMISSED, EventOutcome, InboxEvent, TEST_PURCHASE};
@@ -107,6 +107,10 @@ impl Operate for InboundEvent {
         NUMBERS + self.offers().map(|offer| offer.sale.numbers()).sum::<usize>()
     }
 
+    fn subject(&self) -> Subject<'_> {
+        Subject::Event(&self.event.id)
+    }
+
     fn needs_transaction(&self) -> bool {
         true
     }
@@ -144,43 +148,43 @@ impl InboundEvent {
 }
 
 impl Planner<'_> {
-    fn receive(&mut self, receipt: &InboundEvent) -> Result<Received, StoreError> {
-        let id = &receipt.event.id;
+    fn receive(&mut self, inbound: &InboundEvent) -> Result<Received, StoreError> {
+        let id = &inbound.event.id;
         let known = self.loaded.event(id)?.cloned();
         let (is_new, mut is_added) = (known.is_none(), false);
-        let is_taken_back = known.as_ref().is_some_and(|event| receipt.takes_back(event));
+        let is_taken_back = known.as_ref().is_some_and(|event| inbound.takes_back(event));
         let event = match known {
             // There is nothing to do: the platform sent the event again, or the event was applied meanwhile.
-            Some(event) if !receipt.is_retry || (event.due_at.is_none() && !is_taken_back) => {
+            Some(event) if !inbound.is_retry || (event.due_at.is_none() && !is_taken_back) => {
                 return Ok(Received::unchanged(is_new, event));
             }
             // The event was changed after the caller read it. Nothing is done, and the caller must read it again.
-            Some(event) if receipt.by.is_some() && event.version != receipt.event.version => {
+            Some(event) if inbound.by.is_some() && event.version != inbound.event.version => {
                 return Ok(Received { is_outdated: true, ..Received::unchanged(is_new, event) });
             }
             // The body includes what the person added to it.
-            Some(event) if receipt.by.is_some() => {
-                is_added = event.body != receipt.event.body;
-                InboxEvent { body: receipt.event.body.clone(), ..event }
+            Some(event) if inbound.by.is_some() => {
+                is_added = event.body != inbound.event.body;
+                InboxEvent { body: inbound.event.body.clone(), ..event }
             }
             Some(event) => event,
-            None => InboxEvent { number: self.number(&receipt.event)?, version: 0, ..receipt.event.clone() },
+            None => InboxEvent { number: self.number(&inbound.event)?, version: 0, ..inbound.event.clone() },
         };
         // If another call wrote the event after the caller read it, that call may have made the event due earlier, for
         // example because a missing product was added. The earlier due time is then kept.
-        let is_due = receipt.is_retry && event.version != receipt.event.version;
+        let is_due = inbound.is_retry && event.version != inbound.event.version;
         let due_at = event.due_at.filter(|_| is_due);
         let mut received = Received::unchanged(is_new, event);
-        if let Some(handling) = &receipt.step {
-            self.handle(receipt, handling, &mut received)?;
+        if let Some(handling) = &inbound.step {
+            self.handle(inbound, handling, &mut received)?;
         }
         let is_done = received.event.outcome != Some(EventOutcome::NeedsAttention);
-        if let Some(by) = receipt.by.as_ref().filter(|_| is_added || is_done || is_taken_back) {
+        if let Some(by) = inbound.by.as_ref().filter(|_| is_added || is_done || is_taken_back) {
             let is_dismissed = received.event.is_dismissed();
             let action = if is_dismissed { Action::Dismissed } else { Action::EventApplied };
             let detail = Some(format!("{} {}", id.source, id.name));
-            let edit = Edit { at: receipt.at, by: by.clone(), detail };
-            self.writes.inbox.applied.push((self.numbers.take_at(receipt.at)?, action, edit));
+            let edit = Edit { at: inbound.at, by: by.clone(), detail };
+            self.writes.inbox.applied.push((self.numbers.take_at(inbound.at)?, action, edit));
         }
         let later = &mut received.event.due_at;
         *later = later.map(|later| due_at.map_or(later, |due_at| due_at.min(later)));
@@ -195,13 +199,13 @@ impl Planner<'_> {
 
     fn handle(
         &mut self,
-        receipt: &InboundEvent,
+        inbound: &InboundEvent,
         handling: &Handling,
         received: &mut Received,
     ) -> Result<(), StoreError> {
         let mut keys = BTreeSet::new();
         let (outcome, reason) = match handling {
-            Handling::Apply(reports) => self.apply(receipt, reports, received, &mut keys)?,
+            Handling::Apply(reports) => self.apply(inbound, reports, received, &mut keys)?,
             Handling::Remember(customer) => {
                 self.writes.inbox.customers.push(customer.clone());
                 (EventOutcome::Remembered, None)
@@ -216,8 +220,8 @@ impl Planner<'_> {
         event.keys = keys.into_iter().collect();
         event.due_at = (outcome == EventOutcome::NeedsAttention).then(|| {
             let pause = FIRST_RETRY * 2_i32.saturating_pow(event.attempts.min(16));
-            let is_old = receipt.at.signed_duration_since(event.received_at) > RARE_RETRY;
-            receipt.at + pause.min(if is_old { RARE_RETRY } else { LONGEST_RETRY })
+            let is_old = inbound.at.signed_duration_since(event.received_at) > RARE_RETRY;
+            inbound.at + pause.min(if is_old { RARE_RETRY } else { LONGEST_RETRY })
         });
         (event.outcome, event.reason) = (Some(outcome), reason);
         if !event.can_be_applied() {

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Answer, Operate};
+use super::{Answer, Operate, Subject};
 use crate::email::Email;
 use crate::key::{Actor, Change, KeyId, Refusal};
 use crate::ledger::plan::{Basis, Needs, Planner};
@@ -44,8 +44,8 @@ impl Operate for ResendKey {
         2 + self.resend.messages.len() + self.resend.corrected.len()
     }
 
-    fn key(&self) -> Option<KeyId> {
-        Some(self.key)
+    fn subject(&self) -> Subject<'_> {
+        Subject::Key(self.key)
     }
 
     fn plan(&self, planner: &mut Planner<'_>) -> Result<(Answer, Basis), StoreError> {

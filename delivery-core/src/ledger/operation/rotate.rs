@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Answer, Operate};
+use super::{Answer, Operate, Subject};
 use crate::key::{Actor, KeyId, Refusal, SecretVersion};
 use crate::ledger::plan::{Basis, Needs, Planner};
 use crate::ledger::{Action, Issue, Notice, Refused, StoreError};
@@ -45,8 +45,8 @@ impl Operate for RotateKey {
         3 + self.successor.messages.len() + self.successor.withdrawn.len()
     }
 
-    fn key(&self) -> Option<KeyId> {
-        Some(self.key)
+    fn subject(&self) -> Subject<'_> {
+        Subject::Key(self.key)
     }
 
     fn needs_transaction(&self) -> bool {

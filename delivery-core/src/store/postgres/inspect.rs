@@ -12,7 +12,7 @@ use super::keyring::acceptance;
 use super::schema::{PATIENCE, SchemaConfig, check, compare, newest_migration};
 use super::session::Session;
 use crate::key::Fingerprint;
-use crate::store::Inspection;
+use crate::store::inspection::Inspection;
 use crate::store::inspection::OBJECTS;
 
 /// Inspects the schema `place` of the database at `hosts`.

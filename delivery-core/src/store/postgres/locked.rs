@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::load::ask;
 use super::session::Session;
 use crate::key::KeyId;
-use crate::ledger::operation::Operation;
+use crate::ledger::operation::{Operation, Subject};
 use crate::ledger::plan::PurchaseId;
 use crate::ledger::{EventId, MessageNumber};
 use crate::store::StoreError;
@@ -43,11 +43,11 @@ enum Other {
 
 impl Other {
     fn of(operation: &Operation) -> Option<Self> {
-        match operation {
-            Operation::Issue(sale) => PurchaseId::of(&sale.key).map(Self::Purchase),
-            Operation::Complete(complete) => Some(Self::Message(complete.lease.message)),
-            Operation::Receive(receipt) => Some(Self::Event(receipt.event.id.clone())),
-            Operation::Change(_) | Operation::Resend(_) | Operation::Rotate(_) | Operation::Fetch(_) => None,
+        match operation.subject() {
+            Subject::NewKey(new) => PurchaseId::of(new).map(Self::Purchase),
+            Subject::Message(message) => Some(Self::Message(message)),
+            Subject::Event(event) => Some(Self::Event(event.clone())),
+            Subject::Key(_) => None,
         }
     }
 }

@@ -67,7 +67,8 @@ use super::sql::WorkQueue;
 use super::sql::messages::{retry, retry_all};
 use super::{Backend, HostTransactions, KeyQuery, Ledger, Office, Page, StoreError, Use, UseId};
 use crate::key::{Acceptance, Fingerprint, Key, KeyId};
-use crate::ledger::{Answer, ChangeKey, Edit, FailedMessage, Lease, LeasedMessage, MessageNumber, Operation, Route};
+use crate::ledger::operation::Subject;
+use crate::ledger::{Answer, Edit, FailedMessage, Lease, LeasedMessage, MessageNumber, Operation, Route};
 
 /// The default schema.
 const SCHEMA: &str = "delivery";
@@ -214,12 +215,11 @@ async fn detached_for<T: Send + 'static>(
 #[async_trait]
 impl Ledger for PostgresStore {
     async fn submit(&self, operation: Operation) -> Result<Answer, StoreError> {
-        let queue = match &operation {
-            Operation::Issue(sale) => self.writer(sale.key.id),
-            Operation::Change(ChangeKey { key, .. }) => self.writer(*key),
-            Operation::Resend(resend) => self.writer(resend.key),
-            Operation::Rotate(_) | Operation::Fetch(_) | Operation::Receive(_) => self.task(|tasks| &tasks.receiver),
-            Operation::Complete(_) => self.maintenance(),
+        let queue = match operation.subject() {
+            _ if operation.needs_transaction() => self.task(|tasks| &tasks.receiver),
+            Subject::NewKey(new) => self.writer(new.id),
+            Subject::Key(id) => self.writer(id),
+            Subject::Event(_) | Subject::Message(_) => self.maintenance(),
         };
         queue?.submit(operation).await
     }

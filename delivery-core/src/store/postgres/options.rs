@@ -9,7 +9,7 @@ use super::inspect::inspect;
 use super::schema::SchemaConfig;
 use super::{PostgresError, PostgresStore, SCHEMA};
 use crate::key::Fingerprint;
-use crate::store::Inspection;
+use crate::store::inspection::Inspection;
 
 /// Options for connecting a [`PostgresStore`]. By default the store uses the schema `delivery`, and creates and
 /// migrates it as needed.

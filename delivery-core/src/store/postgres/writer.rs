@@ -11,7 +11,7 @@ use super::locked::{self, LockedRows};
 use super::session::Session;
 use super::version_cache::VersionCache;
 use crate::clock::{Clock, SystemClock};
-use crate::ledger::operation::Operation;
+use crate::ledger::operation::{Operation, Subject};
 use crate::ledger::plan::Numbers;
 use crate::store::batch::BatchHandler;
 use crate::store::sql::{Done, Statement, Work};
@@ -84,7 +84,10 @@ impl Writer {
 
     /// Finds out which keys of a batch are locked. Called after the batch has met a lock.
     async fn find_locked(&mut self, operations: &[&Operation]) {
-        self.locked.suspect(operations.iter().filter_map(|operation| operation.key()));
+        self.locked.suspect(operations.iter().filter_map(|operation| match operation.subject() {
+            Subject::Key(id) => Some(id),
+            _ => None,
+        }));
         self.look_at_locked().await;
     }
 
@@ -217,9 +220,9 @@ impl BatchHandler for Writer {
     }
 
     fn is_locked(&self, work: &Work<Session<'static>>, after_lock: bool) -> bool {
-        work.operation().is_some_and(|operation| match operation.key() {
-            Some(key) => self.locked.has_key(&key),
-            None => !after_lock && self.locked.has_other(operation, SystemClock.monotonic()),
+        work.operation().is_some_and(|operation| match operation.subject() {
+            Subject::Key(id) => self.locked.has_key(&id),
+            _ => !after_lock && self.locked.has_other(operation, SystemClock.monotonic()),
         })
     }
 

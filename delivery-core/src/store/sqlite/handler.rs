@@ -15,7 +15,7 @@ use super::pending::Count;
 use super::persist::persist;
 use super::writer::{Pass, Writer, rolled_back};
 use super::{inbox, load, messages, request};
-use crate::ledger::operation::{Answer, Operation, Plan, needs, plan};
+use crate::ledger::operation::{Answer, Operation, Plan, Subject, needs, plan};
 use crate::ledger::plan::{Loaded, Needs, Numbers, Writes};
 use crate::store::batch::BatchHandler;
 use crate::store::sql::{Done, Work};
@@ -108,8 +108,8 @@ impl Writer {
         let (mut loaded, mut missing) = (Loaded::absent(needs), Vec::new());
         // A sale that was made by hand has no purchase. So its key is looked up by id. If the key exists, an earlier
         // attempt has already made the sale.
-        let by_hand = operations.iter().filter_map(|operation| match operation {
-            Operation::Issue(sale) if sale.key.order.is_none() => Some(&sale.key.id),
+        let by_hand = operations.iter().filter_map(|operation| match operation.subject() {
+            Subject::NewKey(new) if new.order.is_none() => Some(&new.id),
             _ => None,
         });
         for id in needs.keys.iter().chain(by_hand) {

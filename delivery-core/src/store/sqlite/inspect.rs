@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions, Connection};
 use super::open::newest_script;
 use super::{SqliteError, SqliteStore, keyring};
 use crate::key::Fingerprint;
-use crate::store::Inspection;
+use crate::store::inspection::Inspection;
 use crate::store::inspection::OBJECTS;
 
 impl SqliteStore {

@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use tokio::task::JoinSet;
 
-use super::events::{all, another, charged, inbox, keys, name, paid, receipt, receive, refunded, shop};
+use super::events::{all, another, charged, inbound, inbox, keys, name, paid, receive, refunded, shop};
 use super::fixtures::{Port, now};
 use delivery_core::key::{Actor, Key, KeyId, Status};
 use delivery_core::ledger::{
@@ -18,7 +18,7 @@ pub(super) async fn a_sale_is_found_by_each_of_its_references(ledger: Port) {
         invoice: Some(name(invoice)).filter(|it| it.as_str() != "-"),
         ..Links::default()
     };
-    let linked = |event: &str, links: Links| receipt(event, Some(Handling::Apply(vec![Report::Linked(links)])));
+    let linked = |event: &str, links: Links| inbound(event, Some(Handling::Apply(vec![Report::Linked(links)])));
     // The refunds of A and B name the payment. A's refund arrives after the sale, B's before it. The payments of C and
     // D are connected with the sale only by an invoice. That link is reported after C's sale and before D's.
     receive(&ledger, paid("a1", "A", links("pi_a", "-"))).await;
@@ -61,7 +61,7 @@ pub(super) async fn a_deal_is_found_by_each_of_its_references_and_merged_deals_a
     let refund = found(payment, "pi_a").await.expect("a deal");
     assert_eq!((refund.keys().count(), found(order, "A").await), (0, Some(deal)));
     let links = Links { payment: Some(name("pi_a")), invoice: Some(name("in_a")), ..Links::default() };
-    receive(&ledger, receipt("evt_3", Some(Handling::Apply(vec![Report::Linked(links)])))).await;
+    receive(&ledger, inbound("evt_3", Some(Handling::Apply(vec![Report::Linked(links)])))).await;
     let merged = found(order, "A").await.expect("a deal");
     assert_eq!((merged.merged(), merged.keys().collect::<Vec<_>>()), (None, vec![sold]));
     for (kind, reference) in [(payment, "pi_a"), (invoice, "in_a")] {
@@ -114,7 +114,7 @@ pub(super) async fn charges_of_a_subscription_that_race_have_one_key_that_lives_
             let sold = charged(&format!("charge {round} {number}"), links());
             let line = Bought { term: Term::Period { from, until }, ..sold.lines.first().expect("a line").clone() };
             let report = Report::Charged(Charged { at: from, lines: vec![line], ..sold });
-            receipt(&format!("charged {round} {number}"), Some(Handling::Apply(vec![report])))
+            inbound(&format!("charged {round} {number}"), Some(Handling::Apply(vec![report])))
         });
         let mut racing = JoinSet::new();
         for charge in charges {
@@ -137,7 +137,7 @@ pub(super) async fn charges_of_a_subscription_that_race_have_one_key_that_lives_
             term: Term::Until(day(100)),
             offers: Vec::new(),
         };
-        let ended = receipt(&format!("ended {round}"), Some(Handling::Apply(vec![Report::Subscription(word)])));
+        let ended = inbound(&format!("ended {round}"), Some(Handling::Apply(vec![Report::Subscription(word)])));
         let received = receive(&ledger, ended).await;
         assert_eq!((received.event.outcome, received.changed.len()), (Some(EventOutcome::Ended), 1));
         assert_eq!(expires_at().await, day(100));

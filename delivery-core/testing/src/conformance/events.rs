@@ -41,7 +41,7 @@ pub(super) fn inbox_event(event: &str) -> InboxEvent {
     }
 }
 
-pub(super) fn receipt(event: &str, step: Option<Handling>) -> InboundEvent {
+pub(super) fn inbound(event: &str, step: Option<Handling>) -> InboundEvent {
     let notices = Arc::new(|_| Ok(Vec::new()));
     InboundEvent {
         event: inbox_event(event),
@@ -54,8 +54,8 @@ pub(super) fn receipt(event: &str, step: Option<Handling>) -> InboundEvent {
     }
 }
 
-pub(super) async fn receive(ledger: &Port, receipt: InboundEvent) -> Received {
-    ledger.receive(receipt).await.expect("received")
+pub(super) async fn receive(ledger: &Port, inbound: InboundEvent) -> Received {
+    ledger.receive(inbound).await.expect("received")
 }
 
 pub(super) fn inbox(ledger: &Port) -> &dyn Inbox {
@@ -76,7 +76,7 @@ pub(super) async fn all(ledger: &Port, outcome: Option<EventOutcome>) -> Vec<Inb
 }
 
 pub(super) fn paid(event: &str, order: &str, links: Links) -> InboundEvent {
-    receipt(event, Some(Handling::Apply(vec![Report::Charged(charged(order, links))])))
+    inbound(event, Some(Handling::Apply(vec![Report::Charged(charged(order, links))])))
 }
 
 /// Returns a charge for one piece of the first product, for no particular period.
@@ -117,5 +117,5 @@ pub(super) fn another() -> KeyId {
 
 pub(super) fn refunded(event: &str, of: ChargeRef) -> InboundEvent {
     let report = Report::Refunded(Refund::full(of));
-    receipt(event, Some(Handling::Apply(vec![report])))
+    inbound(event, Some(Handling::Apply(vec![report])))
 }

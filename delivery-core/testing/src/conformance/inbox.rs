@@ -9,7 +9,7 @@ use super::deals::{
     a_sale_is_found_by_each_of_its_references,
     charges_of_a_subscription_that_race_have_one_key_that_lives_as_long_as_it_is_paid,
 };
-use super::events::{all, charged, inbox, inbox_event, keys, messages, name, paid, receipt, receive, refunded, shop};
+use super::events::{all, charged, inbound, inbox, inbox_event, keys, messages, name, paid, receive, refunded, shop};
 use super::fixtures::{Port, RACERS, edit, now};
 use super::{Case, cases};
 use delivery_core::key::Actor;
@@ -60,9 +60,9 @@ async fn an_event_is_listed_with_what_it_came_to(ledger: Port) {
     let sold = receive(&ledger, paid("evt_1", "A", Links::default())).await;
     let id = sold.issued.first().expect("a key").id();
     let refund = receive(&ledger, refunded("evt_2", ChargeRef::Order(name("A")))).await;
-    receive(&ledger, receipt("evt_3", Some(Handling::Wait("no product".to_owned())))).await;
-    receive(&ledger, receipt("evt_4", Some(Handling::Ignore("nothing".to_owned())))).await;
-    receive(&ledger, receipt("evt_5", None)).await;
+    receive(&ledger, inbound("evt_3", Some(Handling::Wait("no product".to_owned())))).await;
+    receive(&ledger, inbound("evt_4", Some(Handling::Ignore("nothing".to_owned())))).await;
+    receive(&ledger, inbound("evt_5", None)).await;
     let listed = all(&ledger, None).await;
     let told = |event: &InboxEvent| {
         (event.id.name.as_str().to_owned(), event.outcome, event.reason.clone(), event.keys.clone())
@@ -117,7 +117,7 @@ async fn a_product_that_is_not_sold_here_is_listed_once(ledger: Port) {
     let (tea, cup) = (format!("{UNKNOWN_PRODUCT}tea"), format!("{UNKNOWN_PRODUCT}cup"));
     let told = [("a", "no address"), ("b", &tea), ("c", &cup), ("d", &tea), ("e", "no address"), ("f", &tea)];
     for (event, reason) in told {
-        receive(&ledger, receipt(event, waits(reason))).await;
+        receive(&ledger, inbound(event, waits(reason))).await;
     }
     let names = |listed: Vec<InboxEvent>| listed.iter().map(|event| event.id.name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(all(&ledger, Some(EventOutcome::NeedsAttention)).await), ["f", "e", "c", "a"]);
@@ -130,7 +130,7 @@ async fn a_product_that_is_not_sold_here_is_listed_once(ledger: Port) {
 }
 
 async fn an_event_that_waits_is_leased_to_one_and_applied_once(ledger: Port) {
-    receive(&ledger, receipt("evt_1", None)).await;
+    receive(&ledger, inbound("evt_1", None)).await;
     let claim = async |after: i64| {
         let at = now() + TimeDelta::seconds(after);
         inbox(&ledger).claim_events(at, at + TimeDelta::minutes(1), 10).await.expect("claimed")
@@ -153,8 +153,8 @@ async fn an_event_that_waits_is_leased_to_one_and_applied_once(ledger: Port) {
 }
 
 async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Port) {
-    receive(&ledger, receipt("evt_1", Some(Handling::Wait("no product".to_owned())))).await;
-    receive(&ledger, receipt("evt_2", Some(Handling::Ignore("nothing".to_owned())))).await;
+    receive(&ledger, inbound("evt_1", Some(Handling::Wait("no product".to_owned())))).await;
+    receive(&ledger, inbound("evt_2", Some(Handling::Ignore("nothing".to_owned())))).await;
     let claim = async || inbox(&ledger).claim_events(now(), now() + TimeDelta::minutes(1), 10).await.expect("claimed");
     assert_eq!(claim().await, []);
     let other: Source = "paddle".parse().expect("a platform");
@@ -163,9 +163,9 @@ async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Po
     assert_eq!(claim().await.len(), 1);
     // Of the events that wait for an address, only those of this customer are retried.
     let lacks = |name: &str, reason: &str, customer: &str| {
-        let receipt = receipt(name, Some(Handling::Wait(reason.to_owned())));
+        let inbound = inbound(name, Some(Handling::Wait(reason.to_owned())));
         let body = Some(format!(r#"{{"buyer":{{"email":null,"customer":"{customer}"}}}}"#));
-        InboundEvent { event: InboxEvent { body, ..receipt.event }, ..receipt }
+        InboundEvent { event: InboxEvent { body, ..inbound.event }, ..inbound }
     };
     for (name, reason, customer) in
         [("evt_3", NO_ADDRESS, "ctm_1"), ("evt_4", NO_ADDRESS, "ctm_11"), ("evt_5", "no product", "ctm_1")]
@@ -177,7 +177,7 @@ async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Po
     let due: Vec<_> = claim().await.into_iter().map(|event| event.id.name.to_string()).collect();
     assert_eq!(due, ["evt_3"]);
     for name in ["evt_3", "evt_4", "evt_5"] {
-        let done = receipt(name, Some(Handling::Ignore("nothing".to_owned())));
+        let done = inbound(name, Some(Handling::Ignore("nothing".to_owned())));
         receive(&ledger, InboundEvent { is_retry: true, ..done }).await;
     }
     assert_eq!(
@@ -187,13 +187,13 @@ async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Po
     );
     let [claimed] = &claim().await[..] else { panic!("it is due") };
     assert_eq!(inbox(&ledger).retry_events(None, None, now()).await.expect("retried"), 1, "while it is looked at");
-    let late = receipt("evt_1", Some(Handling::Wait("no product".to_owned())));
+    let late = inbound("evt_1", Some(Handling::Wait("no product".to_owned())));
     receive(&ledger, InboundEvent { event: claimed.clone(), is_retry: true, ..late }).await;
     let [claimed] = &claim().await[..] else { panic!("it stays due") };
     // The seller adds something to the event, which then still waits, and is applied later.
     let by: Option<Actor> = "alice".parse().ok();
     let event = InboxEvent { body: Some("with more".to_owned()), ..claimed.clone() };
-    let wait = receipt("evt_1", Some(Handling::Wait("no address".to_owned())));
+    let wait = inbound("evt_1", Some(Handling::Wait("no address".to_owned())));
     let adds = InboundEvent { event, is_retry: true, by: by.clone(), ..wait };
     let waits = receive(&ledger, adds.clone()).await.event;
     assert_eq!((waits.body.as_deref(), waits.due_at.is_some()), (Some("with more"), true));
@@ -227,12 +227,12 @@ async fn actions(ledger: &Port) -> Option<Vec<Action>> {
 
 async fn an_event_that_is_dismissed_keeps_what_it_says_until_that_is_taken_back(ledger: Port) {
     let wait = || Handling::Wait("no product".to_owned());
-    receive(&ledger, receipt("evt_1", Some(wait()))).await;
+    receive(&ledger, inbound("evt_1", Some(wait()))).await;
     let read = async || all(&ledger, None).await.remove(0);
     let handle = async |by: Option<&str>, step: Handling| {
         let by = by.and_then(|by| by.parse().ok());
-        let receipt = InboundEvent { event: read().await, is_retry: true, by, ..receipt("evt_1", Some(step)) };
-        let InboxEvent { outcome, reason, body, due_at, .. } = receive(&ledger, receipt).await.event;
+        let inbound = InboundEvent { event: read().await, is_retry: true, by, ..inbound("evt_1", Some(step)) };
+        let InboxEvent { outcome, reason, body, due_at, .. } = receive(&ledger, inbound).await.event;
         (outcome, reason, body.is_some(), due_at.is_some())
     };
     let dismissed = (Some(EventOutcome::Ignored), Some("dismissed".to_owned()), true, false);
@@ -271,7 +271,7 @@ async fn a_product_is_dismissed_once_until_that_is_taken_back(ledger: Port) {
 async fn events_that_are_done_are_pruned_and_what_they_came_to_stays(ledger: Port) {
     receive(&ledger, paid("evt_1", "A", Links::default())).await;
     receive(&ledger, refunded("evt_2", ChargeRef::Order(name("A")))).await;
-    receive(&ledger, receipt("evt_3", Some(Handling::Wait("no product".to_owned())))).await;
+    receive(&ledger, inbound("evt_3", Some(Handling::Wait("no product".to_owned())))).await;
     assert_eq!(inbox(&ledger).prune_inbox(now()).await.expect("pruned"), 0);
     let later = now() + TimeDelta::milliseconds(1);
     assert_eq!(inbox(&ledger).prune_inbox(later).await.expect("pruned"), 2);
@@ -298,7 +298,7 @@ async fn the_address_of_a_customer_is_the_last_that_was_told(ledger: Port) {
         let email = email.parse().expect("an address");
         let told_at = now() + TimeDelta::seconds(second);
         let customer = Customer { source: shop(), reference: name("ctm_1"), email, told_at };
-        let received = receive(&ledger, receipt(event, Some(Handling::Remember(customer)))).await;
+        let received = receive(&ledger, inbound(event, Some(Handling::Remember(customer)))).await;
         assert_eq!(received.event.outcome, Some(EventOutcome::Remembered));
         assert_eq!(known().await, expected.parse().ok());
     }
@@ -316,7 +316,7 @@ async fn what_was_paid_is_in_the_figures_of_its_day(ledger: Port) {
     let yesterday = now() - TimeDelta::days(1);
     let sold = |event: &str, order: &str, at, total| {
         let charged = Charged { at, total: Some(total), ..charged(order, Links::default()) };
-        receipt(event, Some(Handling::Apply(vec![Report::Charged(charged)])))
+        inbound(event, Some(Handling::Apply(vec![Report::Charged(charged)])))
     };
     for (event, order, at, total) in [
         ("evt_1", "A", yesterday, amount(1250, "EUR")),
@@ -342,7 +342,7 @@ async fn what_was_paid_is_in_the_figures_of_its_day(ledger: Port) {
         |is_first| Links { subscription: Some(name("S")), invoice: Some(name("inv")), is_first, ..Links::default() };
     for (event, order, is_first) in [("evt_8", "session", false), ("evt_9", "inv", true)] {
         let charged = Charged { total: Some(amount(900, "USD")), ..charged(order, links(is_first)) };
-        receive(&ledger, receipt(event, Some(Handling::Apply(vec![Report::Charged(charged)])))).await;
+        receive(&ledger, inbound(event, Some(Handling::Apply(vec![Report::Charged(charged)])))).await;
         let figures = office.figures(now(), now()).await.expect("counted");
         assert_eq!(figures.revenue, [(today, amount(1, "EUR")), (today, amount(900, "USD"))], "{order}");
     }
@@ -352,7 +352,7 @@ async fn what_was_paid_is_in_the_figures_of_its_day(ledger: Port) {
     }
     for (event, order) in [("evt_12", "X"), ("evt_13", "Y")] {
         let links = Links { order: Some(name(order)), subscription: Some(name("T")), ..Links::default() };
-        receive(&ledger, receipt(event, Some(Handling::Apply(vec![Report::Linked(links)])))).await;
+        receive(&ledger, inbound(event, Some(Handling::Apply(vec![Report::Linked(links)])))).await;
     }
     let figures = office.figures(now(), now()).await.expect("counted");
     assert_eq!(figures.revenue.first(), Some(&(today, amount(10, "CHF"))));

@@ -195,7 +195,7 @@ where
             }),
             OrderReport::Refunded => Event::Refunded(Refund::full(ChargeRef::Order(number))),
             OrderReport::Disputed => Event::Disputed(charge.into()),
-            OrderReport::Won => Event::Restored(charge.into()),
+            OrderReport::Won => Event::Won(charge.into()),
         };
         let id = format!("{report:?} {order} {buyer} {copy}");
         let notification = Notification { id, kind: format!("{report:?}"), is_test: false, events: Ok(vec![event]) };
