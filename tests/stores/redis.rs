@@ -79,7 +79,11 @@ async fn while_redis_is_away_each_server_limits_by_itself_and_comes_back_by_itse
         }
     };
     tokio::time::timeout(Duration::from_secs(5), alone).await.expect("nobody waits for a server that is away");
-    signal("-CONT");
+    let (pinged, ()) = tokio::join!(limiter.ping(), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        signal("-CONT");
+    });
+    pinged.expect("a ping waits longer than a request");
     signal("-KILL");
     // It starts again, empty: the request passes once more as soon as limits are shared.
     until("limits are shared again", 10, async || passes(&limiter, subject([192, 0, 2, 1]), 1).await).await;

@@ -124,9 +124,9 @@ impl RedisLimiter {
     ///
     /// [`LimitError`] if Redis does not answer.
     pub async fn ping(&self) -> Result<(), LimitError> {
-        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let ping = redis::cmd("PING");
-        let asked = timeout(PING, ping.query_async::<()>(&mut connection)).await;
+        // The connection for requests waits for an answer no longer than a request may.
+        let ping = async { redis::cmd("PING").query_async::<()>(&mut connection(&self.client, PING)?).await };
+        let asked = timeout(PING, ping).await;
         let answered = asked.unwrap_or_else(|elapsed| Err(std::io::Error::from(elapsed).into()));
         answered.map_err(|error| LimitError::new("Redis does not answer", Some(Box::new(error))))
     }
