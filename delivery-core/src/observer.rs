@@ -153,7 +153,7 @@ impl Observers {
         if let Err(error) = spawned {
             tracing::error!(
                 error = &error as &dyn std::error::Error,
-                "observers are told nothing: no thread can be started"
+                "observers get no events: no thread can be started"
             );
         }
         Self(Some(Arc::new(Queue { sender, dropped: AtomicU64::new(0) })))

@@ -96,9 +96,17 @@ macro_rules! line_type {
 }
 pub(crate) use line_type;
 
-/// Gives each variant of an enum a name for stores and the API. Defines `as_str`, `FromStr` and `ALL`.
+/// Defines an enum whose variants have names for stores and the API. Also defines `as_str`, `FromStr` and `ALL`.
+/// `$expected` is the error message for an unknown name.
 macro_rules! names {
-    ($type:ident, $expected:literal, { $($variant:ident = $name:literal),+ $(,)? }) => {
+    ($(#[$meta:meta])* pub enum $type:ident, $expected:literal, {
+        $($(#[$doc:meta])* $variant:ident = $name:literal),+ $(,)?
+    }) => {
+        $(#[$meta])*
+        pub enum $type {
+            $($(#[$doc])* $variant),+
+        }
+
         impl $type {
             /// Every variant.
             pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),+];

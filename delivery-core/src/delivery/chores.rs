@@ -63,11 +63,11 @@ impl Delivery {
         while !*stop.borrow() {
             let monotonic = SystemClock.monotonic();
             let answered = self.answer_lost_while(|| !*stop.borrow()).await.map(drop);
-            let (reported, told, marked) = if monotonic >= look_at {
+            let (reported, notified, marked) = if monotonic >= look_at {
                 look_at = monotonic + POLL;
                 let reported = self.maintenance().report_wrong_sign_ins().await.map(drop);
-                let told = self.notify_while(|| !*stop.borrow()).await;
-                (reported, told, self.mark_while(|| !*stop.borrow()).await)
+                let notified = self.notify_while(|| !*stop.borrow()).await;
+                (reported, notified, self.mark_while(|| !*stop.borrow()).await)
             } else {
                 (Ok(()), Ok(0), Ok(0))
             };
@@ -75,14 +75,14 @@ impl Delivery {
             if pruned.is_ok() && monotonic >= prune_at {
                 prune_at = monotonic + PRUNE;
             }
-            if let Err(error) = told.and(marked).map(drop).and(pruned).and(answered).and(reported)
+            if let Err(error) = notified.and(marked).map(drop).and(pruned).and(answered).and(reported)
                 && let Some(more) = DELAYED.admit()
             {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(
                     error,
                     more,
-                    "buyers are told later that keys expire, and what is old is tidied up later: the store does not answer"
+                    "e-mails about expiring keys and the deletion of old data are delayed: the store does not answer"
                 );
             }
             tokio::select! {

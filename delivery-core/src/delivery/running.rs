@@ -126,7 +126,7 @@ impl Delivery {
     pub async fn close(&self) {
         self.inner.ledger.close().await;
         if tokio::time::timeout(PATIENCE, self.flush_observers()).await.is_err() {
-            tracing::warn!("observers are too slow: what they were not told of is lost");
+            tracing::warn!("observers are too slow: events still queued are dropped when the process ends");
         }
     }
 

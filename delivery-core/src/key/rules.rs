@@ -147,26 +147,21 @@ pub enum Refusal {
     },
 }
 
-/// The status of a key at an instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Status {
-    /// The key can be used.
-    Valid,
-    /// The key was revoked.
-    Revoked,
-    /// The key is expired.
-    Expired,
-    /// The key was used as often as its limit allows.
-    Exhausted,
+crate::text::names! {
+    /// The status of a key at an instant.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum Status, "must be valid, expired, exhausted or revoked", {
+        /// The key can be used.
+        Valid = "valid",
+        /// The key was revoked.
+        Revoked = "revoked",
+        /// The key is expired.
+        Expired = "expired",
+        /// The key was used as often as its limit allows.
+        Exhausted = "exhausted",
+    }
 }
-
-crate::text::names!(Status, "must be valid, expired, exhausted or revoked", {
-    Valid = "valid",
-    Revoked = "revoked",
-    Expired = "expired",
-    Exhausted = "exhausted",
-});
 
 impl Key {
     /// Returns the key after `change`.

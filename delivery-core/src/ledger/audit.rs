@@ -6,63 +6,65 @@ use serde::{Deserialize, Serialize};
 use crate::email::Email;
 use crate::key::Actor;
 
-/// The action that an audit entry records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Action {
-    /// A key was issued by a person, or in place of another key.
-    Issued,
-    /// A key was revoked.
-    Revoked,
-    /// A revocation was lifted.
-    Restored,
-    /// A key's terms were changed.
-    TermsChanged,
-    /// The address of a key's buyer was corrected.
-    EmailChanged,
-    /// A key was withdrawn and replaced by another one.
-    Rotated,
-    /// A part of a payment was refunded.
-    PartlyRefunded,
-    /// A key was sent to its buyer again.
-    Resent,
-    /// A failed message was queued again.
-    MessageRetried,
-    /// A product was added.
-    ProductAdded,
-    /// A product was changed.
-    ProductUpdated,
-    /// A product was archived.
-    ProductArchived,
-    /// An archived product is sold again.
-    ProductRestored,
-    /// A file was added to a product.
-    FileAdded,
-    /// A file of a product was replaced.
-    FileReplaced,
-    /// A file of a product was deleted.
-    FileDeleted,
-    /// A post was added.
-    PostAdded,
-    /// A post was changed.
-    PostUpdated,
-    /// A post was deleted.
-    PostDeleted,
-    /// A customer's personal data was erased.
-    CustomerErased,
-    /// A person applied a platform event that was waiting, or a finished event that could still be applied.
-    EventApplied,
-    /// A platform event was dismissed, or all events of a product that is not sold here were dismissed together.
-    Dismissed,
-    /// Events of a product are no longer dismissed.
-    DismissalLifted,
-    /// The secret of a commerce platform was set at the desk.
-    PlatformSecretSet,
-    /// The secret of a commerce platform that was set at the desk was removed.
-    PlatformSecretRemoved,
-    /// Sign-ins with a wrong token were refused. There is at most one such entry a minute. Its detail contains the
-    /// number of refused sign-ins.
-    SignInRefused,
+crate::text::names! {
+    /// The action that an audit entry records.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[non_exhaustive]
+    pub enum Action, "must be an action of the audit log", {
+        /// A key was issued by a person, or in place of another key.
+        Issued = "issued",
+        /// A key was revoked.
+        Revoked = "revoked",
+        /// A revocation was lifted.
+        Restored = "restored",
+        /// A key's terms were changed.
+        TermsChanged = "terms_changed",
+        /// The address of a key's buyer was corrected.
+        EmailChanged = "email_changed",
+        /// A key was withdrawn and replaced by another one.
+        Rotated = "rotated",
+        /// A part of a payment was refunded.
+        PartlyRefunded = "partly_refunded",
+        /// A key was sent to its buyer again.
+        Resent = "resent",
+        /// A failed message was queued again.
+        MessageRetried = "message_retried",
+        /// A product was added.
+        ProductAdded = "product_added",
+        /// A product was changed.
+        ProductUpdated = "product_updated",
+        /// A product was archived.
+        ProductArchived = "product_archived",
+        /// An archived product is sold again.
+        ProductRestored = "product_restored",
+        /// A file was added to a product.
+        FileAdded = "file_added",
+        /// A file of a product was replaced.
+        FileReplaced = "file_replaced",
+        /// A file of a product was deleted.
+        FileDeleted = "file_deleted",
+        /// A post was added.
+        PostAdded = "post_added",
+        /// A post was changed.
+        PostUpdated = "post_updated",
+        /// A post was deleted.
+        PostDeleted = "post_deleted",
+        /// A customer's personal data was erased.
+        CustomerErased = "customer_erased",
+        /// A person applied a platform event that was waiting, or a finished event that could still be applied.
+        EventApplied = "event_applied",
+        /// A platform event was dismissed, or all events of a product that is not sold here were dismissed together.
+        Dismissed = "dismissed",
+        /// Events of a product are no longer dismissed.
+        DismissalLifted = "dismissal_lifted",
+        /// The secret of a commerce platform was set at the desk.
+        PlatformSecretSet = "platform_secret_set",
+        /// The secret of a commerce platform that was set at the desk was removed.
+        PlatformSecretRemoved = "platform_secret_removed",
+        /// Sign-ins with a wrong token were refused. There is at most one such entry a minute. Its detail contains the
+        /// number of refused sign-ins.
+        SignInRefused = "sign_in_refused",
+    }
 }
 
 /// Precedes the old address in the detail of [`Action::EmailChanged`].
@@ -107,35 +109,6 @@ impl Action {
         detail.strip_prefix(WAS).filter(|_| self == Self::EmailChanged)
     }
 }
-
-crate::text::names!(Action, "must be an action of the audit log", {
-    Issued = "issued",
-    Revoked = "revoked",
-    Restored = "restored",
-    TermsChanged = "terms_changed",
-    EmailChanged = "email_changed",
-    Rotated = "rotated",
-    PartlyRefunded = "partly_refunded",
-    Resent = "resent",
-    MessageRetried = "message_retried",
-    ProductAdded = "product_added",
-    ProductUpdated = "product_updated",
-    ProductArchived = "product_archived",
-    ProductRestored = "product_restored",
-    FileAdded = "file_added",
-    FileReplaced = "file_replaced",
-    FileDeleted = "file_deleted",
-    PostAdded = "post_added",
-    PostUpdated = "post_updated",
-    PostDeleted = "post_deleted",
-    CustomerErased = "customer_erased",
-    EventApplied = "event_applied",
-    Dismissed = "dismissed",
-    DismissalLifted = "dismissal_lifted",
-    PlatformSecretSet = "platform_secret_set",
-    PlatformSecretRemoved = "platform_secret_removed",
-    SignInRefused = "sign_in_refused",
-});
 
 impl Edit {
     /// Creates an edit without further detail.

@@ -89,29 +89,34 @@ impl InboxEvent {
     }
 }
 
-/// The outcome of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum EventOutcome {
-    /// A key was issued.
-    Issued,
-    /// A key's validity was extended, because its subscription was charged again or turned out to be paid for longer.
-    Renewed,
-    /// A key's validity was shortened, because its subscription ended or turned out to be paid for less.
-    Ended,
-    /// Keys were revoked, or will not be issued.
-    Revoked,
-    /// Revocations were lifted, or will not be made.
-    Restored,
-    /// A part of the payment was refunded; the key stays valid.
-    PartialRefund,
-    /// A customer's address was stored.
-    Remembered,
-    /// The event waits for the seller.
-    NeedsAttention,
-    /// The event has no effect.
-    Ignored,
+crate::text::names! {
+    /// The outcome of an event.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[non_exhaustive]
+    pub enum EventOutcome, "must be the outcome of an event", {
+        /// A key was issued.
+        Issued = "issued",
+        /// A key's validity was extended, because its subscription was charged again or turned out to be paid for
+        /// longer.
+        Renewed = "renewed",
+        /// A key's validity was shortened, because its subscription ended or turned out to be paid for less.
+        Ended = "ended",
+        /// Keys were revoked, or will not be issued.
+        Revoked = "revoked",
+        /// Revocations were lifted, or will not be made.
+        Restored = "restored",
+        /// A part of the payment was refunded; the key stays valid.
+        PartialRefund = "partial_refund",
+        /// A customer's address was stored.
+        Remembered = "remembered",
+        /// The event waits for the seller.
+        NeedsAttention = "needs_attention",
+        /// The event has no effect.
+        Ignored = "ignored",
+    }
 }
+
+crate::text::serde_as_text!(EventOutcome);
 
 /// The [`reason`](InboxEvent::reason) of an event that waits because the platform gave no usable address of the buyer.
 pub const NO_ADDRESS: &str = "it has no e-mail address that a key can be sent to";
@@ -174,17 +179,3 @@ fn mentions(text: &str, email: &str) -> bool {
 /// The text with which an event's [`reason`](InboxEvent::reason) begins if the event waits for the seller to add a
 /// product.
 pub const UNKNOWN_PRODUCT: &str = "no product has the reference ";
-
-crate::text::names!(EventOutcome, "must be the outcome of an event", {
-    Issued = "issued",
-    Renewed = "renewed",
-    Ended = "ended",
-    Revoked = "revoked",
-    Restored = "restored",
-    PartialRefund = "partial_refund",
-    Remembered = "remembered",
-    NeedsAttention = "needs_attention",
-    Ignored = "ignored",
-});
-
-crate::text::serde_as_text!(EventOutcome);

@@ -23,30 +23,32 @@ pub const MOST_WEBHOOKS: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MessageId(String);
 
-/// The kind of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MessageKind {
-    /// An e-mail that delivers the key that was bought.
-    Purchase,
-    /// An e-mail that delivers a key again because the first e-mail was lost.
-    Resend,
-    /// An e-mail to a buyer who lost their keys. It delivers all keys that were issued to the buyer's address.
-    Lost,
-    /// An e-mail that delivers the key that replaced a leaked one.
-    Successor,
-    /// An e-mail that announces that a key expires soon.
-    Expiring,
-    /// An e-mail that announces that a key was revoked because its payment was refunded.
-    Revoked,
-    /// A webhook: a key was issued.
-    KeyIssued,
-    /// A webhook: a key was revoked.
-    KeyRevoked,
-    /// A webhook: a revocation was lifted.
-    KeyRestored,
-    /// A webhook: the terms of a key were changed.
-    KeyChanged,
+crate::text::names! {
+    /// The kind of a message.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum MessageKind, "must be a kind of message", {
+        /// An e-mail that delivers the key that was bought.
+        Purchase = "purchase",
+        /// An e-mail that delivers a key again because the first e-mail was lost.
+        Resend = "resend",
+        /// An e-mail to a buyer who lost their keys. It delivers all keys that were issued to the buyer's address.
+        Lost = "lost",
+        /// An e-mail that delivers the key that replaced a leaked one.
+        Successor = "successor",
+        /// An e-mail that announces that a key expires soon.
+        Expiring = "expiring",
+        /// An e-mail that announces that a key was revoked because its payment was refunded.
+        Revoked = "revoked",
+        /// A webhook: a key was issued.
+        KeyIssued = "key.issued",
+        /// A webhook: a key was revoked.
+        KeyRevoked = "key.revoked",
+        /// A webhook: a revocation was lifted.
+        KeyRestored = "key.restored",
+        /// A webhook: the terms of a key were changed.
+        KeyChanged = "key.changed",
+    }
 }
 
 /// A message to queue in the same transaction as the change that it announces.
@@ -137,19 +139,6 @@ impl MessageKind {
         }
     }
 }
-
-crate::text::names!(MessageKind, "must be a kind of message", {
-    Purchase = "purchase",
-    Resend = "resend",
-    Lost = "lost",
-    Successor = "successor",
-    Expiring = "expiring",
-    Revoked = "revoked",
-    KeyIssued = "key.issued",
-    KeyRevoked = "key.revoked",
-    KeyRestored = "key.restored",
-    KeyChanged = "key.changed",
-});
 
 impl Notice {
     /// Creates the e-mail that delivers a key to its buyer.

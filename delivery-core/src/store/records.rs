@@ -151,16 +151,18 @@ pub struct MessageQuery {
     pub limit: usize,
 }
 
-/// The state of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "a message waits, or it does not")]
-pub enum MessageState {
-    /// The message waits to be sent, or is being sent.
-    Queued,
-    /// The message was sent.
-    Sent,
-    /// The message was given up.
-    Failed,
+crate::text::names! {
+    /// The state of a message.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[expect(clippy::exhaustive_enums, reason = "a message waits, or it does not")]
+    pub enum MessageState, "must be queued, sent or failed", {
+        /// The message waits to be sent, or is being sent.
+        Queued = "queued",
+        /// The message was sent.
+        Sent = "sent",
+        /// The message was given up.
+        Failed = "failed",
+    }
 }
 
 /// A message in the outbox.
@@ -337,12 +339,6 @@ impl AuditQuery {
         start..end.min(self.before.unwrap_or(i64::MAX))
     }
 }
-
-crate::text::names!(MessageState, "must be queued, sent or failed", {
-    Queued = "queued",
-    Sent = "sent",
-    Failed = "failed",
-});
 
 impl fmt::Display for MessageState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

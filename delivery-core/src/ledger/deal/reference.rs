@@ -32,26 +32,21 @@ pub struct Links {
     pub is_first: bool,
 }
 
-/// The kind of thing that a platform's reference names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(clippy::exhaustive_enums, reason = "platforms name nothing else")]
-pub enum ReferenceKind {
-    /// An order or charge.
-    Order,
-    /// A payment.
-    Payment,
-    /// An invoice.
-    Invoice,
-    /// A subscription.
-    Subscription,
+crate::text::names! {
+    /// The kind of thing that a platform's reference names.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[expect(clippy::exhaustive_enums, reason = "platforms name nothing else")]
+    pub enum ReferenceKind, "must be a kind of reference", {
+        /// An order or charge.
+        Order = "order",
+        /// A payment.
+        Payment = "payment",
+        /// An invoice.
+        Invoice = "invoice",
+        /// A subscription.
+        Subscription = "subscription",
+    }
 }
-
-crate::text::names!(ReferenceKind, "must be a kind of reference", {
-    Order = "order",
-    Payment = "payment",
-    Invoice = "invoice",
-    Subscription = "subscription",
-});
 
 crate::text::serde_as_text!(ReferenceKind);
 

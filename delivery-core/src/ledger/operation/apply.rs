@@ -26,8 +26,8 @@ impl Planner<'_> {
     ) -> Result<(EventOutcome, Option<String>), StoreError> {
         let mut all = (EventOutcome::Ignored, Some("no sale is affected".to_owned()));
         for report in reports {
-            let (told, missing) = self.report(inbound, report, received, keys)?;
-            let came_to = match (told, missing) {
+            let (outcome, missing) = self.report(inbound, report, received, keys)?;
+            let came_to = match (outcome, missing) {
                 (
                     ReportOutcome::Issued
                     | ReportOutcome::Renewed

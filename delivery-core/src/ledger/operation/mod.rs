@@ -102,11 +102,11 @@ contents! {
     received: Received => Box<Received>;
 }
 
-/// The row that an operation is about. If another transaction has locked the row, the operation must wait.
+/// What an operation is about. If another transaction has locked its row, the operation must wait.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(not(any(feature = "sqlite", feature = "postgres")), expect(dead_code, reason = "only SQL stores read it"))]
 pub(crate) enum Subject<'a> {
-    /// The key that the operation issues.
+    /// The key that the operation issues. The operation writes the row of the key's purchase, if it has one.
     NewKey(&'a NewKey),
     /// An existing key.
     Key(KeyId),
@@ -125,7 +125,7 @@ trait Operate {
     /// message, event and deal.
     fn numbers(&self) -> usize;
 
-    /// Returns the row that the operation is about.
+    /// Returns what the operation is about.
     #[cfg_attr(
         not(any(feature = "sqlite", feature = "postgres")),
         expect(dead_code, reason = "only SQL stores call it")
@@ -164,7 +164,7 @@ impl Operation {
         i64::try_from(self.operate().numbers()).unwrap_or(i64::MAX)
     }
 
-    /// Returns the row that the operation is about.
+    /// Returns what the operation is about.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn subject(&self) -> Subject<'_> {
         self.operate().subject()

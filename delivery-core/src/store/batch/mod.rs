@@ -263,7 +263,7 @@ async fn within<T, O, A>(
         done = &mut work => return done,
         () = sleep(STALLED) => {}
     }
-    tracing::error!("the database does not answer: whoever asks is refused until it does");
+    tracing::error!("the database does not answer: requests are refused until it does");
     refuse();
     let mut open = true;
     let done = loop {

@@ -215,11 +215,12 @@ async fn detached_for<T: Send + 'static>(
 #[async_trait]
 impl Ledger for PostgresStore {
     async fn submit(&self, operation: Operation) -> Result<Answer, StoreError> {
+        // The receiver's batches are written completely or not at all, which is what such an operation needs.
         let queue = match operation.subject() {
-            _ if operation.needs_transaction() => self.task(|tasks| &tasks.receiver),
             Subject::NewKey(new) => self.writer(new.id),
-            Subject::Key(id) => self.writer(id),
-            Subject::Event(_) | Subject::Message(_) => self.maintenance(),
+            Subject::Key(id) if !operation.needs_transaction() => self.writer(id),
+            Subject::Key(_) | Subject::Event(_) => self.task(|tasks| &tasks.receiver),
+            Subject::Message(_) => self.maintenance(),
         };
         queue?.submit(operation).await
     }
