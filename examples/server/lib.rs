@@ -1,8 +1,14 @@
-//! The code that `axum_server` and `rocket_server` share: settings, secrets, commands, logs, metrics, and the assembly
-//! of the service. The two servers differ only in the framework.
+//! The code that `axum_server` and `rocket_server` share. The two servers differ only in the framework.
 //!
-//! It is for developers who change one of these servers. An application of your own needs none of it: copy `minimal_axum`
-//! or `minimal_rocket`, which read the settings of the API with `delivery_core::delivery::Settings`.
+//! It is for developers who change one of these servers. An application of your own needs none of it: copy
+//! `minimal_axum` or `minimal_rocket`, which read the settings of the API with `delivery_core::delivery::Settings`.
+//!
+//! * `settings`: all settings, each of which is a flag and an environment variable.
+//! * `start`: the steps of a start, from the folders and secrets to the greeting.
+//! * `connections`: limits for connections and requests, and how the server stops.
+//! * `commands`: what the programs do instead of serving, such as a backup.
+//! * `observe`: the log, metrics, and e-mails about failures.
+//! * `docs`: the page of the API reference.
 
 mod commands;
 pub mod connections;

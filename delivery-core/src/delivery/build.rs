@@ -8,7 +8,7 @@ use tokio::sync::{Mutex, Notify, OnceCell, Semaphore};
 
 use super::encoded::EncodedLists;
 use super::platforms::Platforms;
-use super::{Builder, Delivery, Inner, Stores};
+use super::{Builder, Delivery, Inner, PlatformSettings, Stores};
 #[cfg(feature = "files")]
 use crate::files::FileStore;
 use crate::ledger::Route;
@@ -24,12 +24,18 @@ use crate::webhook::Webhooks;
 /// The maximum number of exports that run at the same time. An export is a download of a whole table by a seller.
 const EXPORTS: usize = 8;
 
+/// The base URL if neither the host application nor the settings set one.
+const BASE_URL: &str = "http://localhost";
+
 impl Builder {
     /// Builds the service. Its background work, such as sending e-mails, begins with [`start`](Delivery::start).
     #[must_use]
     pub fn build(self) -> Delivery {
         let route = self.route(&self.keyring.pepper());
         let Stores { ledger, catalog, editor, posts, names } = self.stores;
+        let options = self.options;
+        let PlatformSettings { platforms, accept_test_events, subscription_grace, details } = options.platforms;
+        let base_url = base_url(options.base_url.as_deref().unwrap_or(BASE_URL));
         let keyring = Arc::new(self.keyring);
         let wake = Arc::new(Notify::new());
         let observers = Observers::new(self.observers);
@@ -58,12 +64,12 @@ impl Builder {
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             templates: self.templates,
-            sender: self.sender.or_named(brand.name.as_deref()),
-            links: self.mail_links.unwrap_or_else(|| MailLinks::of(&self.base_url, has_page, answers_lost)),
+            sender: options.sender.or_named(brand.name.as_deref()),
+            links: self.mail_links.unwrap_or_else(|| MailLinks::of(&base_url, has_page, answers_lost)),
             brand,
-            shows_commands: self.mail_curl,
-            base_url: self.base_url,
-            language: self.language,
+            shows_commands: options.mail_curl,
+            base_url,
+            language: options.language,
             route,
             wake: wake.clone(),
             observers: observers.clone(),
@@ -79,14 +85,8 @@ impl Builder {
             posts,
             #[cfg(feature = "files")]
             files: self.files.map(|files| FileStore::new(files, self.file_links, self.max_file_size)),
-            platforms: Platforms::new(
-                self.platforms,
-                self.platform_details,
-                answers_lost,
-                self.accept_test_events,
-                names,
-            ),
-            subscription_grace: self.subscription_grace,
+            platforms: Platforms::new(platforms, details, answers_lost, accept_test_events, names),
+            subscription_grace,
             limiter,
             rules: self.rules.into_iter().collect(),
             clock: self.clock,
@@ -96,13 +96,13 @@ impl Builder {
             #[cfg(feature = "pages")]
             tokens: self.seller.as_ref().and_then(|seller| seller.tokens()),
             seller: self.seller,
-            quotas: self.quotas,
-            terms: self.terms,
-            expiry_notice: self.expiry_notice,
-            trusted_proxies: self.trusted_proxies,
+            quotas: options.quotas,
+            terms: options.terms,
+            expiry_notice: options.expiry_notice,
+            trusted_proxies: options.trusted_proxies,
             bodies: BodyBudget::new(self.body_budget),
             list_details: self.list_details,
-            cross_origin: self.cross_origin,
+            cross_origin: options.cross_origin,
             outbox: Arc::new(outbox),
             wake,
             registered: OnceCell::new(),
@@ -129,11 +129,20 @@ impl Builder {
     /// Without `pepper`, somebody who reads the store could find a password in the mail route by guessing.
     fn route(&self, pepper: &[u8]) -> Route {
         let digest = Sha256::new_with_prefix(pepper)
-            .chain_update(self.sender.to_string())
+            .chain_update(self.options.sender.to_string())
             .chain_update([0])
             .chain_update(self.mail_route.0.as_bytes());
         let mut route = [0; 16];
         route.iter_mut().zip(digest.finalize()).for_each(|(to, from)| *to = from);
         Route::from_bytes(route)
+    }
+}
+
+/// Returns `url` with its scheme in lower case and without slashes at its end, because paths are appended to it.
+fn base_url(url: &str) -> String {
+    let url = url.trim_end_matches('/');
+    match url.split_once("://") {
+        Some((scheme, rest)) => format!("{}://{rest}", scheme.to_ascii_lowercase()),
+        None => url.to_owned(),
     }
 }

@@ -13,8 +13,6 @@ use ipnet::IpNet;
 use object_store::ObjectStore;
 use zeroize::Zeroizing;
 
-use super::SubscriptionGrace;
-use super::expiry::ExpiryNotice;
 use super::{Delivery, Options, Settings, Stores};
 use crate::clock::{Clock, SystemClock};
 use crate::cross_origin::CrossOrigin;
@@ -22,12 +20,10 @@ use crate::entropy::{Entropy, SystemEntropy};
 #[cfg(feature = "files")]
 use crate::files::Links;
 use crate::key::{Keyring, Rule};
-use crate::language::Language;
 use crate::limit::bodies::BodyBudget;
 use crate::limit::{Quotas, RateLimiter};
-use crate::mail::{Brand, MailLinks, Mailer, Sender, Templates};
+use crate::mail::{Brand, MailLinks, Mailer, Templates};
 use crate::observer::Observer;
-use crate::platform::Platform;
 use crate::secret::{AdminToken, WebhookSecret};
 use crate::seller::Seller;
 use crate::store::{Catalog, Posts};
@@ -77,21 +73,12 @@ pub struct Builder {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) templates: Templates,
-    pub(super) sender: Sender,
-    pub(super) base_url: String,
     pub(super) mail_links: Option<MailLinks>,
     pub(super) brand: Option<Brand>,
-    pub(super) mail_curl: bool,
-    pub(super) language: Language,
-    pub(super) expiry_notice: ExpiryNotice,
     pub(super) mail_lease: Duration,
     pub(super) mail_route: Hidden,
-    pub(super) quotas: Quotas,
-    pub(super) terms: Terms,
-    pub(super) trusted_proxies: Vec<IpNet>,
     pub(super) body_budget: usize,
     pub(super) list_details: bool,
-    pub(super) cross_origin: CrossOrigin,
     pub(super) observers: Vec<Arc<dyn Observer>>,
     pub(super) rules: Vec<Arc<dyn Rule>>,
     #[cfg(feature = "pages")]
@@ -104,10 +91,7 @@ pub struct Builder {
     pub(super) max_file_size: u64,
     #[cfg(feature = "webhooks")]
     pub(super) webhooks: Option<Webhooks>,
-    pub(super) platforms: Vec<Arc<dyn Platform>>,
-    pub(super) accept_test_events: bool,
-    pub(super) platform_details: super::settings::Details,
-    pub(super) subscription_grace: SubscriptionGrace,
+    pub(super) options: Options,
 }
 
 /// A text that may contain a password. `Debug` does not show it.
@@ -139,21 +123,12 @@ impl Delivery {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             templates: Templates::default(),
-            sender: Sender::default(),
-            base_url: "http://localhost".to_owned(),
             mail_links: None,
             brand: None,
-            mail_curl: false,
-            language: Language::default(),
-            expiry_notice: ExpiryNotice::default(),
             mail_lease: MAIL_LEASE,
             mail_route: Hidden::default(),
-            quotas: Quotas::default(),
-            terms: Terms::default(),
-            trusted_proxies: Vec::new(),
             body_budget: BodyBudget::DEFAULT,
             list_details: false,
-            cross_origin: CrossOrigin::default(),
             observers: Vec::new(),
             rules: Vec::new(),
             #[cfg(feature = "pages")]
@@ -166,10 +141,7 @@ impl Delivery {
             max_file_size: crate::files::MAX_FILE_SIZE,
             #[cfg(feature = "webhooks")]
             webhooks: None,
-            platforms: Vec::new(),
-            accept_test_events: false,
-            platform_details: super::settings::Details::default(),
-            subscription_grace: SubscriptionGrace::default(),
+            options: Options::default(),
         }
     }
 }
@@ -234,7 +206,7 @@ impl Builder {
     /// Sets the rate limits. The default is [`Quotas::default`].
     #[must_use]
     pub fn quotas(mut self, quotas: Quotas) -> Self {
-        self.quotas = quotas;
+        self.options.quotas = quotas;
         self
     }
 
@@ -242,7 +214,7 @@ impl Builder {
     /// product sets this term. Without this call, the default terms are 365 days and no limit of uses.
     #[must_use]
     pub fn terms(mut self, terms: Terms) -> Self {
-        self.terms = terms;
+        self.options.terms = terms;
         self
     }
 
@@ -259,46 +231,27 @@ impl Builder {
         self
     }
 
-    /// Applies all settings in `options`. If `options` has no base URL, the builder's base URL stays as it is.
+    /// Applies all settings in `options`. If `options` has no base URL, the builder's base URL stays as it is. The
+    /// platforms in `options` are added to the builder's platforms.
     #[must_use]
-    pub fn options(self, options: Options) -> Self {
-        let Options {
-            sender,
-            base_url,
-            language,
-            expiry_notice,
-            mail_curl,
-            trusted_proxies,
-            cross_origin,
-            quotas,
-            terms,
-            platforms,
-        } = options;
-        let base_url = base_url.unwrap_or_else(|| self.base_url.clone());
-        self.platforms(platforms)
-            .sender(sender)
-            .base_url(base_url)
-            .language(language)
-            .expiry_notice(expiry_notice)
-            .mail_curl(mail_curl)
-            .trusted_proxies(trusted_proxies)
-            .cross_origin(cross_origin)
-            .quotas(quotas)
-            .terms(terms)
+    pub fn options(mut self, options: Options) -> Self {
+        let base_url = options.base_url.or(self.options.base_url);
+        self.options = Options { base_url, platforms: self.options.platforms, ..options };
+        self.platforms(options.platforms)
     }
 
     /// Lets pages of these origins read products and posts, validate keys, and fetch products with a key. By default no
     /// page of another origin may.
     #[must_use]
     pub fn cross_origin(mut self, origins: CrossOrigin) -> Self {
-        self.cross_origin = origins;
+        self.options.cross_origin = origins;
         self
     }
 
     /// Trusts the header `X-Forwarded-For` of requests from these networks. By default no network is trusted.
     #[must_use]
     pub fn trusted_proxies(mut self, networks: Vec<IpNet>) -> Self {
-        self.trusted_proxies = networks;
+        self.options.trusted_proxies = networks;
         self
     }
 

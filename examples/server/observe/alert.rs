@@ -146,7 +146,7 @@ impl AlertWorker {
             "</ul>\n<p>{advice} and send {them} again at the desk: <a href=\"{escaped}\">{escaped}</a></p>\n"
         )?;
         self.mailer.send(&message(self.from.clone(), self.to.clone(), subject, text, html)?).await?;
-        tracing::info!(failures = count, "the seller was told of messages that failed");
+        tracing::info!(failures = count, "an e-mail about failed messages was sent to the seller");
         Ok(())
     }
 }

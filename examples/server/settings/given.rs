@@ -1,6 +1,8 @@
 //! Reads flags and environment variables.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use clap::builder::Resettable;
 use clap::{Arg, ArgMatches, FromArgMatches, Subcommand};
@@ -71,12 +73,12 @@ impl Given {
     }
 
     /// Reads a number in `range`. The error for any other text is `expected`.
-    pub(super) fn number(
+    pub(super) fn number<T: FromStr + PartialOrd>(
         &self,
         name: &str,
-        range: std::ops::RangeInclusive<u64>,
+        range: RangeInclusive<T>,
         expected: &'static str,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<T, Refusal> {
         self.value(name, |text| text.parse().ok().filter(|number| range.contains(number)).ok_or(expected))
     }
 }

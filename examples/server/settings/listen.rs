@@ -22,15 +22,12 @@ pub(crate) struct Listen {
 
 impl Listen {
     pub(super) fn read(given: &Given) -> Result<Self, Refusal> {
-        let connections = |text: &str| {
-            let number = text.parse().ok().filter(|number| *number >= 1);
-            number.ok_or("must be 1 or more connections")
-        };
+        let connections = |name| given.number(name, 1..=usize::MAX, "must be 1 or more connections");
         let timeout = |name| given.number(name, 1..=300, "must be 1 to 300 seconds").map(Duration::from_secs);
         Ok(Self {
             bind: bound(given)?,
-            max_connections: given.value("MAX_CONNECTIONS", connections)?,
-            max_connections_per_address: given.value("MAX_CONNECTIONS_PER_ADDRESS", connections)?,
+            max_connections: connections("MAX_CONNECTIONS")?,
+            max_connections_per_address: connections("MAX_CONNECTIONS_PER_ADDRESS")?,
             head_timeout: timeout("HEAD_TIMEOUT")?,
             answer_timeout: timeout("ANSWER_TIMEOUT")?,
             stop_delay: given.number("STOP_DELAY", 0..=20, "must be 0 to 20 seconds").map(Duration::from_secs)?,

@@ -110,10 +110,7 @@ impl Settings {
         let smtp = smtp.map(|mailer| greeting(mailer, helo.as_deref(), &options)).transpose()?;
         let smtp = smtp.map(|mailer| connections.into_iter().fold(mailer, SmtpMailer::connections));
         let smtp = smtp.map(|mailer| rate.into_iter().fold(mailer, SmtpMailer::rate));
-        let body_budget = given.value("BODY_BUDGET", |text| {
-            let mib = text.parse().ok().filter(|mib: &usize| (4..=4096).contains(mib));
-            mib.map(|mib| mib << 20).ok_or("must be 4 to 4096 MiB")
-        })?;
+        let body_budget = given.number("BODY_BUDGET", 4..=4096_usize, "must be 4 to 4096 MiB")? << 20;
         let mail_lease = Duration::from_secs(given.number("MAIL_LEASE", 6..=300, "must be 6 to 300 seconds")?);
         let templates = given.read_as("MAIL_TEMPLATES", |folder| {
             Templates::from_folder(folder).map_err(|error| format!("cannot be used: {}", explain(&error)))

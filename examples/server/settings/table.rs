@@ -52,7 +52,7 @@ pub(super) const FIRST: &[Setting] = &[
     ),
     Setting::secret(
         "WEBHOOK_URLS",
-        "Addresses of programs of your own that are told of keys by signed requests, comma-separated, at most 8",
+        "Addresses of programs of your own that get signed requests about keys, comma-separated, at most 8",
     ),
     Setting::secret(
         "WEBHOOK_URLS_SECRET",
@@ -131,7 +131,7 @@ pub(super) const LAST: &[Setting] = &[
     Setting::new(
         "ALERT_EMAIL",
         None,
-        "Address that is told of e-mails to buyers and webhooks that failed for good, at most once an hour",
+        "Address that is notified of e-mails to buyers and webhooks that failed for good, at most once an hour",
     )
     .under(WATCHING),
     Setting::new(

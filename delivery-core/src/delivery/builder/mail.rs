@@ -10,10 +10,10 @@ use crate::language::Language;
 use crate::mail::{Brand, MailLinks, Sender, Templates};
 
 impl Builder {
-    /// Sets the sender of e-mails.
+    /// Sets the sender of e-mails. The default is [`Sender::default`].
     #[must_use]
     pub fn sender(mut self, sender: Sender) -> Self {
-        self.sender = sender;
+        self.options.sender = sender;
         self
     }
 
@@ -29,7 +29,7 @@ impl Builder {
     /// available neither in the product's language nor in one that the browser names.
     #[must_use]
     pub fn language(mut self, language: Language) -> Self {
-        self.language = language;
+        self.options.language = language;
         self
     }
 
@@ -37,7 +37,7 @@ impl Builder {
     /// days.
     #[must_use]
     pub fn expiry_notice(mut self, notice: ExpiryNotice) -> Self {
-        self.expiry_notice = notice;
+        self.options.expiry_notice = notice;
         self
     }
 
@@ -80,20 +80,16 @@ impl Builder {
     /// products of type `api` show it. If e-mails do not link to a [page](MailLinks::page), all of them show it.
     #[must_use]
     pub fn mail_curl(mut self, shows: bool) -> Self {
-        self.mail_curl = shows;
+        self.options.mail_curl = shows;
         self
     }
 
-    /// Sets the URL at which the API is mounted, such as `https://shop.example`. Buyers see it in e-mails. A
-    /// host application that serves products on a route of its own also sets [`mail_links`](Self::mail_links).
+    /// Sets the URL at which the API is mounted, such as `https://shop.example`. Buyers see it in e-mails. The default
+    /// is `http://localhost`. A host application that serves products on a route of its own also sets
+    /// [`mail_links`](Self::mail_links).
     #[must_use]
     pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
-        let base_url: String = base_url.into();
-        let base_url = base_url.trim_end_matches('/');
-        self.base_url = match base_url.split_once("://") {
-            Some((scheme, rest)) => format!("{}://{rest}", scheme.to_ascii_lowercase()),
-            None => base_url.to_owned(),
-        };
+        self.options.base_url = Some(base_url.into());
         self
     }
 

@@ -16,12 +16,12 @@ impl<'de> Deserialize<'de> for Settings {
             return Err(D::Error::custom(format!("there is no setting {name}")));
         }
         let value = |name: &str| table.get(&name.to_ascii_lowercase());
-        for Setting { name, .. } in Setting::all().filter(|setting| setting.is_secret) {
+        for Setting { name, may_be_list, .. } in Setting::all().filter(|setting| setting.is_secret) {
             // A secret that is written as a number would lose its leading zeros.
             let fits = value(name).is_none_or(|value| match value {
                 Value::Text(_) => true,
                 Value::Bare(_) => false,
-                Value::List(_) => matches!(name, "ADMIN_TOKENS" | "KEY_SECRET"),
+                Value::List(_) => may_be_list,
             });
             if !fits {
                 return Err(D::Error::custom(format!("{name} must be a text in quotes")));

@@ -6,68 +6,28 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 
-use super::setting::{Row, Setting, flag, set};
-use crate::delivery::SubscriptionGrace;
+use super::setting::Setting;
 use crate::order::Source;
 use crate::platform::{
     Gumroad, LemonSqueezy, Paddle, Platform, Polar, Secrets, Shopify, Standard, Stripe, WooCommerce,
 };
 use crate::text::Invalid;
 
-/// The settings of platforms other than their secrets.
+/// The settings of single platforms other than their secrets.
 #[derive(Debug, Clone)]
 pub(crate) struct Details {
     pub(super) paddle_tolerance: TimeDelta,
     pub(super) gumroad_seller: Option<String>,
-    pub(super) accept_test_events: bool,
-    pub(super) subscription_grace: SubscriptionGrace,
 }
 
 impl Default for Details {
     fn default() -> Self {
-        let (gumroad_seller, accept_test_events, subscription_grace) = Default::default();
-        Self { paddle_tolerance: Paddle::TOLERANCE, gumroad_seller, accept_test_events, subscription_grace }
+        Self { paddle_tolerance: Paddle::TOLERANCE, gumroad_seller: None }
     }
 }
 
-pub(super) static DETAILS: &[Row<Details>] = &[
-    on_platforms(
-        "PADDLE_TOLERANCE",
-        Some("5"),
-        "Seconds that a Paddle signature may be old, 1 to 3600",
-        |details, text| set(&mut details.paddle_tolerance, seconds(text)),
-    ),
-    on_platforms(
-        "GUMROAD_SELLER_ID",
-        None,
-        "Your seller_id on Gumroad: events with another one are refused",
-        |details, text| set(&mut details.gumroad_seller, seller(text).map(Some)),
-    ),
-    on_platforms(
-        "ACCEPT_TEST_EVENTS",
-        Some("false"),
-        "Whether test purchases get real keys, true or false",
-        |details, text| set(&mut details.accept_test_events, flag(text)),
-    ),
-    on_platforms(
-        "SUBSCRIPTION_GRACE_DAYS",
-        Some("3"),
-        "Days that a key of a subscription lives longer than it is paid for, 0 to 60",
-        |details, text| set(&mut details.subscription_grace, text.parse()),
-    ),
-];
-
 /// The heading of the settings of platforms.
 pub(super) const HEADING: &str = "Commerce platforms";
-
-const fn on_platforms(
-    name: &'static str,
-    default: Option<&'static str>,
-    help: &'static str,
-    read: fn(&mut Details, &str) -> Result<(), Invalid>,
-) -> Row<Details> {
-    Row { setting: Setting::new(name, default, help).under(HEADING), read }
-}
 
 /// A function that creates a platform from the platform's secrets and the other settings.
 type Build = fn(&Secrets, &Details) -> Result<Arc<dyn Platform>, Invalid>;
@@ -325,15 +285,4 @@ pub(crate) const SIGNING_SECRET: SecretGuide =
 
 const fn secret(name: &'static str, help: &'static str) -> Setting {
     Setting::secret(name, help).under(HEADING)
-}
-
-fn seller(text: &str) -> Result<String, Invalid> {
-    let is_name = !text.contains(char::is_whitespace);
-    is_name.then(|| text.to_owned()).ok_or(Invalid::expected("must be your seller_id, without spaces"))
-}
-
-fn seconds(text: &str) -> Result<TimeDelta, Invalid> {
-    const EXPECTED: Invalid = Invalid::expected("must be 1 to 3600 seconds");
-    let seconds = text.parse::<u16>().ok().filter(|seconds| (1..=3600).contains(seconds)).ok_or(EXPECTED)?;
-    Ok(TimeDelta::seconds(seconds.into()))
 }

@@ -3,11 +3,51 @@
 
 use std::sync::Arc;
 
-use super::platform_table::{DETAILS, Details, PLATFORMS, PlatformRow};
+use chrono::TimeDelta;
+
+use super::platform_table::{Details, HEADING, PLATFORMS, PlatformRow};
+use super::setting::{Row, Setting, flag, set};
 use super::{SettingError, given, read_rows};
 use crate::delivery::{Builder, SubscriptionGrace};
 use crate::platform::{Platform, Secrets};
 use crate::text::Invalid;
+
+/// The settings of platforms other than their secrets.
+pub(super) static DETAILS: &[Row<PlatformSettings>] = &[
+    on_platforms(
+        "PADDLE_TOLERANCE",
+        Some("5"),
+        "Seconds that a Paddle signature may be old, 1 to 3600",
+        |settings, text| set(&mut settings.details.paddle_tolerance, seconds(text)),
+    ),
+    on_platforms(
+        "GUMROAD_SELLER_ID",
+        None,
+        "Your seller_id on Gumroad: events with another one are refused",
+        |settings, text| set(&mut settings.details.gumroad_seller, seller(text).map(Some)),
+    ),
+    on_platforms(
+        "ACCEPT_TEST_EVENTS",
+        Some("false"),
+        "Whether test purchases get real keys, true or false",
+        |settings, text| set(&mut settings.accept_test_events, flag(text)),
+    ),
+    on_platforms(
+        "SUBSCRIPTION_GRACE_DAYS",
+        Some("3"),
+        "Days that a key of a subscription lives longer than it is paid for, 0 to 60",
+        |settings, text| set(&mut settings.subscription_grace, text.parse()),
+    ),
+];
+
+const fn on_platforms(
+    name: &'static str,
+    default: Option<&'static str>,
+    help: &'static str,
+    read: fn(&mut PlatformSettings, &str) -> Result<(), Invalid>,
+) -> Row<PlatformSettings> {
+    Row { setting: Setting::new(name, default, help).under(HEADING), read }
+}
 
 /// The commerce platforms whose secrets are set.
 #[derive(Debug, Clone, Default)]
@@ -22,8 +62,9 @@ pub struct PlatformSettings {
     /// `SUBSCRIPTION_GRACE_DAYS`: how many days a subscription's key is valid beyond the time that is paid for, 0 to
     /// 60, by default 3.
     pub subscription_grace: SubscriptionGrace,
-    /// The settings other than secrets, for platforms whose secrets the seller sets at the desk.
-    details: Details,
+    /// The settings of single platforms other than their secrets. They also apply if the seller sets the secrets at the
+    /// desk.
+    pub(crate) details: Details,
 }
 
 impl Builder {
@@ -33,24 +74,23 @@ impl Builder {
     /// [`Delivery::receive`](crate::Delivery::receive).
     #[must_use]
     pub fn platform(mut self, platform: impl Platform) -> Self {
-        self.platforms.push(Arc::new(platform));
+        self.options.platforms.platforms.push(Arc::new(platform));
         self
     }
 
     /// Accepts events of every platform in `settings`, and applies the other settings in it.
     #[must_use]
     pub fn platforms(mut self, settings: PlatformSettings) -> Self {
-        let PlatformSettings { platforms, accept_test_events, subscription_grace, details } = settings;
-        self.platforms.extend(platforms);
-        self.platform_details = details;
-        (self.accept_test_events, self.subscription_grace) = (accept_test_events, subscription_grace);
+        let mut platforms = self.options.platforms.platforms;
+        platforms.extend(settings.platforms);
+        self.options.platforms = PlatformSettings { platforms, ..settings };
         self
     }
 
     /// Sets how many days a subscription's key is valid beyond the time that is paid for; by default 3.
     #[must_use]
     pub fn subscription_grace(mut self, grace: SubscriptionGrace) -> Self {
-        self.subscription_grace = grace;
+        self.options.platforms.subscription_grace = grace;
         self
     }
 
@@ -58,7 +98,7 @@ impl Builder {
     /// they are ignored.
     #[must_use]
     pub fn accept_test_events(mut self, accept: bool) -> Self {
-        self.accept_test_events = accept;
+        self.options.platforms.accept_test_events = accept;
         self
     }
 }
@@ -71,14 +111,12 @@ impl PlatformSettings {
     /// [`SettingError`] names the first setting that is invalid. An `_OLD` secret is also invalid if the secret that
     /// replaces it is not set.
     pub fn read(setting: impl Fn(&'static str) -> Option<String>) -> Result<Self, SettingError> {
-        let mut details = Details::default();
-        read_rows(DETAILS, &mut details, &setting)?;
-        let mut platforms = Vec::new();
+        let mut settings = Self::default();
+        read_rows(DETAILS, &mut settings, &setting)?;
         for row in &PLATFORMS {
-            platforms.extend(platform(row, &details, &setting)?);
+            settings.platforms.extend(platform(row, &settings.details, &setting)?);
         }
-        let Details { accept_test_events, subscription_grace, .. } = details;
-        Ok(Self { platforms, accept_test_events, subscription_grace, details })
+        Ok(settings)
     }
 }
 
@@ -107,4 +145,15 @@ fn platform(
             build(name, &[&secret, &before]).map(Some)
         }
     }
+}
+
+fn seller(text: &str) -> Result<String, Invalid> {
+    let is_name = !text.contains(char::is_whitespace);
+    is_name.then(|| text.to_owned()).ok_or(Invalid::expected("must be your seller_id, without spaces"))
+}
+
+fn seconds(text: &str) -> Result<TimeDelta, Invalid> {
+    const EXPECTED: Invalid = Invalid::expected("must be 1 to 3600 seconds");
+    let seconds = text.parse::<u16>().ok().filter(|seconds| (1..=3600).contains(seconds)).ok_or(EXPECTED)?;
+    Ok(TimeDelta::seconds(seconds.into()))
 }

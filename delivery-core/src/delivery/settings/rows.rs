@@ -1,11 +1,12 @@
 //! The table of settings. The example servers' flags and `--help`, Rocket's configuration and [`Options::read`] all use
-//! these rows. To add a setting, add a field to [`Options`] and a row here.
+//! these rows. To add a setting, add a field to [`Options`], a row here, and a method to the builder.
 
 use ipnet::IpNet;
 use url::Url;
 
 use super::Options;
-use super::platform_table::{DETAILS, PLATFORMS};
+use super::platform_table::PLATFORMS;
+use super::platforms::DETAILS;
 use super::setting::{Row, Setting, flag, row, set};
 use crate::limit::Quota;
 use crate::terms::{UseLimit, Validity};
@@ -35,11 +36,11 @@ pub(super) const SECRETS: [Setting; 4] = [
         "ADMIN_TOKEN",
         "Bearer token of the admin endpoints, at least 16 characters [default: made on first start]",
     ),
-    Setting::secret(
+    Setting::secrets(
         "ADMIN_TOKENS",
         "Tokens of several sellers, whom the audit log then tells apart: alice:TOKEN,bob:TOKEN",
     ),
-    Setting::secret(
+    Setting::secrets(
         "KEY_SECRET",
         "Secrets that sign keys, newest first, comma-separated [default: made on first start]",
     ),
@@ -71,7 +72,7 @@ pub(super) static OPTIONS: &[Row<Options>] = &[
     row(
         "EXPIRY_NOTICE_DAYS",
         Some("14"),
-        "Days before a key expires at which its buyer is told; 0 tells nobody",
+        "Days before a key expires at which its buyer gets an e-mail; 0 sends none",
         |options, text| set(&mut options.expiry_notice, text.parse()),
     ),
     row(

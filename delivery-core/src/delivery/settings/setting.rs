@@ -17,19 +17,26 @@ pub struct Setting {
     pub heading: Option<&'static str>,
     /// Whether the value is secret and must not be shown.
     pub is_secret: bool,
+    /// Whether the value may be a list in a table of settings.
+    pub(super) may_be_list: bool,
 }
 
 impl Setting {
     /// Makes a setting in the first group. Its value may be shown.
     #[must_use]
     pub const fn new(name: &'static str, default: Option<&'static str>, help: &'static str) -> Self {
-        Self { name, default, help, heading: None, is_secret: false }
+        Self { name, default, help, heading: None, is_secret: false, may_be_list: true }
     }
 
     /// Makes a secret setting in the first group, without a default.
     #[must_use]
     pub const fn secret(name: &'static str, help: &'static str) -> Self {
-        Self { is_secret: true, ..Self::new(name, None, help) }
+        Self { is_secret: true, may_be_list: false, ..Self::new(name, None, help) }
+    }
+
+    /// Makes a setting that holds several secrets, in the first group, without a default.
+    pub(super) const fn secrets(name: &'static str, help: &'static str) -> Self {
+        Self { may_be_list: true, ..Self::secret(name, help) }
     }
 
     /// Moves the setting to another group.
