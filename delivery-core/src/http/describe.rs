@@ -20,7 +20,7 @@ pub(super) struct Field {
     pub(super) takes_null: bool,
 }
 
-/// The kind of a field's value.
+/// The kind of the value of a field or of a [parameter](super::parameter::Parameter).
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
     not(all(test, feature = "sqlite", feature = "files")),
@@ -29,14 +29,22 @@ pub(super) struct Field {
 pub(super) enum Kind {
     /// Any text that is not empty.
     Secret,
+    /// Text without control characters.
+    Text,
     /// Text without control characters, of at most this length in characters.
     Line(usize),
     /// Text that may contain line breaks and tabs, but no other control characters. The number is the maximum length in
     /// characters. With `None`, the maximum is 1 MiB in UTF-8.
     Prose(Option<usize>),
     Email,
+    /// One of the words that the function returns.
+    OneOf(fn() -> Vec<&'static str>),
     /// The number of a product or a post.
     Number,
+    /// An integer from 1 to this number. With `None`, there is no maximum.
+    Count(Option<i64>),
+    /// The text of a key.
+    Key,
     /// The id of a key.
     KeyId,
     /// The name of a file.
@@ -59,6 +67,10 @@ pub(super) enum Kind {
     Refs,
     /// An RFC 3339 timestamp, or "".
     Time,
+    /// A date, or an RFC 3339 timestamp.
+    Instant,
+    /// 1 to 255 printable ASCII characters.
+    RequestId,
 }
 
 /// A JSON body.

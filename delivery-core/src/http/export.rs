@@ -226,7 +226,7 @@ impl Reader {
             Table::Audit(query) => {
                 let page = desk.audit(&query).await?;
                 self.table = page.next.map(|next| Table::Audit(AuditQuery { before: Some(next), ..query }));
-                rows(&wire::Events::of(&page))
+                rows(&wire::AuditLog::of(&page))
             }
             Table::Inbox(query) => {
                 // A search for events that need attention finds only the newest event of each unknown product. The

@@ -1,10 +1,18 @@
-//! The parameters of endpoints, which clients send in the query, in the path or in a header field.
+//! The parameters of the API's endpoints, which clients send in the query, in the path or in a header field.
 //!
-//! Each parameter is a constant of type [`Parameter`]. The handlers read the parameter by this constant. The OpenAPI
-//! document is made from the same constant. So the name and the kind of a parameter are written only once.
+//! Each parameter is a constant of type [`Parameter`], and the OpenAPI document is made from these constants. The
+//! handlers, and the desk's lists and figures, read a query parameter by the name in its constant. The templates of
+//! pages repeat the name. A parameter in the path is read by its position, and a header field by its name in
+//! `names.rs`. Two kinds of parameters are elsewhere: those that authenticate a platform, and `?shown` in
+//! `api/file.rs`.
 
+use serde_json::Value;
+
+use super::describe::Kind;
+use crate::key::Status;
 use crate::ledger::{Action, EventOutcome, MessageKind};
 use crate::mail::named;
+use crate::store::MessageState;
 
 /// A parameter of an endpoint.
 #[derive(Debug, Clone, Copy)]
@@ -14,12 +22,12 @@ use crate::mail::named;
 )]
 pub(super) struct Parameter {
     pub(super) name: &'static str,
-    pub(super) place: Place,
+    pub(super) location: Location,
     pub(super) kind: Kind,
     pub(super) about: &'static str,
     pub(super) is_required: bool,
-    /// The value, as JSON, that is used if the client leaves the parameter out.
-    pub(super) default: Option<&'static str>,
+    /// Returns the value that is used if the client leaves the parameter out.
+    pub(super) default: Option<fn() -> Value>,
     /// A value, as JSON, that the OpenAPI document shows.
     pub(super) example: Option<&'static str>,
     /// The value in the sample call, whose reply the OpenAPI document shows. If it is `None`, the sample call has the
@@ -27,43 +35,13 @@ pub(super) struct Parameter {
     pub(super) sample: Option<&'static str>,
 }
 
-/// Where a client sends a parameter.
+/// The location of a parameter in a request.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum Location {
     Query,
     Header,
     #[cfg(feature = "files")]
     Path,
-}
-
-/// The kind of a parameter's value.
-#[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    not(all(test, feature = "sqlite", feature = "files")),
-    expect(dead_code, reason = "a test makes the OpenAPI document of it")
-)]
-pub(super) enum Kind {
-    /// Text without control characters.
-    Text,
-    /// Text without control characters, of at most this length in characters.
-    Line(usize),
-    /// One of the words that the function returns.
-    OneOf(fn() -> Vec<&'static str>),
-    /// An integer from 1 to this number.
-    Number(Option<i64>),
-    Email,
-    /// The text of a key.
-    Key,
-    /// The id of a key.
-    KeyId,
-    Language,
-    /// A date, or a time in RFC 3339.
-    Instant,
-    /// 1 to 255 printable ASCII characters.
-    RequestId,
-    /// The name of a file.
-    #[cfg(feature = "files")]
-    FileName,
 }
 
 impl Parameter {
@@ -71,7 +49,7 @@ impl Parameter {
         Self { is_required: true, ..self }
     }
 
-    const fn or(self, default: &'static str) -> Self {
+    const fn or(self, default: fn() -> Value) -> Self {
         Self { default: Some(default), ..self }
     }
 
@@ -87,15 +65,26 @@ impl Parameter {
 /// Returns an optional parameter in the query.
 const fn query(name: &'static str, kind: Kind, about: &'static str) -> Parameter {
     let (default, example, sample) = (None, None, None);
-    Parameter { name, place: Place::Query, kind, about, is_required: false, default, example, sample }
+    Parameter { name, location: Location::Query, kind, about, is_required: false, default, example, sample }
 }
 
 #[cfg(feature = "files")]
 const fn in_path(name: &'static str, about: &'static str) -> Parameter {
-    Parameter { place: Place::Path, ..query(name, Kind::Text, about).required() }
+    Parameter { location: Location::Path, ..query(name, Kind::Text, about).required() }
 }
 
-const PRODUCT_NUMBER: Kind = Kind::Number(Some(i64::MAX));
+// Some texts for clients repeat the following numbers.
+
+/// The number of posts in an answer if the call has no [`LIMIT`].
+pub(super) const DEFAULT_POSTS: usize = 10;
+/// The number of items in an answer if the call has no [`PAGE_SIZE`].
+pub(super) const DEFAULT_ITEMS: usize = 50;
+/// A larger [`LIMIT`] or [`PAGE_SIZE`] counts as this number.
+pub(super) const MOST_ITEMS: i64 = 100;
+/// The number of days in an answer if the call has no [`DAYS`].
+pub(super) const DEFAULT_DAYS: u32 = 30;
+/// A larger value of [`DAYS`] is an error.
+pub(super) const MOST_DAYS: i64 = 365;
 
 pub(super) const ACTION: Parameter = query(
     "action",
@@ -111,15 +100,17 @@ pub(super) const ACTOR: Parameter = query(
 pub(super) const BEFORE: Parameter =
     query("before", Kind::Text, "The value of `next` in the answer with the previous page.");
 pub(super) const CATEGORY: Parameter = query("category", Kind::Text, "Only posts of exactly this category.");
-pub(super) const DAYS: Parameter =
-    query("days", Kind::Number(Some(365)), "The number of days, including today.").or("30").sample("1");
+pub(super) const DAYS: Parameter = query("days", Kind::Count(Some(MOST_DAYS)), "The number of days, including today.")
+    .or(|| DEFAULT_DAYS.into())
+    .sample("1");
 pub(super) const EMAIL: Parameter = query("email", Kind::Email, "Only keys of this e-mail address. Case is ignored.");
 pub(super) const EMAIL_KIND: Parameter =
-    query("kind", Kind::OneOf(|| named().map(MessageKind::as_str).collect()), "The kind of e-mail.").or("\"purchase\"");
+    query("kind", Kind::OneOf(|| named().map(MessageKind::as_str).collect()), "The kind of e-mail.")
+        .or(|| MessageKind::Purchase.as_str().into());
 pub(super) const EMAIL_PREFIX: Parameter =
     query("email_prefix", Kind::Line(254), "Only keys whose e-mail address begins with this text. Case is ignored.");
 pub(super) const FETCHED_PRODUCT: Parameter =
-    query("product_id", PRODUCT_NUMBER, "The id of the product to fetch.").required().example("1");
+    query("product_id", Kind::Number, "The id of the product to fetch.").required().example("1");
 #[cfg(feature = "files")]
 pub(super) const FILE_NAME: Parameter =
     query("name", Kind::FileName, "The name of the file.").required().sample("guide.pdf");
@@ -127,7 +118,7 @@ pub(super) const FILE_NAME: Parameter =
 pub(super) const FILE_NAME_IN_PATH: Parameter = in_path("name", "The name under which a client saves the file.");
 pub(super) const ID_OF_KEY: Parameter = query("id", Kind::KeyId, "The id of the key.").required();
 pub(super) const IDEMPOTENCY_KEY: Parameter = Parameter {
-    place: Place::Header,
+    location: Location::Header,
     ..query(
         "Idempotency-Key",
         Kind::RequestId,
@@ -149,12 +140,12 @@ pub(super) const LANGUAGE: Parameter = query(
 );
 pub(super) const LIMIT: Parameter = query(
     "limit",
-    Kind::Number(None),
+    Kind::Count(None),
     "The maximum number of posts, at least 1. The default is 10. A number above 100 counts as 100.",
 );
 pub(super) const OF_KEY: Parameter =
     query("key_id", Kind::KeyId, "Only messages or audit entries about the key with this id.");
-pub(super) const OF_PRODUCT: Parameter = query("product_id", PRODUCT_NUMBER, "Only keys for this product.");
+pub(super) const OF_PRODUCT: Parameter = query("product_id", Kind::Number, "Only keys for this product.");
 pub(super) const ORDER_ID: Parameter =
     query("order_id", Kind::Line(255), "Only keys that were bought with this order.");
 pub(super) const OUTCOME: Parameter = query(
@@ -164,7 +155,7 @@ pub(super) const OUTCOME: Parameter = query(
 );
 pub(super) const PAGE_SIZE: Parameter = query(
     "limit",
-    Kind::Number(None),
+    Kind::Count(None),
     "The maximum number of items, at least 1. The default is 50. A number above 100 counts as 100.",
 );
 pub(super) const PERSON: Parameter =
@@ -174,7 +165,7 @@ pub(super) const PLATFORM: Parameter =
     query("platform", Kind::Line(64), "Only events of this platform, such as `stripe`.");
 #[cfg(feature = "files")]
 pub(super) const PRODUCT_ID: Parameter =
-    query("product_id", PRODUCT_NUMBER, "The id of the product.").required().sample("1");
+    query("product_id", Kind::Number, "The id of the product.").required().sample("1");
 pub(super) const SINCE: Parameter =
     query("since", Kind::Instant, "Only items from this time on. A date stands for the beginning of the day, in UTC.");
 pub(super) const SOURCE: Parameter = query(
@@ -182,11 +173,14 @@ pub(super) const SOURCE: Parameter = query(
     Kind::Line(64),
     "Only keys from this source: `webhook`, or the name of a platform such as `stripe`.",
 );
-pub(super) const STATE: Parameter =
-    query("state", Kind::OneOf(|| vec!["queued", "sent", "failed"]), "Only messages in this state.");
+pub(super) const STATE: Parameter = query(
+    "state",
+    Kind::OneOf(|| MessageState::ALL.iter().map(|state| state.as_str()).collect()),
+    "Only messages in this state.",
+);
 pub(super) const STATUS: Parameter = query(
     "status",
-    Kind::OneOf(|| vec!["valid", "expired", "exhausted", "revoked"]),
+    Kind::OneOf(|| [Status::Valid, Status::Expired, Status::Exhausted, Status::Revoked].map(Status::as_str).into()),
     "Only keys that have this status now.",
 );
 #[cfg(feature = "files")]

@@ -7,7 +7,7 @@ use ::http::header::{self, HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
 
 use super::fields::{Fault, integer};
-use super::parameter::{FETCHED_PRODUCT, IDEMPOTENCY_KEY, KEY, Parameter};
+use super::parameter::{FETCHED_PRODUCT, IDEMPOTENCY_KEY, KEY, MOST_ITEMS, Parameter};
 use super::{Call, names};
 use crate::ledger::RequestId;
 use crate::product::ProductId;
@@ -59,14 +59,14 @@ impl Parameter {
         self.text(call)?.map(|text| integer(self.name, &text, read)).transpose()
     }
 
-    /// Returns the integer in the query, which must be 1 or more. A value above `most` counts as `most`, even if it
-    /// does not fit in 64 bits. Returns `default` if the parameter is absent or empty.
-    pub(super) fn count(self, call: &Call, default: usize, most: i64) -> Result<usize, Fault> {
+    /// Returns the integer in the query, which must be 1 or more. A value above [`MOST_ITEMS`] counts as `MOST_ITEMS`,
+    /// even if it does not fit in 64 bits. Returns `default` if the parameter is absent or empty.
+    pub(super) fn count(self, call: &Call, default: usize) -> Result<usize, Fault> {
         const EXPECTED: Invalid = Invalid::expected("must be an integer of 1 or more");
         let Some(text) = self.text(call)? else { return Ok(default) };
-        let in_range = |number: i64| if number >= 1 { Ok(number.min(most)) } else { Err(EXPECTED) };
+        let in_range = |number: i64| if number >= 1 { Ok(number.min(MOST_ITEMS)) } else { Err(EXPECTED) };
         let is_long = text.len() > 18 && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
-        let number = if is_long { most } else { integer(self.name, &text, in_range)? };
+        let number = if is_long { MOST_ITEMS } else { integer(self.name, &text, in_range)? };
         Ok(usize::try_from(number).unwrap_or(1))
     }
 }

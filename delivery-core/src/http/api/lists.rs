@@ -14,9 +14,6 @@ use crate::http::{Call, Reply, parameter};
 use crate::post::Category;
 use crate::store::{PostQuery, fitting};
 
-const DEFAULT_POSTS: usize = 10;
-const MOST_POSTS: i64 = 100;
-
 pub(in crate::http) static PRODUCTS: Row = Row {
     path: "/api/products",
     verb: Verb::Get,
@@ -62,7 +59,7 @@ async fn products(delivery: &Delivery) -> Result<Reply, ApiError> {
 }
 
 async fn posts(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
-    let limit = parameter::LIMIT.count(call, DEFAULT_POSTS, MOST_POSTS)?;
+    let limit = parameter::LIMIT.count(call, parameter::DEFAULT_POSTS)?;
     let category = parameter::CATEGORY.text(call)?.map(Cow::into_owned);
     let Ok(category) = category.map(Category::new).transpose() else {
         // An invalid category in the query is not an error. The list is empty, because no post can have such a

@@ -16,11 +16,11 @@ use crate::terms::{MAX_DAYS, MAX_USES};
 /// The pattern of text without control characters.
 pub(super) const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 /// The pattern of the name of a file: without control characters, `/` and `\`, and neither `.` nor `..`.
-pub(super) const FILE_NAME: &str = r"^(\.{0,2}[^\u0000-\u001f\u007f-\u009f/\\.][^\u0000-\u001f\u007f-\u009f/\\]*|\.{3}[^\u0000-\u001f\u007f-\u009f/\\]*)$";
+const FILE_NAME: &str = r"^(\.{0,2}[^\u0000-\u001f\u007f-\u009f/\\.][^\u0000-\u001f\u007f-\u009f/\\]*|\.{3}[^\u0000-\u001f\u007f-\u009f/\\]*)$";
 /// The pattern of a language, or of an empty text.
-pub(super) const LANGUAGE: &str = "^([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?$";
+const LANGUAGE: &str = "^([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?$";
 /// The pattern of the id of a key.
-pub(super) const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
+const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
 /// The pattern of text without control characters, except line breaks and tabs.
 const PROSE: &str = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$";
 
@@ -40,8 +40,11 @@ pub(super) fn example(body: &Body) -> Value {
     serde_json::from_str(body.example).unwrap()
 }
 
+/// Returns the schema of a field. For an optional field, the schema also allows null, which means the same as leaving
+/// the field out. In an optional text field, "" means the same too.
 fn property(field: &Field) -> RefOr<Schema> {
-    let plain = of_kind(field);
+    let takes_null = !field.is_required || field.takes_null;
+    let plain = of_kind(field.kind, takes_null, field.is_required.then_some(1));
     let about = Some(field.about).filter(|about| !about.is_empty());
     if matches!(field.kind, Kind::Time) {
         let empty = ObjectBuilder::new().schema_type(Type::String).max_length(Some(0));
@@ -51,15 +54,13 @@ fn property(field: &Field) -> RefOr<Schema> {
     plain.description(about).default(default).into()
 }
 
-/// Returns the schema of a field's value. For an optional field, the schema also allows null, which means the same as
-/// leaving the field out. In an optional text field, "" means the same too.
-fn of_kind(field: &Field) -> ObjectBuilder {
+/// Returns the schema of a value. `least` is the minimum length of the kinds of text that can be empty.
+pub(super) fn of_kind(kind: Kind, takes_null: bool, least: Option<usize>) -> ObjectBuilder {
     let of = |kind: Type| {
-        let kinds: SchemaType =
-            if field.is_required && !field.takes_null { kind.into() } else { [kind, Type::Null].into_iter().collect() };
+        let kinds: SchemaType = if takes_null { [kind, Type::Null].into_iter().collect() } else { kind.into() };
         ObjectBuilder::new().schema_type(kinds)
     };
-    let text = |most: Option<usize>| of(Type::String).min_length(field.is_required.then_some(1)).max_length(most);
+    let text = |most: Option<usize>| of(Type::String).min_length(least).max_length(most);
     let known = |format| Some(SchemaFormat::KnownFormat(format));
     let integer = |least: i64, most: i64| of(Type::Integer).minimum(Some(least)).maximum(Some(most));
     // The range begins at -1, which stands for "never" or "unlimited". 0 is in the range, but is not valid.
@@ -67,15 +68,18 @@ fn of_kind(field: &Field) -> ObjectBuilder {
         let not_zero = [("not", json!({ "const": 0 }))].into_iter().collect();
         integer(-1, most).extensions(Some(not_zero))
     };
-    match field.kind {
+    match kind {
         Kind::Secret => text(None),
+        Kind::Text | Kind::Key => text(None).pattern(Some(LINE)),
+        Kind::OneOf(words) => of(Type::String).pattern(Some(LINE)).enum_values(Some(words())),
         Kind::Line(most) => text(Some(most)).pattern(Some(LINE)),
         Kind::FileName => text(Some(200)).pattern(Some(FILE_NAME)),
         Kind::Prose(most) => text(most).pattern(Some(PROSE)),
         Kind::Email => of(Type::String).max_length(Some(254)).format(known(KnownFormat::Email)),
         Kind::Number => integer(1, i64::MAX),
+        Kind::Count(most) => of(Type::Integer).minimum(Some(1)).maximum(most),
         Kind::KeyId => of(Type::String).format(Some(SchemaFormat::Custom("uuid".to_owned()))).pattern(Some(UUID)),
-        Kind::RowId(_) if field.is_required => text(Some(19)).pattern(Some("^(0|-?[1-9][0-9]*)$")),
+        Kind::RowId(_) if least.is_some() => text(Some(19)).pattern(Some("^(0|-?[1-9][0-9]*)$")),
         Kind::RowId(_) => text(Some(19)).pattern(Some("^(0|-?[1-9][0-9]*)?$")),
         Kind::Days => number_or_never(MAX_DAYS.into()),
         Kind::Uses => number_or_never(MAX_USES.into()),
@@ -90,7 +94,10 @@ fn of_kind(field: &Field) -> ObjectBuilder {
             of(Type::String).pattern(Some(format!("^({names})?$")))
         }
         Kind::Refs => refs(of(Type::Object)),
-        Kind::Time => of(Type::String).format(known(KnownFormat::DateTime)),
+        Kind::Time | Kind::Instant => of(Type::String).format(known(KnownFormat::DateTime)),
+        Kind::RequestId => {
+            of(Type::String).min_length(Some(1)).max_length(Some(255)).pattern(Some("^[!-~]([ -~]*[!-~])?$"))
+        }
     }
 }
 

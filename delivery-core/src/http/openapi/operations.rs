@@ -7,10 +7,11 @@ use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, ObjectBuilder, SchemaFo
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{ContentBuilder, HttpMethod, Ref, RefOr, Required, Schema};
 
-use super::bodies::{FILE_NAME, LANGUAGE, LINE, UUID};
+use super::bodies::{LINE, of_kind};
 use crate::delivery::PlatformRow;
 use crate::http::Endpoint;
-use crate::http::parameter::{Kind, Parameter, Place};
+use crate::http::describe::Kind;
+use crate::http::parameter::{Location, Parameter};
 use crate::http::row::{Docs, Handler};
 
 /// The names of the security schemes in the document. `ADMIN` is the seller's token. The other two are a buyer's key,
@@ -74,36 +75,27 @@ fn signed(operation: OperationBuilder, endpoint: Endpoint) -> OperationBuilder {
 }
 
 fn described(parameter: &Parameter) -> path::Parameter {
-    let place = match parameter.place {
-        Place::Query => ParameterIn::Query,
-        Place::Header => ParameterIn::Header,
-        Place::Path => ParameterIn::Path,
+    let location = match parameter.location {
+        Location::Query => ParameterIn::Query,
+        Location::Header => ParameterIn::Header,
+        Location::Path => ParameterIn::Path,
     };
     let required = if parameter.is_required { Required::True } else { Required::False };
-    sent_in(place, parameter.name, required, parameter.about, schema(parameter))
+    sent_in(location, parameter.name, required, parameter.about, schema(parameter))
 }
 
 fn schema(parameter: &Parameter) -> RefOr<Schema> {
-    let text = || ObjectBuilder::new().schema_type(Type::String);
-    let line = || text().pattern(Some(LINE));
-    let known = |format| Some(SchemaFormat::KnownFormat(format));
-    let json = |text| serde_json::from_str::<Value>(text).unwrap();
-    let plain = match parameter.kind {
-        Kind::Text | Kind::Key => line(),
-        Kind::Line(most) => line().max_length(Some(most)),
-        Kind::OneOf(words) => line().enum_values(Some(words())),
-        Kind::Number(most) => ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(most),
-        Kind::Email => line().max_length(Some(254)).format(known(KnownFormat::Email)),
-        Kind::KeyId => text().format(Some(SchemaFormat::Custom("uuid".to_owned()))).pattern(Some(UUID)),
-        Kind::Language => text().max_length(Some(35)).pattern(Some(LANGUAGE)),
+    let plain = || of_kind(parameter.kind, false, None);
+    let schema = match parameter.kind {
         Kind::Instant => {
-            let text = |format| text().format(known(format));
-            return AnyOfBuilder::new().item(text(KnownFormat::Date)).item(text(KnownFormat::DateTime)).into();
+            let date = plain().format(Some(SchemaFormat::KnownFormat(KnownFormat::Date)));
+            return AnyOfBuilder::new().item(date).item(plain()).into();
         }
-        Kind::RequestId => text().min_length(Some(1)).max_length(Some(255)).pattern(Some("^[!-~]([ -~]*[!-~])?$")),
-        Kind::FileName => text().pattern(Some(FILE_NAME)).max_length(Some(200)),
+        Kind::Email => plain().pattern(Some(LINE)),
+        _ => plain(),
     };
-    plain.default(parameter.default.map(json)).examples(parameter.example.map(json)).into()
+    let example = parameter.example.map(|json| serde_json::from_str::<Value>(json).unwrap());
+    schema.default(parameter.default.map(|default| default())).examples(example).into()
 }
 
 /// Returns an optional request body of any content.
@@ -113,7 +105,7 @@ fn file() -> RequestBody {
 }
 
 fn sent_in(
-    place: ParameterIn,
+    location: ParameterIn,
     name: &str,
     required: Required,
     about: &str,
@@ -121,7 +113,7 @@ fn sent_in(
 ) -> path::Parameter {
     ParameterBuilder::new()
         .name(name)
-        .parameter_in(place)
+        .parameter_in(location)
         .required(required)
         .description(Some(about))
         .schema(Some(schema))

@@ -14,7 +14,7 @@ use super::{bodies, responses};
 use crate::delivery::Builder;
 use crate::error::ErrorCode;
 use crate::http::describe::Kind;
-use crate::http::parameter;
+use crate::http::parameter::Location;
 use crate::http::row::Handler;
 use crate::http::{Call, Endpoint, PlatformPath};
 use crate::key::{Denied, Key, Rule};
@@ -101,10 +101,11 @@ fn builder(store: &Arc<SqliteStore>, days: i64) -> Builder {
 async fn ask(delivery: &Delivery, endpoint: Endpoint, key: &str) -> Value {
     let row = endpoint.row();
     let docs = &row.openapi;
-    let query = docs.parameters.iter().filter_map(|parameter| {
+    let in_query = docs.parameters.iter().filter(|parameter| matches!(parameter.location, Location::Query));
+    let query = in_query.filter_map(|parameter| {
         let value = match parameter.kind {
-            parameter::Kind::Key => key.to_owned(),
-            parameter::Kind::KeyId if parameter.is_required => id_of(delivery, key),
+            Kind::Key => key.to_owned(),
+            Kind::KeyId if parameter.is_required => id_of(delivery, key),
             _ => parameter.sample.or(parameter.example)?.to_owned(),
         };
         Some(format!("{}={value}", parameter.name))

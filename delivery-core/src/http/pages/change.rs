@@ -43,21 +43,21 @@ impl FromStr for Action {
     }
 }
 
-pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    let (id, action): (Option<KeyId>, Action) = if let Some(form) = &visit.form {
+pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let (id, action): (Option<KeyId>, Action) = if let Some(form) = &request.form {
         (form.text("id").parse().ok(), form.text("do").parse()?)
     } else {
-        let action = query::parameter(visit.call, "do").map_err(|_| ApiError::MALFORMED)?;
-        (parameter(&visit, "id")?, action.as_deref().unwrap_or_default().parse()?)
+        let action = query::parameter(request.call, "do").map_err(|_| ApiError::MALFORMED)?;
+        (parameter(&request, "id")?, action.as_deref().unwrap_or_default().parse()?)
     };
     let id = id.ok_or(ApiError::NOT_FOUND)?;
-    let found = visit.delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
-    match &visit.form {
-        None => confirm(&visit, &seller, (&found, action), None).await,
-        Some(form) => match done(&visit, &seller, (&found, action), form).await {
+    let found = request.delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
+    match &request.form {
+        None => confirm(&request, &seller, (&found, action), None).await,
+        Some(form) => match done(&request, &seller, (&found, action), form).await {
             Ok(reply) => Ok(reply),
-            Err(Undone::Said(fault)) => confirm(&visit, &seller, (&found, action), Some((form, &fault))).await,
-            Err(Undone::ApiError(trouble)) => Err(trouble),
+            Err(Undone::Said(fault)) => confirm(&request, &seller, (&found, action), Some((form, &fault))).await,
+            Err(Undone::ApiError(error)) => Err(error),
         },
     }
 }
@@ -80,13 +80,13 @@ fn refused(error: Error) -> Undone {
 }
 
 async fn done(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     seller: &SignedIn,
     (key, action): (&Key, Action),
     form: &Form,
 ) -> Result<Reply, Undone> {
     let id = key.id();
-    let seller_desk = visit.delivery.desk(&seller.actor);
+    let seller_desk = request.delivery.desk(&seller.actor);
     let done = match action {
         Action::Revoke => {
             let reason = form.given("reason").map(str::parse).transpose();
@@ -101,11 +101,11 @@ async fn done(
             let email = form.given("email").map(str::parse).transpose();
             let email = email.map_err(FormError::of("email", "The address"))?;
             // If the form is submitted twice, only one e-mail is sent. A form with a new address is always carried out.
-            let _turn = visit.delivery.inner.adding.lock().await;
-            let key = visit.delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
+            let _turn = request.delivery.inner.adding.lock().await;
+            let key = request.delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
             let is_new = email.as_ref().is_some_and(|email| email != key.email());
             let shown = form.given("newest").and_then(|shown| shown.parse().ok());
-            if is_new || newest_message(visit, seller, id).await? <= shown.unwrap_or(i64::MAX) {
+            if is_new || newest_message(request, seller, id).await? <= shown.unwrap_or(i64::MAX) {
                 seller_desk.resend(id, email).await.map_err(refused)?;
             }
             "resent"
@@ -119,16 +119,16 @@ async fn done(
             "changed"
         }
         Action::Open => {
-            let opened = visit.delivery.look(id, key.product()).await.map_err(refused)?;
-            return Ok(super::opening::lead_to(visit, &opened));
+            let opened = request.delivery.look(id, key.product()).await.map_err(refused)?;
+            return Ok(super::opening::lead_to(request, &opened));
         }
         Action::Rotate => {
             let issued = seller_desk.rotate(id).await.map_err(refused)?;
             let text = issued.text.expose();
-            return Ok(super::key::page(visit, seller, issued.key.id(), Some(("replaced", text))).await?);
+            return Ok(super::key::page(request, seller, issued.key.id(), Some(("replaced", text))).await?);
         }
     };
-    Ok(visit.go_to(&format!("/desk/key?id={id}&done={done}")))
+    Ok(request.go_to(&format!("/desk/key?id={id}&done={done}")))
 }
 
 /// Reads the new expiry and the new use limit of a key from a form. Returns `None` for a field that was left empty:
@@ -191,9 +191,9 @@ fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Undone> {
 const NEWEST: usize = 50;
 
 /// Returns the number of the newest e-mail that delivers a key. Returns 0 if no e-mail does.
-pub(super) async fn newest_message(visit: &PageRequest<'_>, seller: &SignedIn, key: KeyId) -> Result<i64, ApiError> {
+pub(super) async fn newest_message(request: &PageRequest<'_>, seller: &SignedIn, key: KeyId) -> Result<i64, ApiError> {
     let query = MessageQuery { key: Some(key), limit: NEWEST, ..MessageQuery::default() };
-    let newest = match visit.delivery.desk(&seller.actor).messages(&query).await {
+    let newest = match request.delivery.desk(&seller.actor).messages(&query).await {
         Ok(page) => page.items.into_iter().find(|message| message.kind.brings_key()),
         Err(StoreError::Unsupported) => None,
         Err(error) => return Err(error.into()),
@@ -202,7 +202,7 @@ pub(super) async fn newest_message(visit: &PageRequest<'_>, seller: &SignedIn, k
 }
 
 async fn confirm(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     seller: &SignedIn,
     (key, action): (&Key, Action),
     fault: Option<(&Form, &FormError)>,
@@ -252,10 +252,10 @@ async fn confirm(
         ),
     };
     let newest = match action {
-        Action::Resend => newest_message(visit, seller, key.id()).await?.to_string(),
+        Action::Resend => newest_message(request, seller, key.id()).await?.to_string(),
         _ => String::new(),
     };
-    let now = visit.delivery.inner.clock.now();
+    let now = request.delivery.inner.clock.now();
     let about = [
         ("Buyer", key.email().to_string()),
         ("Status", status(key.status(now)).to_owned()),
@@ -275,7 +275,7 @@ async fn confirm(
         ],
         back => format!("/desk/key?id={}", key.id()),
         is_dangerous => matches!(action, Action::Revoke | Action::Rotate),
-        ..form::said(fault.map(|(_, fault)| fault), desk(visit, seller, "/desk/keys"))
+        ..form::said(fault.map(|(_, fault)| fault), desk(request, seller, "/desk/keys"))
     };
-    visit.page("confirm.html", values)
+    request.page("confirm.html", values)
 }

@@ -10,16 +10,16 @@ use crate::http::{Reply, filters, names, query};
 use crate::ledger::MessageKind;
 use crate::mail::{EmailPreview, named};
 
-pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    if visit.form.is_some() {
+pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    if request.form.is_some() {
         return Err(ApiError::MALFORMED);
     }
-    let (kind, language) = filters::email(visit.call)?;
-    let preview = visit.delivery.desk(&seller.actor).preview_email(kind, language.as_ref()).await?;
-    if query::parameter(visit.call, "part")?.is_some() {
+    let (kind, language) = filters::email(request.call)?;
+    let preview = request.delivery.desk(&seller.actor).preview_email(kind, language.as_ref()).await?;
+    if query::parameter(request.call, "part")?.is_some() {
         return Ok(framed(preview));
     }
-    let languages = visit.delivery.email_languages().into_iter().map(|tag| tag.to_string());
+    let languages = request.delivery.email_languages().into_iter().map(|tag| tag.to_string());
     let values = context! {
         kinds => options(named().map(MessageKind::as_str)),
         languages => languages.collect::<Vec<_>>(),
@@ -27,10 +27,10 @@ pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Rep
         spoken => preview.language.as_str(),
         subject => preview.subject,
         text => preview.text,
-        sender => visit.delivery.inner.outbox.sender.to_string(),
-        ..desk(&visit, &seller, "/desk/setup")
+        sender => request.delivery.inner.outbox.sender.to_string(),
+        ..desk(&request, &seller, "/desk/setup")
     };
-    visit.page_with("email.html", values, "; frame-src 'self'")
+    request.page_with("email.html", values, "; frame-src 'self'")
 }
 
 /// Returns the HTML of an e-mail as a separate document. Its content security policy forbids scripts, forms, and

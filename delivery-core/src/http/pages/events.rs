@@ -10,25 +10,26 @@ use super::{ApiError, PageRequest, SignedIn};
 use crate::delivery::Said;
 use crate::http::Reply;
 use crate::http::filters;
+use crate::http::parameter::{BEFORE, OUTCOME, PLATFORM, SINCE, UNTIL};
 use crate::ledger::{EventOutcome, InboxEvent};
 use crate::order::{OrderRef, Source};
 use crate::product::{ProductId, RefName, Refs};
 use crate::store::{InboxQuery, StoreError};
 
-pub(super) async fn list(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    let chosen = chosen(&visit, &["outcome", "platform", "since", "until"])?;
-    let query = InboxQuery { before: parameter(&visit, "before")?, limit: PAGE, ..filters::inbox(visit.call)? };
-    let page = visit.delivery.events(&query).await?;
+pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let chosen = chosen(&request, &[OUTCOME.name, PLATFORM.name, SINCE.name, UNTIL.name])?;
+    let query = InboxQuery { before: parameter(&request, BEFORE.name)?, limit: PAGE, ..filters::inbox(request.call)? };
+    let page = request.delivery.events(&query).await?;
     let next = page.next.map(|next| next.to_string());
-    visit.page_with_script(
+    request.page_with_script(
         "events.html",
         context! {
             events => page.items.iter().map(event_values).collect::<Vec<_>>(),
             outcomes => options(EventOutcome::ALL.iter().map(|outcome| outcome.as_str())),
-            platforms => sources(visit.delivery, &chosen, "platform"),
-            links => links(&visit, "/desk/events", &chosen, next, &[("inbox", "Download as CSV")]),
+            platforms => sources(request.delivery, &chosen, PLATFORM.name),
+            links => links(&request, "/desk/events", &chosen, next, &[("inbox", "Download as CSV")]),
             filters => Value::from(chosen),
-            ..desk(&visit, &seller, "/desk/events")
+            ..desk(&request, &seller, "/desk/events")
         },
     )
 }
@@ -52,15 +53,15 @@ fn event_values(event: &InboxEvent) -> Value {
     }
 }
 
-pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    let Some(form) = &visit.form else {
-        let number = parameter(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
-        return page(&visit, &seller, number, None).await;
+pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let Some(form) = &request.form else {
+        let number = parameter(&request, "id")?.ok_or(ApiError::NOT_FOUND)?;
+        return page(&request, &seller, number, None).await;
     };
     let number: i64 = form.text("id").parse().map_err(|_| ApiError::NOT_FOUND)?;
-    match decided(&visit, &seller, number, form).await {
-        Ok(done) => Ok(visit.go_to(&format!("/desk/event?id={number}&done={done}"))),
-        Err(Undone::Said(fault)) => page(&visit, &seller, number, Some((form, &fault))).await,
+    match decided(&request, &seller, number, form).await {
+        Ok(done) => Ok(request.go_to(&format!("/desk/event?id={number}&done={done}"))),
+        Err(Undone::Said(fault)) => page(&request, &seller, number, Some((form, &fault))).await,
         Err(Undone::ApiError(error)) => Err(error),
     }
 }
@@ -68,9 +69,14 @@ pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Rep
 /// Carries out the seller's decision to apply an event, to dismiss it, or to dismiss all events of a product. With
 /// `link`, a product first gets a name that is in the event, and then the event is applied. Returns the value of the
 /// parameter `done`, which selects the message about the result.
-async fn decided(visit: &PageRequest<'_>, seller: &SignedIn, number: i64, form: &Form) -> Result<&'static str, Undone> {
-    let seller_desk = visit.delivery.desk(&seller.actor);
-    let event = found(visit, number).await?;
+async fn decided(
+    request: &PageRequest<'_>,
+    seller: &SignedIn,
+    number: i64,
+    form: &Form,
+) -> Result<&'static str, Undone> {
+    let seller_desk = request.delivery.desk(&seller.actor);
+    let event = found(request, number).await?;
     let name = || form.text("name").parse::<RefName>().map_err(|_| ApiError::MALFORMED);
     match form.text("do") {
         "dismiss" | "dismiss_product" if event.due_at.is_none() && !event.is_dismissed() => return Ok("done_before"),
@@ -97,20 +103,20 @@ async fn decided(visit: &PageRequest<'_>, seller: &SignedIn, number: i64, form: 
     let product = form.given("product_id").map(|id| id.parse().ok().and_then(|id| ProductId::new(id).ok()));
     let product = product.map(|id| id.ok_or_else(|| said("product_id", "There is no such product."))).transpose()?;
     if let Some(id) = product
-        && visit.delivery.product(id).await?.is_none_or(|product| product.is_archived())
+        && request.delivery.product(id).await?.is_none_or(|product| product.is_archived())
     {
         return Err(said("product_id", "This product is not sold."));
     }
     let is_link = form.text("do") == "link";
     if is_link {
         let product = product.ok_or_else(|| said("product_id", "Choose the product that is sold there."))?;
-        link(visit, seller, product, (event.id.source.clone(), name()?)).await?;
+        link(request, seller, product, (event.id.source.clone(), name()?)).await?;
     }
     seller_desk.apply_event(number, email, product.filter(|_| !is_link)).await?;
     if !event.can_be_applied() {
         return Ok("done_before");
     }
-    let after = found(visit, number).await?;
+    let after = found(request, number).await?;
     Ok(match (after.due_at.is_some(), is_link) {
         (false, _) if after.outcome == Some(EventOutcome::Ignored) => "ignored",
         (false, false) => "applied",
@@ -127,12 +133,12 @@ fn said(field: &'static str, sentence: &str) -> Undone {
 /// Adds a reference to a product: a platform, and the platform's name for the product. Sales under this name then issue
 /// keys of the product.
 async fn link(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     seller: &SignedIn,
     product: ProductId,
     name: (Source, RefName),
 ) -> Result<(), Undone> {
-    let desk = visit.delivery.desk(&seller.actor);
+    let desk = request.delivery.desk(&seller.actor);
     let revised = desk.revise_product(product, |product| {
         let names = product.refs().iter().map(|(source, name)| (source.clone(), name.clone()));
         Refs::new(names.chain([name.clone()])).map(|refs| product.facts().clone().refs(refs))
@@ -145,36 +151,36 @@ async fn link(
     }
 }
 
-async fn found(visit: &PageRequest<'_>, number: i64) -> Result<InboxEvent, ApiError> {
+async fn found(request: &PageRequest<'_>, number: i64) -> Result<InboxEvent, ApiError> {
     let query = InboxQuery { before: number.checked_add(1), limit: 1, ..InboxQuery::default() };
-    let found = visit.delivery.events(&query).await?.items.into_iter().find(|event| event.number == number);
+    let found = request.delivery.events(&query).await?.items.into_iter().find(|event| event.number == number);
     found.ok_or(ApiError::NOT_FOUND)
 }
 
 async fn page(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     seller: &SignedIn,
     number: i64,
     sent: Option<(&Form, &FormError)>,
 ) -> Result<Reply, ApiError> {
-    let (event, names) = (found(visit, number).await?, names(visit.delivery).await?);
+    let (event, names) = (found(request, number).await?, names(request.delivery).await?);
     let Said { names: asked_for, buyer, total: total_said } = Said::by(&event);
     // Ignore errors of the catalog: the event can be applied even if its unsold products are not known.
-    let (unlinked, off_sale) = visit.delivery.unsold(&event).await.unwrap_or_default();
+    let (unlinked, off_sale) = request.delivery.unsold(&event).await.unwrap_or_default();
     let unlinked: Vec<String> = unlinked.iter().map(ToString::to_string).collect();
     let asked_for: Vec<String> = asked_for.iter().map(ToString::to_string).collect();
     // Look up the keys of the event, because they are still known after the content of the event, with the buyer's
     // address, was deleted.
     let (mut keys, mut owner) = (Vec::new(), None);
     for id in &event.keys {
-        let Some(key) = visit.delivery.key(*id).await? else { continue };
-        let product = visit.delivery.product(key.product()).await?;
+        let Some(key) = request.delivery.key(*id).await? else { continue };
+        let product = request.delivery.product(key.product()).await?;
         keys.push((id.to_string(), product.map(|product| product.name().to_owned())));
         owner = owner.or_else(|| Some(key.email().to_string()));
     }
     let mut archived = Vec::new();
     for (id, names) in off_sale {
-        let Some(product) = visit.delivery.product(id).await? else { continue };
+        let Some(product) = request.delivery.product(id).await? else { continue };
         // Choose a name that belongs to the archived product. Other names in the same lines of the order may belong to
         // products that are sold.
         let is_its = |name: &RefName| product.refs().iter().any(|(of, its)| *of == event.id.source && its == name);
@@ -184,17 +190,17 @@ async fn page(
     let text = |name| sent.map_or("", |(form, _)| form.text(name));
     let order = event.order.clone().map(|id| OrderRef { source: event.id.source.clone(), id });
     let total = match &order {
-        Some(order) => visit.delivery.paid_for(order).await?,
+        Some(order) => request.delivery.paid_for(order).await?,
         None => None,
     };
-    visit.page(
+    request.page(
         "event.html",
         context! {
             event => event_values(&event), products => choices(&names), buyer => buyer.or(owner), keys,
             total => total.or(total_said).map(|total| total.to_string()),
             asked_for, unlinked, archived,
             email => text("customer_email"), product_id => text("product_id"),
-            ..said_of(sent.map(|(_, fault)| fault), desk(visit, seller, "/desk/events"))
+            ..said_of(sent.map(|(_, fault)| fault), desk(request, seller, "/desk/events"))
         },
     )
 }

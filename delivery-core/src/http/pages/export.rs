@@ -4,13 +4,13 @@ use super::{ApiError, PageRequest, SignedIn};
 use crate::http::Reply;
 use crate::http::export::table;
 
-pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    if visit.form.is_some() {
+pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    if request.form.is_some() {
         return Err(ApiError::MALFORMED);
     }
     // The desk does not export a person's data here, because the person's e-mail address would be in the URL. The page
     // that erases a customer exports this data with a form.
-    let table = table(visit.delivery, visit.call)?.ok_or(ApiError::MALFORMED)?;
-    let reply = table.reply(visit.delivery, &seller.actor).await?;
+    let table = table(request.delivery, request.call)?.ok_or(ApiError::MALFORMED)?;
+    let reply = table.reply(request.delivery, &seller.actor).await?;
     Ok(reply.security_headers(""))
 }

@@ -23,12 +23,12 @@ pub(super) fn listed(files: &[File]) -> Vec<Value> {
 /// Returns the template values of the files that a buyer may download. Also returns a map from the
 /// [folded](crate::product::FileName::folded) name of each file to the address at which the page can show the file as a
 /// picture. The addresses have no host, because the pages and the API are on the same host.
-pub(super) fn downloads(visit: &PageRequest<'_>, links: &[FileLink]) -> (Vec<Value>, HashMap<String, String>) {
-    let url = &visit.delivery.inner.outbox.base_url;
+pub(super) fn downloads(request: &PageRequest<'_>, links: &[FileLink]) -> (Vec<Value>, HashMap<String, String>) {
+    let url = &request.delivery.inner.outbox.base_url;
     let (mut files, mut addresses) = (Vec::new(), HashMap::new());
     for link in links {
         let path = link.url.strip_prefix(url.as_str()).unwrap_or(&link.url);
-        let href = format!("{}{path}", base(visit.delivery));
+        let href = format!("{}{path}", base(request.delivery));
         addresses.insert(link.file.name.folded(), format!("{href}{SHOWN}"));
         files.push(context! { name => link.file.name.as_str(), size => size(link.file.size), href });
     }

@@ -33,13 +33,13 @@ const TOKEN: u64 = 1 << 10;
 
 /// Adds the files of a submitted form to a product, one after the other while they arrive. If a file is refused, the
 /// files before it stay added.
-pub(super) async fn upload(visit: PageRequest<'_>, seller: SignedIn, pieces: Pieces<'_>) -> Result<Reply, ApiError> {
-    let id = product_id(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
-    visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
-    if !visit.is_form() {
-        return Ok(visit.go_to(&format!("/desk/product?id={id}")));
+pub(super) async fn upload(request: PageRequest<'_>, seller: SignedIn, pieces: Pieces<'_>) -> Result<Reply, ApiError> {
+    let id = product_id(&request, "id")?.ok_or(ApiError::NOT_FOUND)?;
+    request.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
+    if !request.is_form() {
+        return Ok(request.go_to(&format!("/desk/product?id={id}")));
     }
-    let kind = visit.call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = request.call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let boundary = multer::parse_boundary(kind).map_err(|_| ErrorCode::UnsupportedMediaType)?;
     let limits = Constraints::new().size_limit(SizeLimit::new().for_field("csrf", TOKEN));
     // The number of bytes that may still arrive before the next file. The parser of the form keeps these bytes in
@@ -66,16 +66,16 @@ pub(super) async fn upload(visit: PageRequest<'_>, seller: SignedIn, pieces: Pie
         // If the seller has chosen no file, the form has a part with an empty file name.
         let Some(name) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) else { continue };
         left.store(usize::MAX, Relaxed);
-        let added = put(&visit, &seller, id, &name, field).await?;
+        let added = put(&request, &seller, id, &name, field).await?;
         left.store(HEAD_LENGTH, Relaxed);
         if let Err(sentence) = added {
-            return page_of(&visit, &seller, id, &format!("{name}: {sentence}")).await;
+            return page_of(&request, &seller, id, &format!("{name}: {sentence}")).await;
         }
         count += 1;
     }
     match count {
-        0 => page_of(&visit, &seller, id, "Choose a file first.").await,
-        _ => Ok(visit.go_to(&format!("/desk/product?id={id}&done=files"))),
+        0 => page_of(&request, &seller, id, "Choose a file first.").await,
+        _ => Ok(request.go_to(&format!("/desk/product?id={id}&done=files"))),
     }
 }
 
@@ -86,7 +86,7 @@ async fn next<'f>(form: &mut Multipart<'f>) -> Result<Option<Field<'f>>, ApiErro
 
 /// Adds one file. The inner error is a sentence for the seller.
 async fn put(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     seller: &SignedIn,
     product: ProductId,
     name: &str,
@@ -100,7 +100,7 @@ async fn put(
     };
     let media_type = field.content_type().and_then(|kind| kind.as_ref().parse().ok()).unwrap_or_default();
     let pieces = field.map(|piece| piece.map_err(|_| Broken));
-    let seller_desk = visit.delivery.desk(&seller.actor);
+    let seller_desk = request.delivery.desk(&seller.actor);
     let added = seller_desk.put_file(NewFile { product, name, media_type, length: None, sha256: None }, pieces).await;
     match added.map_err(crate::http::api::admin::files::refused) {
         Ok(_) => Ok(Ok(())),
@@ -112,18 +112,18 @@ async fn put(
     }
 }
 
-pub(super) async fn delete(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    if let Some(form) = &visit.form {
+pub(super) async fn delete(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    if let Some(form) = &request.form {
         let id = form.text("id").parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
         let name = form.text("name").parse().map_err(|_| ApiError::NOT_FOUND)?;
-        if !visit.delivery.desk(&seller.actor).delete_file(id, &name).await? {
+        if !request.delivery.desk(&seller.actor).delete_file(id, &name).await? {
             return Err(ApiError::NOT_FOUND);
         }
-        return Ok(visit.go_to(&format!("/desk/product?id={id}&done=file_deleted")));
+        return Ok(request.go_to(&format!("/desk/product?id={id}&done=file_deleted")));
     }
-    let id = product_id(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
-    let product = visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
-    let name = query::parameter(visit.call, "name").map_err(|_| ApiError::MALFORMED)?.unwrap_or_default();
+    let id = product_id(&request, "id")?.ok_or(ApiError::NOT_FOUND)?;
+    let product = request.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
+    let name = query::parameter(request.call, "name").map_err(|_| ApiError::MALFORMED)?.unwrap_or_default();
     let file = product.files().iter().find(|file| file.name.as_str() == name).ok_or(ApiError::NOT_FOUND)?;
     let values = context! {
         title => "Delete this file",
@@ -135,7 +135,7 @@ pub(super) async fn delete(visit: PageRequest<'_>, seller: SignedIn) -> Result<R
         hidden => [("id", id.to_string()), ("name", name.to_string())],
         back => format!("/desk/product?id={id}"),
         is_dangerous => true,
-        ..desk(&visit, &seller, "/desk/products")
+        ..desk(&request, &seller, "/desk/products")
     };
-    visit.page("confirm.html", values)
+    request.page("confirm.html", values)
 }

@@ -124,10 +124,10 @@ impl<E: Into<ApiError>> From<E> for Undone {
 
 /// Returns a message authentication code (MAC) of the values that a form shows when it is opened. The browser sends the
 /// MAC back with the form. If the stored values have another MAC by then, somebody else has changed the record.
-pub(super) fn digest(visit: &PageRequest<'_>, shown: &[&str]) -> String {
+pub(super) fn digest(request: &PageRequest<'_>, shown: &[&str]) -> String {
     // Prefix each text with its length, so that two different lists never produce the same bytes.
     let bytes = shown.iter().flat_map(|text| format!("{} {text}", text.len()).into_bytes());
-    data_encoding::BASE64URL_NOPAD.encode(&visit.mac("desk form shown", &bytes.collect::<Vec<u8>>()))
+    data_encoding::BASE64URL_NOPAD.encode(&request.mac("desk form shown", &bytes.collect::<Vec<u8>>()))
 }
 
 /// Adds the error of a form to the template values of the page. Returns the values unchanged if there is no error.

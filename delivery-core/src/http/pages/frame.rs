@@ -22,16 +22,16 @@ const ACTIVITY: &[(&str, &str)] =
 
 /// Returns the values that every page of the desk needs: the signed-in seller, the navigation, and a confirmation
 /// message. `here` is the path of the page.
-pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Value {
-    let done = query::parameter(visit.call, "done").ok().flatten();
+pub(super) fn desk(request: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Value {
+    let done = query::parameter(request.call, "done").ok().flatten();
     // Show only messages from a fixed list, so that a crafted link cannot put text into the page.
     let notice = done.and_then(|done| DONE.iter().find(|(name, _)| *name == done).copied());
-    let is_written = visit.delivery.inner.outbox.mailer.reaches_nobody();
+    let is_written = request.delivery.inner.outbox.mailer.reaches_nobody();
     let is_written = is_written && notice.is_some_and(|(name, _)| E_MAILS.contains(&name));
     let is_well = !is_written && notice.is_some_and(|(name, _)| !NOT_DONE.contains(&name));
     let is_activity = ACTIVITY.iter().any(|(path, _)| *path == here);
     context! {
-        year => visit.delivery.now().year(),
+        year => request.delivery.now().year(),
         seller => context! {
             nav => NAV.to_vec(), here, tabs => is_activity.then(|| ACTIVITY.to_vec()),
             entry => if is_activity { "/desk/events" } else { here }, waits => seller.waits.clone(), csrf => seller.csrf.clone(), signs_out => seller.session.is_some(), name => seller.actor.as_str()

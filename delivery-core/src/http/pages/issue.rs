@@ -22,28 +22,28 @@ struct Wanted {
     sends: bool,
 }
 
-pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    let Some(form) = &visit.form else { return page(&visit, &seller, None).await };
+pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let Some(form) = &request.form else { return page(&request, &seller, None).await };
     let wanted = match read(form) {
         Ok(wanted) => wanted,
-        Err(fault) => return page(&visit, &seller, Some((form, &fault))).await,
+        Err(fault) => return page(&request, &seller, Some((form, &fault))).await,
     };
     let id: KeyId = form.text("key").parse().map_err(|_| ApiError::MALFORMED)?;
-    if form.text("seal") != seal(&visit, id) {
+    if form.text("seal") != seal(&request, id) {
         return Err(ApiError::MALFORMED);
     }
     let Wanted { product, email, terms, sends } = wanted;
-    let issued = visit.delivery.desk(&seller.actor).issue_once(id, product, email, terms, sends).await;
+    let issued = request.delivery.desk(&seller.actor).issue_once(id, product, email, terms, sends).await;
     let said = match issued {
-        Ok(Some(_)) if sends => return Ok(visit.go_to(&format!("/desk/key?id={id}&done=issued"))),
+        Ok(Some(_)) if sends => return Ok(request.go_to(&format!("/desk/key?id={id}&done=issued"))),
         Ok(Some(issued)) => {
-            return super::key::page(&visit, &seller, id, Some(("issued", issued.text.expose()))).await;
+            return super::key::page(&request, &seller, id, Some(("issued", issued.text.expose()))).await;
         }
         Ok(None) => FormError::new("", "This form has issued a key before. Open it again to issue another one."),
         Err(Error::UnknownProduct) => FormError::new("product_id", "This product is not sold."),
         Err(error) => return Err(error.into()),
     };
-    page(&visit, &seller, Some((form, &said))).await
+    page(&request, &seller, Some((form, &said))).await
 }
 
 fn read(form: &Form) -> Result<Wanted, FormError> {
@@ -57,24 +57,26 @@ fn read(form: &Form) -> Result<Wanted, FormError> {
 /// Renders the form. The form contains the id of the key that it issues, so that submitting it twice issues only one
 /// key.
 async fn page(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     seller: &SignedIn,
     sent: Option<(&Form, &FormError)>,
 ) -> Result<Reply, ApiError> {
-    let names = names(visit.delivery).await?;
+    let names = names(request.delivery).await?;
     let text = |name: &str| sent.map_or("", |(form, _)| form.text(name)).to_owned();
     let chosen = match sent {
         Some((form, _)) => form.text("product_id").to_owned(),
-        None => product_id(visit, "product_id")?.or_else(|| only(&names)).map(|id| id.to_string()).unwrap_or_default(),
+        None => {
+            product_id(request, "product_id")?.or_else(|| only(&names)).map(|id| id.to_string()).unwrap_or_default()
+        }
     };
-    let id = visit.delivery.new_key_id();
+    let id = request.delivery.new_key_id();
     let values = context! {
-        products => choices(&names), chosen, key => id.to_string(), seal => seal(visit, id),
+        products => choices(&names), chosen, key => id.to_string(), seal => seal(request, id),
         customer_email => text("customer_email"), days => text("days"), uses => text("uses"),
         sends => sent.is_none_or(|(form, _)| form.text("sends") == "yes"),
-        ..form::said(sent.map(|(_, fault)| fault), desk(visit, seller, "/desk/keys"))
+        ..form::said(sent.map(|(_, fault)| fault), desk(request, seller, "/desk/keys"))
     };
-    visit.page("issue.html", values)
+    request.page("issue.html", values)
 }
 
 /// Returns the only product of the shop. Returns `None` if the shop has no products or several.
@@ -83,6 +85,6 @@ fn only(names: &std::collections::BTreeMap<ProductId, String>) -> Option<Product
 }
 
 /// Returns a message authentication code (MAC), which proves that this service has chosen the id.
-fn seal(visit: &PageRequest<'_>, id: KeyId) -> String {
-    form::digest(visit, &["issue", &id.to_string()])
+fn seal(request: &PageRequest<'_>, id: KeyId) -> String {
+    form::digest(request, &["issue", &id.to_string()])
 }

@@ -16,20 +16,20 @@ const NEWEST: usize = 50;
 /// The maximum number of other keys of the same address that are shown.
 const OTHERS: usize = 10;
 
-pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    let id = parameter(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
-    page(&visit, &seller, id, None).await
+pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let id = parameter(&request, "id")?.ok_or(ApiError::NOT_FOUND)?;
+    page(&request, &seller, id, None).await
 }
 
 /// Renders the page of a key. `text` is given only right after the key was issued. It then contains `"issued"` or, if
 /// the key replaces another one, `"replaced"`, and the text of the key, which is shown only this once.
 pub(super) async fn page(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     seller: &SignedIn,
     id: KeyId,
     text: Option<(&str, &str)>,
 ) -> Result<Reply, ApiError> {
-    let (delivery, now) = (visit.delivery, visit.delivery.inner.clock.now());
+    let (delivery, now) = (request.delivery, request.delivery.inner.clock.now());
     let found = delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
     let subscribed = delivery.subscription_of(&found).await?;
     let total = delivery.total_of(&found).await?;
@@ -56,7 +56,7 @@ pub(super) async fn page(
         }
         None => Vec::new(),
     };
-    visit.page_with_script(
+    request.page_with_script(
         "the_key.html",
         context! {
             key => key(&found, now, &names),
@@ -64,11 +64,11 @@ pub(super) async fn page(
             subscription => subscribed.as_ref().map(subscription),
             text => text.map(|(how, text)| context! { how, text }),
             predecessor, others, references, total => total.map(|total| total.to_string()),
-            actions => actions(&found, found.status(now), visit.look.has_buyer()),
+            actions => actions(&found, found.status(now), request.look.has_buyer()),
             uses => uses.iter().map(|it| time(it.at)).collect::<Vec<Value>>(),
             messages => messages.iter().map(|it| message(it, reaches_nobody)).collect::<Vec<_>>(),
             audit => changes(&found, &audit),
-            ..desk(visit, seller, "/desk/keys")
+            ..desk(request, seller, "/desk/keys")
         },
     )
 }

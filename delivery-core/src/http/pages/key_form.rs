@@ -14,34 +14,34 @@ use crate::product::Product;
 
 /// Renders the form where the buyer enters a key. `fault` describes why the previous input was refused, or is the
 /// template's `none`.
-pub(super) fn asked(visit: &PageRequest<'_>, key: &str, fault: Value) -> Result<Reply, ApiError> {
-    form(visit, None, key, fault, None)
+pub(super) fn asked(request: &PageRequest<'_>, key: &str, fault: Value) -> Result<Reply, ApiError> {
+    form(request, None, key, fault, None)
 }
 
 /// Renders the form in the language of `product`, if it is given. The argument `opened` is the result of the function
 /// [`opened`].
 fn form(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     product: Option<&Product>,
     key: &str,
     fault: Value,
     opened: Option<Value>,
 ) -> Result<Reply, ApiError> {
-    let prefix = visit.delivery.inner.keyring.prefix();
-    let can_ask = visit.delivery.inner.ledger.office().is_some();
-    visit.page_about(product, "key_form.html", context! { key, fault, prefix, can_ask, opened })
+    let prefix = request.delivery.inner.keyring.prefix();
+    let can_ask = request.delivery.inner.ledger.office().is_some();
+    request.page_about(product, "key_form.html", context! { key, fault, prefix, can_ask, opened })
 }
 
 /// Returns the template values of a link to the page that shows the product opened with a key: the address of the page,
 /// and when it stops showing the product. Returns `None` if this browser has no valid cookie for such a page.
-pub(super) fn opened(visit: &PageRequest<'_>, key: KeyId) -> Option<Value> {
-    let (page, until) = open_until(visit, key)?;
+pub(super) fn opened(request: &PageRequest<'_>, key: KeyId) -> Option<Value> {
+    let (page, until) = open_until(request, key)?;
     Some(context! { page, until => time(until) })
 }
 
 /// Renders the form for a key with a message that tells the buyer why the key cannot be used.
 pub(super) async fn refused(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     (text, id): (&str, Option<KeyId>),
     error: &Error,
 ) -> Result<Reply, ApiError> {
@@ -64,16 +64,16 @@ pub(super) async fn refused(
     };
     let status = ::http::StatusCode::from_u16(error.code().status()).unwrap_or_default();
     let product = match id {
-        Some(id) => product_of(visit, id).await?,
+        Some(id) => product_of(request, id).await?,
         None => None,
     };
     // A product that was opened can be viewed until its ticket expires, even if the key is used up or a rule of the
     // host application refuses another use.
-    let opened = id.filter(|_| matches!(what, "exhausted" | "denied")).and_then(|id| opened(visit, id));
-    Ok(form(visit, product.as_deref(), text, context! { what, at, sentence }, opened)?.with_code(status))
+    let opened = id.filter(|_| matches!(what, "exhausted" | "denied")).and_then(|id| opened(request, id));
+    Ok(form(request, product.as_deref(), text, context! { what, at, sentence }, opened)?.with_code(status))
 }
 
-async fn product_of(visit: &PageRequest<'_>, id: KeyId) -> Result<Option<Arc<Product>>, ApiError> {
-    let Some(key) = visit.delivery.key(id).await? else { return Ok(None) };
-    Ok(visit.delivery.product(key.product()).await?)
+async fn product_of(request: &PageRequest<'_>, id: KeyId) -> Result<Option<Arc<Product>>, ApiError> {
+    let Some(key) = request.delivery.key(id).await? else { return Ok(None) };
+    Ok(request.delivery.product(key.product()).await?)
 }

@@ -13,6 +13,7 @@ use super::{ApiError, PageRequest, SignedIn};
 use crate::delivery::{Error, Recent};
 use crate::http::Reply;
 use crate::http::filters;
+use crate::http::parameter::{BEFORE, OF_PRODUCT, SINCE, SOURCE, STATUS, UNTIL};
 use crate::key::{KeyId, Status};
 use crate::look::grouped;
 use crate::order::OrderId;
@@ -21,13 +22,13 @@ use crate::store::{KeyQuery, MessageQuery, Page, StoreError};
 const STATUSES: &[(&str, &str)] =
     &[("valid", "valid"), ("expired", "expired"), ("exhausted", "used up"), ("revoked", "revoked")];
 
-pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    match &visit.form {
-        Some(form) if !form.text("do").is_empty() => several(&visit, &seller, form).await,
-        Some(form) => Ok(sought(&visit, form)),
-        None => match parameter::<String>(&visit, FOUND)? {
-            Some(sealed) => found(&visit, &seller, &sealed).await,
-            None => listed(&visit, &seller).await,
+pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    match &request.form {
+        Some(form) if !form.text("do").is_empty() => several(&request, &seller, form).await,
+        Some(form) => Ok(sought(&request, form)),
+        None => match parameter::<String>(&request, FOUND)? {
+            Some(sealed) => found(&request, &seller, &sealed).await,
+            None => listed(&request, &seller).await,
         },
     }
 }
@@ -35,14 +36,14 @@ pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Rep
 /// The period, in days, of the figures from which [`counted`] takes the number of keys in a list. This number does not
 /// depend on the period. The overview requests figures of the same period by default, so they are counted only once.
 const COUNTED_DAYS: u32 = 2 * PERIODS[0].0;
-const FILTERS: &[&str] = &["status", "product_id", "source", "since", "until", FOUND];
+const FILTERS: &[&str] = &[STATUS.name, OF_PRODUCT.name, SOURCE.name, SINCE.name, UNTIL.name, FOUND];
 
 /// Sends or revokes the keys that the seller has chosen, after a confirmation.
-async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
+async fn several(request: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
     let ids: Result<BTreeSet<KeyId>, _> = form.all("id").map(str::parse).collect();
     let ids = ids.map_err(|_| ApiError::MALFORMED)?;
     if ids.is_empty() {
-        return Ok(visit.go_to("/desk/keys?done=none_chosen"));
+        return Ok(request.go_to("/desk/keys?done=none_chosen"));
     }
     let (does, is_revoking) = match form.text("do") {
         "resend" => ("Send again", false),
@@ -54,11 +55,11 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
         let mut hidden: Vec<_> = ids.iter().map(|id| ("id", id.to_string())).collect();
         hidden.extend([("do", form.text("do").to_owned()), ("sure", "yes".to_owned())]);
         if !is_revoking {
-            hidden.push(("newest", newest_of_all(visit, seller).await?.to_string()));
+            hidden.push(("newest", newest_of_all(request, seller).await?.to_string()));
         }
         let mut about = Vec::with_capacity(ids.len());
         for id in &ids {
-            about.extend(visit.delivery.key(*id).await?.map(|key| ("Buyer", key.email().to_string())));
+            about.extend(request.delivery.key(*id).await?.map(|key| ("Buyer", key.email().to_string())));
         }
         let sentence = if is_revoking {
             "Their buyers can no longer use them. You can restore each of them later."
@@ -68,19 +69,19 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
         let values = context! {
             title => format!("{does} {count}"), button => format!("{does} {count}"), sentence, hidden, about,
             fields => Vec::<Value>::new(), action => "/desk/keys", back => "/desk/keys", is_dangerous => is_revoking,
-            ..desk(visit, seller, "/desk/keys")
+            ..desk(request, seller, "/desk/keys")
         };
-        return visit.page("confirm.html", values);
+        return request.page("confirm.html", values);
     }
-    let seller_desk = visit.delivery.desk(&seller.actor);
+    let seller_desk = request.delivery.desk(&seller.actor);
     let (mut is_any, mut left) = (false, false);
     // Handle only one such form at a time. If the form is submitted twice, the second one finds the messages that the
     // first one queued, and sends no further e-mail.
-    let _turn = visit.delivery.inner.adding.lock().await;
+    let _turn = request.delivery.inner.adding.lock().await;
     let shown: Option<i64> = form.given("newest").and_then(|newest| newest.parse().ok());
     for id in ids {
         if let (Some(shown), false) = (shown, is_revoking)
-            && newest_message(visit, seller, id).await? > shown
+            && newest_message(request, seller, id).await? > shown
         {
             is_any = true;
             continue;
@@ -102,12 +103,12 @@ async fn several(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Res
         (true, false, false) => "all_resent",
         (true, false, true) => "some_resent",
     };
-    Ok(visit.go_to(&format!("/desk/keys?done={done}")))
+    Ok(request.go_to(&format!("/desk/keys?done={done}")))
 }
 
 /// Returns the number of the newest message in the outbox. Returns 0 if the store has no message.
-async fn newest_of_all(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<i64, ApiError> {
-    match visit.delivery.desk(&seller.actor).messages(&MessageQuery { limit: 1, ..MessageQuery::default() }).await {
+async fn newest_of_all(request: &PageRequest<'_>, seller: &SignedIn) -> Result<i64, ApiError> {
+    match request.delivery.desk(&seller.actor).messages(&MessageQuery { limit: 1, ..MessageQuery::default() }).await {
         Ok(page) => Ok(page.items.first().map_or(0, |message| message.message.get())),
         Err(StoreError::Unsupported) => Ok(0),
         Err(error) => Err(error.into()),
@@ -125,46 +126,47 @@ const LONGEST: usize = 300;
 
 /// Redirects to the page of the key if the seller typed or pasted a key or its id. For any other text, redirects to the
 /// search results.
-fn sought(visit: &PageRequest<'_>, form: &Form) -> Reply {
-    let Some(typed) = form.given("q") else { return visit.go_to("/desk/keys") };
-    if let Some(id) = visit.delivery.verify(&visit.key_in(typed)).or_else(|| typed.parse::<KeyId>().ok()) {
-        return visit.go_to(&format!("/desk/key?id={id}"));
+fn sought(request: &PageRequest<'_>, form: &Form) -> Reply {
+    let Some(typed) = form.given("q") else { return request.go_to("/desk/keys") };
+    if let Some(id) = request.delivery.verify(&request.key_in(typed)).or_else(|| typed.parse::<KeyId>().ok()) {
+        return request.go_to(&format!("/desk/key?id={id}"));
     }
-    let inner = &visit.delivery.inner;
+    let inner = &request.delivery.inner;
     let typed: String = typed.chars().take(LONGEST).collect();
     let sealed = inner.keyring.seal(SEARCH, &typed, &*inner.entropy);
-    visit.go_to(&format!("/desk/keys?{FOUND}={}", data_encoding::BASE64URL_NOPAD.encode(&sealed)))
+    request.go_to(&format!("/desk/keys?{FOUND}={}", data_encoding::BASE64URL_NOPAD.encode(&sealed)))
 }
 
 /// Searches for an e-mail address, an order number, or another reference of a sale. If there are no results, searches
 /// for e-mail addresses that begin with the text.
-async fn found(visit: &PageRequest<'_>, seller: &SignedIn, sealed: &str) -> Result<Reply, ApiError> {
+async fn found(request: &PageRequest<'_>, seller: &SignedIn, sealed: &str) -> Result<Reply, ApiError> {
     let bytes = data_encoding::BASE64URL_NOPAD.decode(sealed.as_bytes()).map_err(|_| ApiError::MALFORMED)?;
-    let keyring = &visit.delivery.inner.keyring;
+    let keyring = &request.delivery.inner.keyring;
     let typed = keyring.unseal(SEARCH, &bytes).ok_or(ApiError::MALFORMED)?.text;
     let typed = typed.as_str();
-    let all = KeyQuery { before: parameter(visit, "before")?, limit: PAGE, ..KeyQuery::default() };
+    let all = KeyQuery { before: parameter(request, BEFORE.name)?, limit: PAGE, ..KeyQuery::default() };
     let mut page = Page { items: Vec::new(), next: None };
     // Some order numbers look like e-mail addresses. So search for an e-mail address first, and for an order number if
     // no key has this address.
     if let Ok(email) = address(typed).parse() {
-        page = visit.delivery.keys(&KeyQuery { email: Some(email), ..all.clone() }).await?;
+        page = request.delivery.keys(&KeyQuery { email: Some(email), ..all.clone() }).await?;
     }
     if let (Ok(order), true) = (typed.trim_start_matches('#').parse::<OrderId>(), page.items.is_empty()) {
-        page = visit.delivery.keys(&KeyQuery { order: Some(order.clone()), ..all.clone() }).await?;
+        page = request.delivery.keys(&KeyQuery { order: Some(order.clone()), ..all.clone() }).await?;
         if page.items.is_empty() {
-            page.items = visit.delivery.keys_of_sale(&order).await?;
+            page.items = request.delivery.keys_of_sale(&order).await?;
         }
     }
     let begin = address(typed);
     if page.items.is_empty() && !begin.is_empty() && !begin.contains(char::is_control) {
-        page = visit.delivery.keys(&KeyQuery { email_prefix: Some(begin.to_owned()), ..all }).await?;
+        page = request.delivery.keys(&KeyQuery { email_prefix: Some(begin.to_owned()), ..all }).await?;
     }
-    let mut chosen = chosen(visit, FILTERS)?;
+    let mut chosen = chosen(request, FILTERS)?;
     // A search has no filters.
     chosen.iter_mut().filter(|(name, _)| **name != FOUND).for_each(|(_, value)| value.clear());
-    let links = links(visit, "/desk/keys", &chosen, page.next.map(|next| next.to_string()), &[]);
-    list(visit, seller, &page, What { q: typed, label: "What was found, newest first".to_owned(), links, chosen }).await
+    let links = links(request, "/desk/keys", &chosen, page.next.map(|next| next.to_string()), &[]);
+    list(request, seller, &page, What { q: typed, label: "What was found, newest first".to_owned(), links, chosen })
+        .await
 }
 
 /// Returns the address in a text such as `Ada <ada@example.com>` or `mailto:ada@example.com`, as mail programs
@@ -175,16 +177,16 @@ fn address(typed: &str) -> &str {
     address.strip_prefix("mailto:").unwrap_or(address)
 }
 
-async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, ApiError> {
-    let chosen = chosen(visit, FILTERS)?;
-    let filters = filters::keys(visit.delivery, visit.call)?;
-    let query = KeyQuery { before: parameter(visit, "before")?, limit: PAGE, ..filters };
-    let page = visit.delivery.keys(&query).await?;
+async fn listed(request: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, ApiError> {
+    let chosen = chosen(request, FILTERS)?;
+    let filters = filters::keys(request.delivery, request.call)?;
+    let query = KeyQuery { before: parameter(request, BEFORE.name)?, limit: PAGE, ..filters };
+    let page = request.delivery.keys(&query).await?;
     let count = match (&page.next, query.before) {
         (None, None) => Some(page.items.len() as u64),
         // Ignore a count that is lower than the number of keys that are known to be in the list. Keys may have been
         // issued since the count.
-        _ => counted(visit, &chosen, &query)
+        _ => counted(request, &chosen, &query)
             .await
             .filter(|count| *count >= (page.items.len() + usize::from(page.next.is_some())) as u64),
     };
@@ -195,18 +197,18 @@ async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, Api
     };
     let next = page.next.map(|next| next.to_string());
     let tables = [("keys", "Download the keys as CSV"), ("uses", "Download their uses as CSV")];
-    let links = links(visit, "/desk/keys", &chosen, next, &tables);
-    list(visit, seller, &page, What { q: "", label, links, chosen }).await
+    let links = links(request, "/desk/keys", &chosen, next, &tables);
+    list(request, seller, &page, What { q: "", label, links, chosen }).await
 }
 
 /// Returns the number of keys in a list, from figures that are usually at most a minute old. Returns `None` if there
 /// are no figures, or if a filter other than the status and the product is used.
-async fn counted(visit: &PageRequest<'_>, chosen: &Chosen, query: &KeyQuery) -> Option<u64> {
-    const COUNTED: [&str; 2] = ["status", "product_id"];
+async fn counted(request: &PageRequest<'_>, chosen: &Chosen, query: &KeyQuery) -> Option<u64> {
+    const COUNTED: [&str; 2] = [STATUS.name, OF_PRODUCT.name];
     if chosen.iter().any(|(name, value)| !value.is_empty() && !COUNTED.contains(name)) {
         return None;
     }
-    let Recent::Known(_, figures) = visit.delivery.recent_figures(COUNTED_DAYS).await else { return None };
+    let Recent::Known(_, figures) = request.delivery.recent_figures(COUNTED_DAYS).await else { return None };
     let is_listed = |product, status| {
         query.product.is_none_or(|of| of == product) && query.status.is_none_or(|(with, _)| with == status)
     };
@@ -225,24 +227,24 @@ struct What<'t> {
 }
 
 async fn list(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     seller: &SignedIn,
     page: &Page<crate::key::Key, KeyId>,
     what: What<'_>,
 ) -> Result<Reply, ApiError> {
-    let (names, now) = (all_names(visit.delivery, &page.items).await?, visit.delivery.inner.clock.now());
+    let (names, now) = (all_names(request.delivery, &page.items).await?, request.delivery.inner.clock.now());
     let What { q, label, links, chosen } = what;
-    visit.page_with_script(
+    request.page_with_script(
         "keys.html",
         context! {
             keys => page.items.iter().map(|it| key(it, now, &names)).collect::<Vec<_>>(),
             q, label,
-            sources => sources(visit.delivery, &chosen, "source"),
+            sources => sources(request.delivery, &chosen, SOURCE.name),
             filters => Value::from(chosen),
             statuses => STATUSES.to_vec(),
             products => choices(&names),
             links,
-            ..desk(visit, seller, "/desk/keys")
+            ..desk(request, seller, "/desk/keys")
         },
     )
 }

@@ -7,6 +7,7 @@ use minijinja::{Value, context};
 
 use super::{ApiError, PageRequest, base};
 use crate::delivery::Delivery;
+use crate::http::parameter::{BEFORE, WHAT};
 use crate::http::query;
 use crate::order::Source;
 use crate::product::ProductId;
@@ -26,7 +27,7 @@ const CUT: &str = "-";
 /// A store reads a list in one direction only. So the URL of each page contains the starts of the pages before it, in
 /// the parameter `back`: see [`around`].
 pub(super) fn links(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     path: &str,
     filters: &Chosen,
     before: Option<String>,
@@ -36,13 +37,14 @@ pub(super) fn links(
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         let pairs = filters.iter().map(|(name, value)| (*name, value.as_str())).chain(more.iter().copied());
         query.extend_pairs(pairs.filter(|(_, value)| !value.is_empty()));
-        format!("{}{path}?{}", base(visit.delivery), query.finish()).trim_end_matches('?').to_owned()
+        format!("{}{path}?{}", base(request.delivery), query.finish()).trim_end_matches('?').to_owned()
     };
-    let parameter = |name| query::parameter(visit.call, name).ok().flatten().unwrap_or_default();
-    let pages = around(&parameter("before"), &parameter("back"), before);
+    let parameter = |name| query::parameter(request.call, name).ok().flatten().unwrap_or_default();
+    let pages = around(&parameter(BEFORE.name), &parameter("back"), before);
     let [newest, newer, next] =
-        pages.map(|page| page.map(|[before, back]| link(path, &[("before", &before), ("back", &back)])));
-    let tables: Vec<_> = tables.iter().map(|(what, text)| (link("/desk/export", &[("what", what)]), *text)).collect();
+        pages.map(|page| page.map(|[before, back]| link(path, &[(BEFORE.name, &before), ("back", &back)])));
+    let tables: Vec<_> =
+        tables.iter().map(|(what, text)| (link("/desk/export", &[(WHAT.name, what)]), *text)).collect();
     context! { newest, newer, next, tables }
 }
 
@@ -69,8 +71,8 @@ fn around(here: &str, back: &str, next: Option<String>) -> [Option<[String; 2]>;
 /// used.
 pub(super) type Chosen = BTreeMap<&'static str, String>;
 
-pub(super) fn chosen(visit: &PageRequest<'_>, names: &[&'static str]) -> Result<Chosen, ApiError> {
-    let one = |name: &&'static str| Ok((*name, query::parameter(visit.call, name)?.unwrap_or_default().into_owned()));
+pub(super) fn chosen(request: &PageRequest<'_>, names: &[&'static str]) -> Result<Chosen, ApiError> {
+    let one = |name: &&'static str| Ok((*name, query::parameter(request.call, name)?.unwrap_or_default().into_owned()));
     names.iter().map(one).collect()
 }
 
@@ -91,14 +93,14 @@ pub(super) fn options(names: impl IntoIterator<Item = &'static str>) -> Vec<(&'s
 }
 
 /// Returns a query parameter parsed as `T`. Returns `None` if it is absent or empty. A malformed value is an error.
-pub(super) fn parameter<T: std::str::FromStr>(visit: &PageRequest<'_>, name: &str) -> Result<Option<T>, ApiError> {
-    let Some(text) = query::parameter(visit.call, name).map_err(|_| ApiError::MALFORMED)? else { return Ok(None) };
+pub(super) fn parameter<T: std::str::FromStr>(request: &PageRequest<'_>, name: &str) -> Result<Option<T>, ApiError> {
+    let Some(text) = query::parameter(request.call, name).map_err(|_| ApiError::MALFORMED)? else { return Ok(None) };
     text.parse().map(Some).map_err(|_| ApiError::MALFORMED)
 }
 
 /// Returns a query parameter that is the id of a product.
-pub(super) fn product_id(visit: &PageRequest<'_>, name: &str) -> Result<Option<ProductId>, ApiError> {
-    let number: Option<i64> = parameter(visit, name)?;
+pub(super) fn product_id(request: &PageRequest<'_>, name: &str) -> Result<Option<ProductId>, ApiError> {
+    let number: Option<i64> = parameter(request, name)?;
     number.map(ProductId::new).transpose().map_err(|_| ApiError::MALFORMED)
 }
 

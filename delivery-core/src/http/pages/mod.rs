@@ -42,7 +42,6 @@ mod shown;
 mod sign_in;
 mod unknown;
 
-use std::future::{Ready, ready};
 use std::pin::Pin;
 #[cfg(feature = "files")]
 use std::pin::pin;
@@ -88,13 +87,13 @@ const PAGE: Row = Row {
 /// Makes the [`PageHandler`] of an asynchronous function. The handler boxes the future of the function.
 macro_rules! boxed {
     (Public($show:path)) => {
-        PageHandler::Public(|visit| Box::pin($show(visit)))
+        PageHandler::Public(|request| Box::pin($show(request)))
     };
     (Seller($show:path)) => {
-        PageHandler::Seller(|visit, seller| Box::pin($show(visit, seller)))
+        PageHandler::Seller(|request, seller| Box::pin($show(request, seller)))
     };
     (Upload($show:path)) => {
-        PageHandler::Upload(|visit, seller, pieces| Box::pin($show(visit, seller, pieces)))
+        PageHandler::Upload(|request, seller, pieces| Box::pin($show(request, seller, pieces)))
     };
 }
 
@@ -224,28 +223,28 @@ pub(super) async fn answer<E>(
     let look = delivery.inner.look.as_deref().ok_or(ApiError::NOT_FOUND)?;
     // `Cookie` is not checked: cookies of other applications may contain any bytes.
     [header::HOST, header::ORIGIN].iter().try_for_each(|name| check_text(&call.headers, name))?;
-    let mut visit = PageRequest { delivery, look, call, path, form: None };
+    let mut request = PageRequest { delivery, look, call, path, form: None };
     let show = match shows {
         PageHandler::Public(show) => {
-            if visit.is_form() {
+            if request.is_form() {
                 let body = read(rule, &call.headers, body, Keep::Within(&delivery.inner.bodies)).await;
-                visit.form = Some(Form::read(call, &body)?);
+                request.form = Some(Form::read(call, &body)?);
             }
-            return show(visit).await;
+            return show(request).await;
         }
         #[cfg(feature = "files")]
         PageHandler::Upload(show) => {
-            let seller = SignedIn::find(&visit).await?.ok_or_else(|| SignedIn::is_missing(&visit))?;
+            let seller = SignedIn::find(&request).await?.ok_or_else(|| SignedIn::is_missing(&request))?;
             let pieces = pin!(body.map(|piece| piece.map_err(|_| crate::files::Broken)));
-            return show(visit, seller, pieces).await;
+            return show(request, seller, pieces).await;
         }
         PageHandler::Seller(show) => show,
     };
-    let found = SignedIn::find(&visit).await;
-    if visit.is_form() {
+    let found = SignedIn::find(&request).await;
+    if request.is_form() {
         // Read the body even if it is not kept in memory, because browsers show no response before they have sent the
         // whole form.
-        let is_carried_on = matches!(found, Ok(None)) && sign_in::is_carried_on(&visit, rule);
+        let is_carried_on = matches!(found, Ok(None)) && sign_in::is_carried_on(&request, rule);
         let keep = if is_carried_on {
             Keep::Within(&delivery.inner.bodies)
         } else {
@@ -253,35 +252,36 @@ pub(super) async fn answer<E>(
         };
         let body = read(rule, &call.headers, body, keep).await;
         if is_carried_on {
-            visit.form = Some(Form::read(call, &body)?);
-            return sign_in::resumed(visit, show).await;
+            request.form = Some(Form::read(call, &body)?);
+            return sign_in::resumed(request, show).await;
         }
         if matches!(found, Ok(Some(_))) {
-            visit.form = Some(Form::read(call, &body)?);
+            request.form = Some(Form::read(call, &body)?);
         }
     }
-    let seller = found?.ok_or_else(|| SignedIn::is_missing(&visit))?;
+    let seller = found?.ok_or_else(|| SignedIn::is_missing(&request))?;
     // Signing out needs no CSRF token, so that it also works in a tab that shows a page of an older session.
     // `SignedIn::find` has already refused forms from other sites.
     let needs_csrf = path != Page::SignOut.row().path;
-    if needs_csrf && visit.form.as_ref().is_some_and(|form| check_csrf(form, &seller.csrf).is_err()) {
-        return sign_in::proved_again(visit, show).await;
+    if needs_csrf && request.form.as_ref().is_some_and(|form| check_csrf(form, &seller.csrf).is_err()) {
+        return sign_in::proved_again(request, show).await;
     }
     let seller = seller.counting(delivery).await;
-    show(visit, seller).await
+    show(request, seller).await
 }
 
 /// Returns the stylesheet. Its URL contains a hash of the content, so browsers may cache it for a year.
-fn style(PageRequest { look, call, .. }: PageRequest<'_>) -> Ready<Result<Reply, ApiError>> {
-    ready(asset(call, "text/css; charset=utf-8", look.style()))
+async fn style(PageRequest { look, call, .. }: PageRequest<'_>) -> Result<Reply, ApiError> {
+    asset(call, "text/css; charset=utf-8", look.style()).await
 }
 
 /// Returns the icon, which shows the first letter of the shop's name.
-fn icon(PageRequest { look, call, .. }: PageRequest<'_>) -> Ready<Result<Reply, ApiError>> {
-    ready(asset(call, "image/svg+xml", look.icon()))
+async fn icon(PageRequest { look, call, .. }: PageRequest<'_>) -> Result<Reply, ApiError> {
+    asset(call, "image/svg+xml", look.icon()).await
 }
 
-fn asset(call: &Call, content_type: &'static str, content: Bytes) -> Result<Reply, ApiError> {
+#[expect(clippy::unused_async, reason = "the handlers of pages are async functions")]
+async fn asset(call: &Call, content_type: &'static str, content: Bytes) -> Result<Reply, ApiError> {
     if call.method == Method::POST {
         return Err(ApiError::MALFORMED);
     }

@@ -27,45 +27,45 @@ use crate::key::{Key, Ticket, TicketFor};
 use crate::limit::{Identity, Policy};
 use crate::product::{FileName, Product};
 
-pub(super) async fn show(visit: PageRequest<'_>) -> Result<Reply, ApiError> {
-    if visit.is_form() {
+pub(super) async fn show(request: PageRequest<'_>) -> Result<Reply, ApiError> {
+    if request.is_form() {
         return Err(ApiError::MALFORMED);
     }
-    let name: String = parameter(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
-    let keyring = &visit.delivery.inner.keyring;
-    let ticket = visit.text_of_buyer(&format!("opened-{name}"));
+    let name: String = parameter(&request, "id")?.ok_or(ApiError::NOT_FOUND)?;
+    let keyring = &request.delivery.inner.keyring;
+    let ticket = request.text_of_buyer(&format!("opened-{name}"));
     let ticket = ticket.and_then(|text| Ticket::verify(keyring, TicketFor::Page, text));
-    let Some(ticket) = ticket.filter(|ticket| short(&visit, ticket.key) == name) else { return again(&visit) };
+    let Some(ticket) = ticket.filter(|ticket| short(&request, ticket.key) == name) else { return again(&request) };
     // The page counts against the rate limit for downloads of files, because one use of a key allows both.
-    admit(visit.delivery, Policy::Files, Identity::Key(ticket.key.as_u128())).await?;
-    match visit.delivery.holder_of(&ticket).await {
-        Ok(key) => shown(&visit, &key, &name, &ticket).await,
+    admit(request.delivery, Policy::Files, Identity::Key(ticket.key.as_u128())).await?;
+    match request.delivery.holder_of(&ticket).await {
+        Ok(key) => shown(&request, &key, &name, &ticket).await,
         // The 24 hours are over, or the key has expired.
-        Err(Error::ExpiredTicket) => match visit.delivery.check(ticket.key).await {
-            Err(error @ Error::Refused { .. }) => refused(&visit, ("", Some(ticket.key)), &error).await,
-            _ => again(&visit),
+        Err(Error::ExpiredTicket) => match request.delivery.check(ticket.key).await {
+            Err(error @ Error::Refused { .. }) => refused(&request, ("", Some(ticket.key)), &error).await,
+            _ => again(&request),
         },
-        Err(Error::RevokedKey) => refused(&visit, ("", Some(ticket.key)), &Error::RevokedKey).await,
+        Err(Error::RevokedKey) => refused(&request, ("", Some(ticket.key)), &Error::RevokedKey).await,
         Err(error) => Err(error.into()),
     }
 }
 
 /// Asks for the key, because the product was opened more than a day ago, or the browser has kept no cookie.
-fn again(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
-    Ok(asked(visit, "", context! { what => "again" })?.with_code(StatusCode::GONE))
+fn again(request: &PageRequest<'_>) -> Result<Reply, ApiError> {
+    Ok(asked(request, "", context! { what => "again" })?.with_code(StatusCode::GONE))
 }
 
-async fn shown(visit: &PageRequest<'_>, key: &Key, name: &str, ticket: &Ticket) -> Result<Reply, ApiError> {
-    let delivery = visit.delivery;
+async fn shown(request: &PageRequest<'_>, key: &Key, name: &str, ticket: &Ticket) -> Result<Reply, ApiError> {
+    let delivery = request.delivery;
     let Some(product) = delivery.product(key.product()).await? else {
-        return refused(visit, ("", None), &Error::UnknownProduct).await;
+        return refused(request, ("", None), &Error::UnknownProduct).await;
     };
-    if query::parameter(visit.call, "do").map_err(|_| ApiError::MALFORMED)?.is_some_and(|what| what == "download") {
+    if query::parameter(request.call, "do").map_err(|_| ApiError::MALFORMED)?.is_some_and(|what| what == "download") {
         return Ok(file(product));
     }
     let shown = delivery.inner.shelf.shown(&product).await.ok_or_else(|| ApiError::from(Reply::panicked()))?;
     #[cfg(feature = "files")]
-    let (files, addresses) = super::file_list::downloads(visit, &delivery.links(key, &product, ticket.ends_at - DAY));
+    let (files, addresses) = super::file_list::downloads(request, &delivery.links(key, &product, ticket.ends_at - DAY));
     #[cfg(not(feature = "files"))]
     let (files, addresses) = (Vec::<Value>::new(), HashMap::<String, String>::new());
     let picture = |name: &str| addresses.get(&FileName::fold(name)).cloned();
@@ -76,7 +76,7 @@ async fn shown(visit: &PageRequest<'_>, key: &Key, name: &str, ticket: &Ticket) 
         markdown => Value::from_safe_string(SOURCE.to_owned()),
         product => context! { name => product.name() },
     };
-    visit.page_of_product("opened.html", &product, values, (&shown, picture))
+    request.page_of_product("opened.html", &product, values, (&shown, picture))
 }
 
 /// Returns the content of the product as a file to download.

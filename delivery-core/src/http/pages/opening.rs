@@ -21,56 +21,56 @@ pub(super) struct EnteredKey {
     pub(super) key: KeyId,
     /// The id of the request that opens the product. It stays the same when the page is reloaded, so that opening the
     /// product twice counts one use.
-    pub(super) request: String,
+    pub(super) request_id: String,
 }
 
 /// Returns a redirect to the page with the state of a key. The URL of the page reveals nothing about the key.
-pub(super) fn lead_to_state(visit: &PageRequest<'_>, key: &Key) -> Reply {
+pub(super) fn lead_to_state(request: &PageRequest<'_>, key: &Key) -> Reply {
     let mut random = [0; 16];
-    visit.delivery.inner.entropy.fill(&mut random);
-    let ticket = Delivery::ticket_for(key, ObjectName::from_bytes(random), visit.delivery.now(), HOUR);
-    let text = ticket.text(&visit.delivery.inner.keyring, TicketFor::State);
-    let name = short(visit, key.id());
-    let reply = visit.go_to(&format!("/key?id={name}"));
+    request.delivery.inner.entropy.fill(&mut random);
+    let ticket = Delivery::ticket_for(key, ObjectName::from_bytes(random), request.delivery.now(), HOUR);
+    let text = ticket.text(&request.delivery.inner.keyring, TicketFor::State);
+    let name = short(request, key.id());
+    let reply = request.go_to(&format!("/key?id={name}"));
     // The form that was submitted may be on another site, such as a mail program on the web. After such a form,
     // browsers send a `Lax` cookie with the redirected request, but not a `Strict` one.
-    reply.cookie(&visit.cookie_of_buyer(&format!("asked-{name}"), &text, (HOUR.as_secs(), "Lax")))
+    reply.cookie(&request.cookie_of_buyer(&format!("asked-{name}"), &text, (HOUR.as_secs(), "Lax")))
 }
 
 /// Returns the key with this [`short`] name, if it was entered in this browser less than an hour ago and has not
 /// expired.
-pub(super) fn entered_key(visit: &PageRequest<'_>, name: &str) -> Option<EnteredKey> {
-    let ticket = visit.text_of_buyer(&format!("asked-{name}"))?;
-    let ticket = Ticket::verify(&visit.delivery.inner.keyring, TicketFor::State, ticket)?;
-    let is_its = short(visit, ticket.key) == name && ticket.ends_at > visit.delivery.now();
-    let request = || data_encoding::BASE64URL_NOPAD.encode(&ticket.object.to_bytes());
-    is_its.then(|| EnteredKey { key: ticket.key, request: request() })
+pub(super) fn entered_key(request: &PageRequest<'_>, name: &str) -> Option<EnteredKey> {
+    let ticket = request.text_of_buyer(&format!("asked-{name}"))?;
+    let ticket = Ticket::verify(&request.delivery.inner.keyring, TicketFor::State, ticket)?;
+    let is_its = short(request, ticket.key) == name && ticket.ends_at > request.delivery.now();
+    let request_id = || data_encoding::BASE64URL_NOPAD.encode(&ticket.object.to_bytes());
+    is_its.then(|| EnteredKey { key: ticket.key, request_id: request_id() })
 }
 
 /// Returns a redirect to the page that shows the opened product.
-pub(super) fn lead_to(visit: &PageRequest<'_>, opened: &Opened) -> Reply {
+pub(super) fn lead_to(request: &PageRequest<'_>, opened: &Opened) -> Reply {
     let ticket = Delivery::ticket_for(&opened.key, object(), opened.at, DAY);
-    let text = ticket.text(&visit.delivery.inner.keyring, TicketFor::Page);
-    let name = short(visit, opened.key.id());
-    let reply = visit.go_to(&format!("/key/opened?id={name}"));
-    reply.cookie(&visit.cookie_of_buyer(&format!("opened-{name}"), &text, (DAY.as_secs(), "Strict")))
+    let text = ticket.text(&request.delivery.inner.keyring, TicketFor::Page);
+    let name = short(request, opened.key.id());
+    let reply = request.go_to(&format!("/key/opened?id={name}"));
+    reply.cookie(&request.cookie_of_buyer(&format!("opened-{name}"), &text, (DAY.as_secs(), "Strict")))
 }
 
 /// Returns the address of the page that shows an opened product, and when the page stops showing it. `key` is the key
 /// with which this browser opened the product. Returns `None` if it opened no product with this key, or if the page
 /// does not show the product any more.
-pub(super) fn open_until(visit: &PageRequest<'_>, key: KeyId) -> Option<(String, DateTime<Utc>)> {
-    let name = short(visit, key);
-    let keyring = &visit.delivery.inner.keyring;
-    let ticket = Ticket::verify(keyring, TicketFor::Page, visit.text_of_buyer(&format!("opened-{name}"))?)?;
-    let is_open = ticket.key == key && ticket.ends_at > visit.delivery.now();
-    is_open.then(|| (format!("{}/key/opened?id={name}", base(visit.delivery)), ticket.ends_at))
+pub(super) fn open_until(request: &PageRequest<'_>, key: KeyId) -> Option<(String, DateTime<Utc>)> {
+    let name = short(request, key);
+    let keyring = &request.delivery.inner.keyring;
+    let ticket = Ticket::verify(keyring, TicketFor::Page, request.text_of_buyer(&format!("opened-{name}"))?)?;
+    let is_open = ticket.key == key && ticket.ends_at > request.delivery.now();
+    is_open.then(|| (format!("{}/key/opened?id={name}", base(request.delivery)), ticket.ends_at))
 }
 
 /// Returns the short name of a key, which is used in URLs and in the names of cookies. The short name reveals nothing
 /// about the key.
-pub(super) fn short(visit: &PageRequest<'_>, key: KeyId) -> String {
-    let mac = visit.mac("opened page", key.as_bytes());
+pub(super) fn short(request: &PageRequest<'_>, key: KeyId) -> String {
+    let mac = request.mac("opened page", key.as_bytes());
     data_encoding::BASE64URL_NOPAD.encode(mac.first_chunk::<6>().unwrap_or(&[0; 6]))
 }
 

@@ -11,6 +11,7 @@ use super::shown::{PERIODS, all_names, day_and_month, names, time};
 use super::{ApiError, PageRequest, SignedIn};
 use crate::delivery::{Delivery, Recent};
 use crate::http::Reply;
+use crate::http::parameter::DAYS;
 use crate::key::Status;
 use crate::ledger::{Amount, Currency, EventOutcome};
 use crate::look::{grouped, plot};
@@ -23,10 +24,10 @@ const MOST: usize = 100;
 /// If the oldest message has waited for more minutes than this, the state of e-mail is shown as bad.
 const LATE: i64 = 10;
 
-pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    let delivery = visit.delivery;
+pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let delivery = request.delivery;
     let products = names(delivery).await?;
-    let days: u32 = parameter(&visit, "days")?.unwrap_or(PERIODS[0].0);
+    let days: u32 = parameter(&request, DAYS.name)?.unwrap_or(PERIODS[0].0);
     if !PERIODS.iter().any(|(period, _)| *period == days) {
         return Err(ApiError::MALFORMED);
     }
@@ -41,7 +42,7 @@ pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Rep
     };
     let waits = backlog.map(|backlog| waiting(&backlog, delivery.now()));
     let failed = backlog.map_or(0, |backlog| backlog.unanswered);
-    let attention = attention(&visit, products.keys().copied().collect(), failed, waits.as_ref()).await?;
+    let attention = attention(&request, products.keys().copied().collect(), failed, waits.as_ref()).await?;
     let newest = delivery.keys(&KeyQuery { limit: 1, ..KeyQuery::default() }).await?;
     let (health, all_products) = (health(delivery, waits).await, all_names(delivery, &[]).await?);
     // Count last. Counting may read every key, and this would slow down the other reads for this page.
@@ -60,12 +61,12 @@ pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Rep
         _ => None,
     };
     let steps = newest.items.is_empty().then(|| first_steps(delivery, !products.is_empty()));
-    visit.page(
+    request.page(
         "overview.html",
         context! {
             figures, counting, steps, attention, periods => PERIODS.to_vec(), days,
             health,
-            ..desk(&visit, &seller, "/desk")
+            ..desk(&request, &seller, "/desk")
         },
     )
 }
@@ -137,16 +138,16 @@ fn shown(figures: &Figures, at: DateTime<Utc>, period: u32, products: &BTreeMap<
 /// act. `failed` is the number of failed messages that need the seller: [`Backlog::unanswered`]. `waits` is the result
 /// of [`waiting`].
 async fn attention(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     products: Vec<ProductId>,
     failed: u64,
     waits: Option<&(String, i64)>,
 ) -> Result<Vec<(String, String)>, ApiError> {
     let mut all = Vec::new();
-    if visit.delivery.inner.outbox.mailer.reaches_nobody() {
+    if request.delivery.inner.outbox.mailer.reaches_nobody() {
         all.push(("No buyer gets e-mails: they only become files".to_owned(), "/desk/setup".to_owned()));
     }
-    let platforms = &visit.delivery.inner.platforms;
+    let platforms = &request.delivery.inner.platforms;
     for name in platforms.names().map(Source::as_str) {
         if platforms.is_unreadable(name) && platforms.named(name).is_none() {
             all.push((
@@ -158,7 +159,7 @@ async fn attention(
     for name in platforms.names() {
         if let Some(refused) = platforms.refused_at(name.as_str())
             && platforms.named(name.as_str()).is_some()
-            && last_event(visit, name).await?.is_none_or(|last| last < refused)
+            && last_event(request, name).await?.is_none_or(|last| last < refused)
         {
             // Anybody can send such a request, so the sentence does not state that the secret is wrong.
             let sentence = format!(
@@ -176,7 +177,7 @@ async fn attention(
         all.push((format!("{count} could not be sent"), "/desk/messages?state=failed".to_owned()));
     }
     let waits = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: MOST, ..InboxQuery::default() };
-    match visit.delivery.events(&waits).await {
+    match request.delivery.events(&waits).await {
         Ok(page) if !page.items.is_empty() => {
             let count = counted(page.items.len(), page.next.is_some(), "event of a platform", "events of platforms");
             all.push((format!("{count} could not be applied"), "/desk/events?outcome=needs_attention".to_owned()));
@@ -185,16 +186,16 @@ async fn attention(
         Err(error) => return Err(error.into()),
     }
     if platforms.is_any() {
-        all.extend(unlinked(visit, products).await?);
+        all.extend(unlinked(request, products).await?);
     }
     Ok(all)
 }
 
 /// Returns when the newest event of a platform was received. Returns `None` if there is no event, or if the store keeps
 /// none.
-async fn last_event(visit: &PageRequest<'_>, platform: &Source) -> Result<Option<DateTime<Utc>>, ApiError> {
+async fn last_event(request: &PageRequest<'_>, platform: &Source) -> Result<Option<DateTime<Utc>>, ApiError> {
     let query = InboxQuery { source: Some(platform.clone()), limit: 1, ..InboxQuery::default() };
-    match visit.delivery.events(&query).await {
+    match request.delivery.events(&query).await {
         Ok(page) => Ok(page.items.first().map(|event| event.received_at)),
         Err(StoreError::Unsupported) => Ok(None),
         Err(error) => Err(error.into()),
@@ -202,10 +203,10 @@ async fn last_event(visit: &PageRequest<'_>, platform: &Source) -> Result<Option
 }
 
 /// Returns the entry about products that are not linked to any platform. Returns `None` if all products are linked.
-async fn unlinked(visit: &PageRequest<'_>, products: Vec<ProductId>) -> Result<Option<(String, String)>, ApiError> {
+async fn unlinked(request: &PageRequest<'_>, products: Vec<ProductId>) -> Result<Option<(String, String)>, ApiError> {
     let mut found = Vec::new();
     for id in products {
-        found.extend(visit.delivery.product(id).await?.filter(|product| product.refs().is_empty()));
+        found.extend(request.delivery.product(id).await?.filter(|product| product.refs().is_empty()));
         if found.len() > MOST {
             break;
         }

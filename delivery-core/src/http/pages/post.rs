@@ -17,20 +17,20 @@ use crate::terms::NEVER;
 /// The maximum number of posts that the list shows at once.
 const NEWEST: usize = 100;
 
-pub(super) async fn list(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
     // Without `before`, the list has no upper bound, so it includes posts that are not published yet.
     let until =
-        parameter::<i64>(&visit, "before")?.map(|at| DateTime::from_timestamp(at, 0).ok_or(ApiError::MALFORMED));
+        parameter::<i64>(&request, "before")?.map(|at| DateTime::from_timestamp(at, 0).ok_or(ApiError::MALFORMED));
     let until = until.transpose()?.unwrap_or(NEVER).min(NEVER);
-    let found = visit.delivery.posts(&PostQuery { category: None, until, limit: NEWEST }).await?;
-    let next = older(visit.delivery, &found).await?.map(|at| at.timestamp().to_string());
-    let links = links(&visit, "/desk/posts", &Chosen::new(), next, &[]);
+    let found = request.delivery.posts(&PostQuery { category: None, until, limit: NEWEST }).await?;
+    let next = older(request.delivery, &found).await?.map(|at| at.timestamp().to_string());
+    let links = links(&request, "/desk/posts", &Chosen::new(), next, &[]);
     let post = |it: &Post| {
         let (id, at) = (it.id().get(), time(it.published_at()));
         context! { id, title => it.title(), category => it.category().as_str(), published_at => at }
     };
     let posts: Vec<Value> = found.iter().map(post).collect();
-    visit.page("posts.html", context! { posts, links, ..desk(&visit, &seller, "/desk/posts") })
+    request.page("posts.html", context! { posts, links, ..desk(&request, &seller, "/desk/posts") })
 }
 
 /// Returns the time at which the next page of the list starts. The next page lists posts of this time and older ones.
@@ -56,37 +56,39 @@ async fn older(delivery: &Delivery, found: &[Post]) -> Result<Option<DateTime<Ut
 
 /// Returns the values that the form shows for a post. The field `seen` is the [`digest`] of the title, the category and
 /// the content.
-fn fields(visit: &PageRequest<'_>, post: &Post) -> Form {
+fn fields(request: &PageRequest<'_>, post: &Post) -> Form {
     let shown = [("title", post.title()), ("category", post.category().as_str()), ("content", post.content())];
-    let seen = digest(visit, &shown.map(|(_, value)| value));
+    let seen = digest(request, &shown.map(|(_, value)| value));
     Form::of(shown.map(|(name, value)| (name, value.to_owned())))
         .with("id", post.id().get().to_string())
         .with("seen", seen)
 }
 
-pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    if let Some(form) = &visit.form {
-        return submitted(&visit, &seller, form).await;
+pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    if let Some(form) = &request.form {
+        return submitted(&request, &seller, form).await;
     }
-    let typed = match parameter::<i64>(&visit, "id")? {
-        Some(id) => fields(&visit, &found(&visit, &seller, PostId::new(id).map_err(|_| ApiError::NOT_FOUND)?).await?),
+    let typed = match parameter::<i64>(&request, "id")? {
+        Some(id) => {
+            fields(&request, &found(&request, &seller, PostId::new(id).map_err(|_| ApiError::NOT_FOUND)?).await?)
+        }
         None => Form::of([]),
     };
-    page(&visit, &seller, &typed, None).await
+    page(&request, &seller, &typed, None).await
 }
 
-async fn found(visit: &PageRequest<'_>, seller: &SignedIn, id: PostId) -> Result<Post, ApiError> {
-    visit.delivery.desk(&seller.actor).post(id).await?.ok_or(ApiError::NOT_FOUND)
+async fn found(request: &PageRequest<'_>, seller: &SignedIn, id: PostId) -> Result<Post, ApiError> {
+    request.delivery.desk(&seller.actor).post(id).await?.ok_or(ApiError::NOT_FOUND)
 }
 
-async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
+async fn submitted(request: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
     let id = match form.given("id") {
         Some(id) => Some(id.parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?),
         None => None,
     };
     let published_at = match id {
-        Some(id) => found(visit, seller, id).await?.published_at(),
-        None => crate::clock::whole_seconds(visit.delivery.inner.clock.now()),
+        Some(id) => found(request, seller, id).await?.published_at(),
+        None => crate::clock::whole_seconds(request.delivery.inner.clock.now()),
     };
     let facts = || {
         if form.given("content").is_none() {
@@ -100,21 +102,21 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
     };
     let facts = match facts() {
         Ok(facts) => facts,
-        Err(fault) => return page(visit, seller, form, Some(&fault)).await,
+        Err(fault) => return page(request, seller, form, Some(&fault)).await,
     };
     if form.text("do") == "preview" {
-        return page(visit, seller, form, None).await;
+        return page(request, seller, form, None).await;
     }
     let saved = match id {
-        Some(id) => save(visit, seller, (id, form.text("seen")), &facts).await,
-        None => visit.delivery.desk(&seller.actor).add_post_once(facts).await.map(Some),
+        Some(id) => save(request, seller, (id, form.text("seen")), &facts).await,
+        None => request.delivery.desk(&seller.actor).add_post_once(facts).await.map(Some),
     };
     match saved {
-        Ok(Some(post)) => Ok(visit.go_to(&format!("/desk/post?id={}&done=posted", post.id().get()))),
+        Ok(Some(post)) => Ok(request.go_to(&format!("/desk/post?id={}&done=posted", post.id().get()))),
         Ok(None) => Err(ApiError::NOT_FOUND),
         Err(StoreError::Conflict { .. }) => {
             let fault = "Somebody else changed this post since you opened it. Open it again, and repeat your change.";
-            page(visit, seller, form, Some(&FormError::new("", fault))).await
+            page(request, seller, form, Some(&FormError::new("", fault))).await
         }
         Err(error) => Err(error.into()),
     }
@@ -123,39 +125,39 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
 /// Saves the values of the form. If somebody else has changed the post since the form was opened, nothing is saved, and
 /// the seller sees an error. There is no error if the post already has the values of the form.
 async fn save(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     seller: &SignedIn,
     (id, seen): (PostId, &str),
     facts: &NewPost,
 ) -> Result<Option<Post>, StoreError> {
-    let seller_desk = visit.delivery.desk(&seller.actor);
+    let seller_desk = request.delivery.desk(&seller.actor);
     let revised = seller_desk.revise_post(id, |post| {
         let facts = facts.clone().published_at(post.published_at());
-        let is_known = seen.is_empty() || *post.facts() == facts || fields(visit, post).text("seen") == seen;
+        let is_known = seen.is_empty() || *post.facts() == facts || fields(request, post).text("seen") == seen;
         if is_known { Ok(facts) } else { Err(()) }
     });
     revised.await?.map_err(|()| StoreError::Conflict { source: None })
 }
 
 async fn page(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     seller: &SignedIn,
     form: &Form,
     fault: Option<&FormError>,
 ) -> Result<Reply, ApiError> {
-    let preview = preview(visit.delivery, form, fault).await?;
-    let values = context! { post => form.values(&["id", "seen", "title", "category", "content"]), preview, ..said(fault, desk(visit, seller, "/desk/posts")) };
-    Ok(visit.page_with_forms("post.html", values)?.with_pictures())
+    let preview = preview(request.delivery, form, fault).await?;
+    let values = context! { post => form.values(&["id", "seen", "title", "category", "content"]), preview, ..said(fault, desk(request, seller, "/desk/posts")) };
+    Ok(request.page_with_forms("post.html", values)?.with_pictures())
 }
 
-pub(super) async fn delete(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    if let Some(form) = &visit.form {
+pub(super) async fn delete(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    if let Some(form) = &request.form {
         let id = form.text("id").parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
-        let is_deleted = visit.delivery.desk(&seller.actor).delete_post(id).await?;
-        return if is_deleted { Ok(visit.go_to("/desk/posts?done=deleted")) } else { Err(ApiError::NOT_FOUND) };
+        let is_deleted = request.delivery.desk(&seller.actor).delete_post(id).await?;
+        return if is_deleted { Ok(request.go_to("/desk/posts?done=deleted")) } else { Err(ApiError::NOT_FOUND) };
     }
-    let id = parameter::<i64>(&visit, "id")?.and_then(|id| PostId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
-    let post = found(&visit, &seller, id).await?;
+    let id = parameter::<i64>(&request, "id")?.and_then(|id| PostId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
+    let post = found(&request, &seller, id).await?;
     let values = context! {
         title => "Delete this post",
         sentence => "It is gone for good.",
@@ -166,7 +168,7 @@ pub(super) async fn delete(visit: PageRequest<'_>, seller: SignedIn) -> Result<R
         hidden => [("id", id.get().to_string())],
         back => format!("/desk/post?id={}", id.get()),
         is_dangerous => true,
-        ..desk(&visit, &seller, "/desk/posts")
+        ..desk(&request, &seller, "/desk/posts")
     };
-    visit.page("confirm.html", values)
+    request.page("confirm.html", values)
 }

@@ -18,8 +18,8 @@ use crate::terms::{OwnTerms, UseLimit, Validity};
 const FIELDS: &[&str] =
     &["id", "seen", "name", "description", "content", "type", "price", "days", "uses", "language", "refs"];
 
-pub(super) async fn list(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    let (listed, before) = (visit.delivery.products().await?, product_id(&visit, "before")?);
+pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let (listed, before) = (request.delivery.products().await?, product_id(&request, "before")?);
     let mut newest = listed.iter().rev().filter(|it| before.is_none_or(|before| it.id < before));
     let shown: Vec<&Listing> = newest.by_ref().take(PAGE).collect();
     let last = shown.last().filter(|_| newest.next().is_some()).map(|it| it.id.to_string());
@@ -28,31 +28,31 @@ pub(super) async fn list(visit: PageRequest<'_>, seller: SignedIn) -> Result<Rep
         context! { id, name => it.name.clone(), kind => it.kind.clone(), price }
     };
     let archived: Vec<(i64, String)> = match before {
-        None => archived(visit.delivery).await?.into_iter().map(|(id, name)| (id.get(), name)).collect(),
+        None => archived(request.delivery).await?.into_iter().map(|(id, name)| (id.get(), name)).collect(),
         Some(_) => Vec::new(),
     };
-    let links = links(&visit, "/desk/products", &Chosen::new(), last, &[]);
+    let links = links(&request, "/desk/products", &Chosen::new(), last, &[]);
     let values = context! {
         products => shown.iter().map(product).collect::<Vec<_>>(), archived, links,
-        ..desk(&visit, &seller, "/desk/products")
+        ..desk(&request, &seller, "/desk/products")
     };
-    visit.page("products.html", values)
+    request.page("products.html", values)
 }
 
-pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    if let Some(form) = &visit.form {
-        return submitted(&visit, &seller, form).await;
+pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    if let Some(form) = &request.form {
+        return submitted(&request, &seller, form).await;
     }
-    let product = match product_id(&visit, "id")? {
-        Some(id) => Some(visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?),
+    let product = match product_id(&request, "id")? {
+        Some(id) => Some(request.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?),
         None => None,
     };
-    page(&visit, &seller, (&fields(&visit, product.as_deref()), product.as_deref()), None).await
+    page(&request, &seller, (&fields(&request, product.as_deref()), product.as_deref()), None).await
 }
 
 /// Returns the values that the form shows for `product`, or for a new product if `product` is `None`. For an existing
 /// product, the field `seen` is the [`digest`] of the other fields except `id`.
-fn fields(visit: &PageRequest<'_>, product: Option<&Product>) -> Form {
+fn fields(request: &PageRequest<'_>, product: Option<&Product>) -> Form {
     let Some(product) = product else { return Form::of([("type", "digital".to_owned())]) };
     let terms = product.terms();
     let refs = product.refs().iter().map(|(source, name)| format!("{source} {name}\n"));
@@ -67,13 +67,13 @@ fn fields(visit: &PageRequest<'_>, product: Option<&Product>) -> Form {
         ("language", product.language().map(ToString::to_string).unwrap_or_default()),
         ("refs", refs.collect()),
     ];
-    let seen = digest(visit, &shown.each_ref().map(|(_, value)| value.as_str()));
+    let seen = digest(request, &shown.each_ref().map(|(_, value)| value.as_str()));
     Form::of(shown).with("id", product.id().to_string()).with("seen", seen)
 }
 
 /// Returns the product that the form describes. The host application's reference is not in the form, so it is taken
 /// from `was`, the product before the change.
-fn facts(visit: &PageRequest<'_>, form: &Form, was: Option<&Product>) -> Result<NewProduct, FormError> {
+fn facts(request: &PageRequest<'_>, form: &Form, was: Option<&Product>) -> Result<NewProduct, FormError> {
     let mut facts = NewProduct::new(form.text("name").trim()).map_err(FormError::of("name", "The name"))?;
     if form.given("content").is_none() {
         return Err(FormError::new("content", "The content must not be empty."));
@@ -87,7 +87,7 @@ fn facts(visit: &PageRequest<'_>, form: &Form, was: Option<&Product>) -> Result<
     if let Some(price) = form.given("price") {
         facts = facts.price(price.parse().map_err(FormError::of("price", "The price"))?);
     }
-    facts = facts.terms(terms(form)?).refs(references::read(visit, form.text("refs"), was.map(Product::refs))?);
+    facts = facts.terms(terms(form)?).refs(references::read(request, form.text("refs"), was.map(Product::refs))?);
     if let Some(language) = form.given("language") {
         facts = facts.language(language.parse().map_err(FormError::of("language", "The language"))?);
     }
@@ -117,41 +117,41 @@ fn with_added(form: &Form) -> String {
     }
 }
 
-async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
+async fn submitted(request: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
     let typed = form.clone().with("refs", with_added(form));
     let id = match form.given("id") {
         Some(id) => Some(id.parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?),
         None => None,
     };
     let was = match id {
-        Some(id) => Some(visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?),
+        Some(id) => Some(request.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?),
         None => None,
     };
     let shown = (&typed, was.as_deref());
-    let facts = match facts(visit, &typed, was.as_deref()) {
+    let facts = match facts(request, &typed, was.as_deref()) {
         Ok(facts) => facts,
-        Err(fault) => return page(visit, seller, shown, Some(&fault)).await,
+        Err(fault) => return page(request, seller, shown, Some(&fault)).await,
     };
     if form.text("do") == "preview" {
-        return page(visit, seller, shown, None).await;
+        return page(request, seller, shown, None).await;
     }
     let saved = if let Some(id) = id {
-        save(visit, seller, (id, form.text("seen")), facts).await.map(|saved| saved.map(|()| id))
+        save(request, seller, (id, form.text("seen")), facts).await.map(|saved| saved.map(|()| id))
     } else {
-        let added = visit.delivery.desk(&seller.actor).add_product_once(facts).await;
+        let added = request.delivery.desk(&seller.actor).add_product_once(facts).await;
         added.map(|product| Some(product.id()))
     };
     match saved {
-        Ok(Some(id)) => Ok(visit.go_to(&format!("/desk/product?id={id}&done=saved"))),
+        Ok(Some(id)) => Ok(request.go_to(&format!("/desk/product?id={id}&done=saved"))),
         Ok(None) => Err(ApiError::NOT_FOUND),
         Err(StoreError::Refused { .. }) => {
             let fault = FormError::new("refs", "Another product has one of these references.");
-            page(visit, seller, shown, Some(&fault)).await
+            page(request, seller, shown, Some(&fault)).await
         }
         Err(StoreError::Conflict { .. }) => {
             let fault =
                 "Somebody else changed this product since you opened it. Open it again, and repeat your change.";
-            page(visit, seller, shown, Some(&FormError::new("", fault))).await
+            page(request, seller, shown, Some(&FormError::new("", fault))).await
         }
         Err(error) => Err(error.into()),
     }
@@ -160,15 +160,15 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
 /// Saves the values of the form. If somebody else has changed the product since the form was opened, nothing is saved,
 /// and the seller sees an error. There is no error if the product already has the values of the form.
 async fn save(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     seller: &SignedIn,
     (id, seen): (ProductId, &str),
     facts: NewProduct,
 ) -> Result<Option<()>, StoreError> {
-    let seller_desk = visit.delivery.desk(&seller.actor);
+    let seller_desk = request.delivery.desk(&seller.actor);
     let revised = seller_desk.revise_product(id, |product| {
         let is_known =
-            seen.is_empty() || *product.facts() == facts || fields(visit, Some(product)).text("seen") == seen;
+            seen.is_empty() || *product.facts() == facts || fields(request, Some(product)).text("seen") == seen;
         if is_known { Ok(facts.clone()) } else { Err(()) }
     });
     match revised.await? {
@@ -179,56 +179,56 @@ async fn save(
 
 /// Renders the form with these values, for this product or for a new one.
 async fn page(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     seller: &SignedIn,
     (form, product): (&Form, Option<&Product>),
     fault: Option<&FormError>,
 ) -> Result<Reply, ApiError> {
-    let preview = preview(visit.delivery, form, fault).await?;
-    let mut languages: BTreeSet<String> = visit.delivery.email_languages().iter().map(ToString::to_string).collect();
+    let preview = preview(request.delivery, form, fault).await?;
+    let mut languages: BTreeSet<String> = request.delivery.email_languages().iter().map(ToString::to_string).collect();
     languages.extend(form.given("language").map(str::to_owned));
     let values = context! {
         product => form.values(FIELDS), is_archived => product.is_some_and(Product::is_archived), preview,
-        languages => languages.into_iter().collect::<Vec<_>>(), platforms => setup::names(visit.delivery),
-        files => Value::from(()), ..said(fault, desk(visit, seller, "/desk/products"))
+        languages => languages.into_iter().collect::<Vec<_>>(), platforms => setup::names(request.delivery),
+        files => Value::from(()), ..said(fault, desk(request, seller, "/desk/products"))
     };
     #[cfg(feature = "files")]
     if let Some(product) = product
-        && visit.delivery.has_files()
+        && request.delivery.has_files()
     {
         let files = super::file_list::listed(product.files());
-        return Ok(visit.page_with_forms("product.html", context! { files, ..values })?.with_pictures());
+        return Ok(request.page_with_forms("product.html", context! { files, ..values })?.with_pictures());
     }
-    Ok(visit.page_with_forms("product.html", values)?.with_pictures())
+    Ok(request.page_with_forms("product.html", values)?.with_pictures())
 }
 
 /// Shows the form with the stored values of a product, and an error about its files.
 #[cfg(feature = "files")]
 pub(super) async fn page_of(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     seller: &SignedIn,
     id: ProductId,
     sentence: &str,
 ) -> Result<Reply, ApiError> {
-    let product = visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
-    page(visit, seller, (&fields(visit, Some(&product)), Some(&product)), Some(&FormError::new("files", sentence)))
+    let product = request.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
+    page(request, seller, (&fields(request, Some(&product)), Some(&product)), Some(&FormError::new("files", sentence)))
         .await
 }
 
-pub(super) async fn archive(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    if let Some(form) = &visit.form {
+pub(super) async fn archive(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    if let Some(form) = &request.form {
         let id = form.text("id").parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
-        let desk = visit.delivery.desk(&seller.actor);
+        let desk = request.delivery.desk(&seller.actor);
         let (changed, done) = match form.text("do") {
             "restore" => (desk.restore_product(id).await?, "on_sale"),
             "" => (desk.archive_product(id).await?, "archived"),
             _ => return Err(ApiError::MALFORMED),
         };
         changed.ok_or(ApiError::NOT_FOUND)?;
-        return Ok(visit.go_to(&format!("/desk/product?id={id}&done={done}")));
+        return Ok(request.go_to(&format!("/desk/product?id={id}&done={done}")));
     }
-    let id = product_id(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
-    let product = visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
+    let id = product_id(&request, "id")?.ok_or(ApiError::NOT_FOUND)?;
+    let product = request.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
     let values = context! {
         title => "Stop selling this product",
         sentence => "It is neither listed nor sold any more. Keys that were sold before still open it.",
@@ -239,7 +239,7 @@ pub(super) async fn archive(visit: PageRequest<'_>, seller: SignedIn) -> Result<
         hidden => [("id", id.to_string())],
         back => format!("/desk/product?id={id}"),
         is_dangerous => true,
-        ..desk(&visit, &seller, "/desk/products")
+        ..desk(&request, &seller, "/desk/products")
     };
-    visit.page("confirm.html", values)
+    request.page("confirm.html", values)
 }

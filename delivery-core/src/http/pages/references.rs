@@ -10,19 +10,19 @@ use crate::product::{RefName, Refs};
 
 /// Parses references, one on each line. `before` are the product's current references. A line that is equal to one of
 /// them is not checked.
-pub(super) fn read(visit: &PageRequest<'_>, lines: &str, before: Option<&Refs>) -> Result<Refs, FormError> {
+pub(super) fn read(request: &PageRequest<'_>, lines: &str, before: Option<&Refs>) -> Result<Refs, FormError> {
     let mut names = Vec::new();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let known = before.into_iter().flat_map(Refs::iter).find(|(source, name)| format!("{source} {name}") == line);
         names.push(match known {
             Some((source, name)) => (source.clone(), name.clone()),
-            None => one(visit, line).map_err(|wrong| FormError::new("refs", format!("“{line}”: {wrong}")))?,
+            None => one(request, line).map_err(|wrong| FormError::new("refs", format!("“{line}”: {wrong}")))?,
         });
     }
     Refs::new(names).map_err(FormError::of("refs", "The references"))
 }
 
-fn one(visit: &PageRequest<'_>, line: &str) -> Result<(Source, RefName), String> {
+fn one(request: &PageRequest<'_>, line: &str) -> Result<(Source, RefName), String> {
     let Some((platform, name)) = line.split_once(char::is_whitespace) else {
         return Err("a line has a platform, a space, and its ID of the product, such as: stripe plink_1Abc.".to_owned());
     };
@@ -36,7 +36,7 @@ fn one(visit: &PageRequest<'_>, line: &str) -> Result<(Source, RefName), String>
     let known: Vec<&str> = PlatformPath::BUILT_IN
         .iter()
         .copied()
-        .chain(PlatformPath::of_host(visit.delivery))
+        .chain(PlatformPath::of_host(request.delivery))
         .map(PlatformPath::name)
         .collect();
     let Some(source) = known.contains(&platform.as_str()).then(|| platform.parse().ok()).flatten() else {

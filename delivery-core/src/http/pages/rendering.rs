@@ -17,14 +17,14 @@ use crate::product::Product;
 pub(in crate::http) fn error_page(delivery: &Delivery, call: &Call, page: Page, reply: Reply) -> Reply {
     let Some(look) = delivery.inner.look.as_deref().filter(|_| reply.is_json_error()) else { return reply };
     let (path, status, here) = (page.row().path, reply.status().as_u16(), base(delivery));
-    let visit = PageRequest { delivery, look, call, path, form: None };
-    let (back, to) = match (visit.is_desk(), status, look.sign_in_address()) {
+    let request = PageRequest { delivery, look, call, path, form: None };
+    let (back, to) = match (request.is_desk(), status, look.sign_in_address()) {
         (true, 401, Some(address)) => (address.to_owned(), "sign-in"),
         (true, 401, None) => (String::new(), ""),
         (true, ..) => (format!("{here}/desk"), "overview"),
         (false, ..) => (format!("{here}/key"), "key"),
     };
-    match look.render("error.html", (here, &visit.language(None)), minijinja::context! { status, back, to }) {
+    match look.render("error.html", (here, &request.language(None)), minijinja::context! { status, back, to }) {
         Ok(html) => reply.with_html(html).security_headers(""),
         Err(_) => reply,
     }

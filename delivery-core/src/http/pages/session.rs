@@ -99,13 +99,13 @@ impl SignedIn {
     /// because the form has not been read yet: [`check_csrf`] does so later.
     ///
     /// Returns `None` if the sender is not signed in.
-    pub(super) async fn find(visit: &PageRequest<'_>) -> Result<Option<Self>, ApiError> {
-        let found = match &visit.delivery.inner.tokens {
-            Some(tokens) => Self::by_cookie(visit, tokens).await?,
-            None => Self::by_host(visit).await?,
+    pub(super) async fn find(request: &PageRequest<'_>) -> Result<Option<Self>, ApiError> {
+        let found = match &request.delivery.inner.tokens {
+            Some(tokens) => Self::by_cookie(request, tokens).await?,
+            None => Self::by_host(request).await?,
         };
-        if found.is_some() && visit.is_form() {
-            visit.check_origin()?;
+        if found.is_some() && request.is_form() {
+            request.check_origin()?;
         }
         Ok(found)
     }
@@ -113,47 +113,47 @@ impl SignedIn {
     /// Returns the reply to a sender who is not signed in: a redirect to the sign-in form. If the request submits no
     /// form, the sign-in form redirects back to the page. If sellers sign in at the host application, the reply is the
     /// error 401 instead.
-    pub(super) fn is_missing(visit: &PageRequest<'_>) -> ApiError {
-        if visit.delivery.inner.tokens.is_none() {
+    pub(super) fn is_missing(request: &PageRequest<'_>) -> ApiError {
+        if request.delivery.inner.tokens.is_none() {
             return Reply::error(crate::error::ErrorCode::Unauthorized).into();
         }
-        let query = visit.call.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();
-        let here = format!("{}{query}", visit.path);
+        let query = request.call.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();
+        let here = format!("{}{query}", request.path);
         // With GET, the path of the upload form redirects to the product, so the seller can return to it.
-        let is_lost = visit.is_form() && visit.path != "/desk/product/files";
+        let is_lost = request.is_form() && request.path != "/desk/product/files";
         if is_lost || here == "/desk" {
-            return visit.go_to("/desk/sign-in").into();
+            return request.go_to("/desk/sign-in").into();
         }
         let next = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", &here).finish();
-        visit.go_to(&format!("/desk/sign-in?{next}")).into()
+        request.go_to(&format!("/desk/sign-in?{next}")).into()
     }
 
-    async fn by_cookie(visit: &PageRequest<'_>, tokens: &AdminTokens) -> Result<Option<Self>, ApiError> {
-        let Some(secret) = visit.cookie(Cookie::Session) else { return Ok(None) };
-        let id = visit.session_id(&secret);
-        let Some(sign_ins) = visit.delivery.inner.ledger.office() else { return Ok(None) };
+    async fn by_cookie(request: &PageRequest<'_>, tokens: &AdminTokens) -> Result<Option<Self>, ApiError> {
+        let Some(secret) = request.cookie(Cookie::Session) else { return Ok(None) };
+        let id = request.session_id(&secret);
+        let Some(sign_ins) = request.delivery.inner.ledger.office() else { return Ok(None) };
         let counted_as = id.as_bytes().iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte));
-        admit(visit.delivery, Policy::Desk, Identity::Key(counted_as)).await?;
+        admit(request.delivery, Policy::Desk, Identity::Key(counted_as)).await?;
         let Some(SignIn { actor, token, expires_at, .. }) = sign_ins.signed_in(id).await? else { return Ok(None) };
         // The session is valid only while the seller's token is the one with which it was started. So changing a token
         // ends its sessions.
-        let mac = |digest: &[u8; 32]| visit.mac("desk token", digest);
+        let mac = |digest: &[u8; 32]| request.mac("desk token", digest);
         let holds = tokens.each().any(|(name, digest)| *name == actor && bool::from(mac(digest).ct_eq(&token)));
-        let is_over = expires_at <= visit.delivery.inner.clock.now();
-        Ok((holds && !is_over).then(|| Self::new(actor, Some(id), visit.csrf(&secret))))
+        let is_over = expires_at <= request.delivery.inner.clock.now();
+        Ok((holds && !is_over).then(|| Self::new(actor, Some(id), request.csrf(&secret))))
     }
 
     /// Authenticates the seller through the host application. Before that, the request is counted against the rate
     /// limit of the client's address, because the authentication may be expensive.
-    async fn by_host(visit: &PageRequest<'_>) -> Result<Option<Self>, ApiError> {
-        let (delivery, call) = (visit.delivery, visit.call);
+    async fn by_host(request: &PageRequest<'_>) -> Result<Option<Self>, ApiError> {
+        let (delivery, call) = (request.delivery, request.call);
         if delivery.inner.seller.is_none() {
             return Ok(None);
         }
         admit(delivery, Policy::Desk, client(delivery, call)).await?;
         let found = Seller::of(delivery, call).await.map(|seller| seller.actor().clone());
         Ok(found.map(|actor| {
-            let csrf = visit.csrf(actor.as_str().as_bytes());
+            let csrf = request.csrf(actor.as_str().as_bytes());
             Self::new(actor, None, csrf)
         }))
     }

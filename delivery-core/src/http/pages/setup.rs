@@ -19,34 +19,39 @@ const RECENT: usize = 100;
 /// The maximum number of such queries for queued messages, and also for failed ones.
 const PAGES: usize = 10;
 
-pub(super) async fn show(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    let Some(form) = &visit.form else { return page(&visit, &seller, ("", ""), None).await };
+pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+    let Some(form) = &request.form else { return page(&request, &seller, ("", ""), None).await };
     match form.text("do") {
         "" => {}
         what @ ("set_secret" | "remove_secret") => {
-            return set_secret(&visit, &seller, form, what == "set_secret").await;
+            return set_secret(&request, &seller, form, what == "set_secret").await;
         }
         _ => return Err(ApiError::MALFORMED),
     }
     let typed = form.text("email").trim();
     let Ok(email) = typed.parse::<Email>() else {
         let fault = FormError::new("email", "The address must be an e-mail address.");
-        return page(&visit, &seller, (typed, ""), Some(&fault)).await;
+        return page(&request, &seller, (typed, ""), Some(&fault)).await;
     };
-    match visit.delivery.desk(&seller.actor).test_mail(&email).await {
+    match request.delivery.desk(&seller.actor).test_mail(&email).await {
         Ok(()) => {
-            let done = if visit.delivery.inner.outbox.mailer.reaches_nobody() { "written" } else { "mailed" };
-            Ok(visit.go_to(&format!("/desk/setup?done={done}")))
+            let done = if request.delivery.inner.outbox.mailer.reaches_nobody() { "written" } else { "mailed" };
+            Ok(request.go_to(&format!("/desk/setup?done={done}")))
         }
         Err(error) => {
             let fault = FormError::new("email", format!("The mail server did not take it: {error}."));
-            page(&visit, &seller, (typed, ""), Some(&fault)).await
+            page(&request, &seller, (typed, ""), Some(&fault)).await
         }
     }
 }
 
 /// Sets the secret of a platform, or removes it after a confirmation.
-async fn set_secret(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form, is_set: bool) -> Result<Reply, ApiError> {
+async fn set_secret(
+    request: &PageRequest<'_>,
+    seller: &SignedIn,
+    form: &Form,
+    is_set: bool,
+) -> Result<Reply, ApiError> {
     let source: Source = form.text("platform").parse().map_err(|_| ApiError::MALFORMED)?;
     if !is_set && form.text("sure") != "yes" {
         let hidden = [("platform", source.to_string()), ("do", "remove_secret".to_owned()), ("sure", "yes".to_owned())];
@@ -54,15 +59,15 @@ async fn set_secret(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form, is_
             title => format!("Remove the secret of {}", shown(source.as_str())), button => "Remove it",
             sentence => "Sales that the platform reports are refused a few seconds later, unless the settings of the server have a secret.",
             hidden, about => Vec::<Value>::new(), fields => Vec::<Value>::new(), action => "/desk/setup",
-            back => "/desk/setup", is_dangerous => true, ..desk(visit, seller, "/desk/setup")
+            back => "/desk/setup", is_dangerous => true, ..desk(request, seller, "/desk/setup")
         };
-        return visit.page("confirm.html", values);
+        return request.page("confirm.html", values);
     }
     let secret = is_set.then(|| form.text("secret").trim());
-    let fault = match visit.delivery.desk(&seller.actor).set_platform_secret(&source, secret).await {
+    let fault = match request.delivery.desk(&seller.actor).set_platform_secret(&source, secret).await {
         Ok(()) => {
             let done = if is_set { "secret_set" } else { "secret_removed" };
-            return Ok(visit.go_to(&format!("/desk/setup?done={done}")));
+            return Ok(request.go_to(&format!("/desk/setup?done={done}")));
         }
         Err(SecretError::Store(error)) => return Err(error.into()),
         Err(SecretError::Invalid(_)) if secret == Some("") => "Enter the secret.".to_owned(),
@@ -70,33 +75,33 @@ async fn set_secret(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form, is_
         Err(SecretError::UnknownPlatform) => "There is no such platform.".to_owned(),
         Err(SecretError::InSettings) => "The settings of the server have the secret of this platform.".to_owned(),
     };
-    page(visit, seller, ("", source.as_str()), Some(&FormError::new("secret", fault))).await
+    page(request, seller, ("", source.as_str()), Some(&FormError::new("secret", fault))).await
 }
 
 async fn page(
-    visit: &PageRequest<'_>,
+    request: &PageRequest<'_>,
     seller: &SignedIn,
     (email, platform): (&str, &str),
     fault: Option<&FormError>,
 ) -> Result<Reply, ApiError> {
-    match visit.delivery.read_secrets_at_once().await {
+    match request.delivery.read_secrets_at_once().await {
         Ok(()) | Err(StoreError::Unsupported) => {}
         Err(error) => return Err(error.into()),
     }
-    let (ready, others) = platforms(visit).await?;
-    let sender = visit.delivery.inner.outbox.sender.to_string();
-    let reaches_nobody = visit.delivery.inner.outbox.mailer.reaches_nobody();
-    let trouble = last_trouble(visit, seller).await?;
+    let (ready, others) = platforms(request).await?;
+    let sender = request.delivery.inner.outbox.sender.to_string();
+    let reaches_nobody = request.delivery.inner.outbox.mailer.reaches_nobody();
+    let trouble = last_trouble(request, seller).await?;
     let values = context! {
-        ready, others, sender, reaches_nobody, trouble, email, faulty_platform => platform, ..said(fault, desk(visit, seller, "/desk/setup"))
+        ready, others, sender, reaches_nobody, trouble, email, faulty_platform => platform, ..said(fault, desk(request, seller, "/desk/setup"))
     };
-    visit.page_with_script("setup.html", values)
+    request.page_with_script("setup.html", values)
 }
 
 /// Returns the error of the newest e-mail that could not be sent, and when this e-mail was queued. The e-mail may be
 /// waiting for another attempt. Returns `None` if no such e-mail was found.
-async fn last_trouble(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Option<Value>, ApiError> {
-    let desk = visit.delivery.desk(&seller.actor);
+async fn last_trouble(request: &PageRequest<'_>, seller: &SignedIn) -> Result<Option<Value>, ApiError> {
+    let desk = request.delivery.desk(&seller.actor);
     let mut newest = None;
     for state in [MessageState::Queued, MessageState::Failed] {
         let mut query = MessageQuery { state: Some(state), limit: RECENT, ..MessageQuery::default() };
@@ -122,11 +127,11 @@ async fn last_trouble(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Opti
 /// Returns the commerce platforms in two lists: those that have a secret, and the others. A platform whose secret
 /// cannot be decrypted is in the first list. Each platform has the webhook address that the seller must configure
 /// there, and the time of its last event.
-async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), ApiError> {
-    let inner = &visit.delivery.inner;
+async fn platforms(request: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), ApiError> {
+    let inner = &request.delivery.inner;
     let newest = async |source: Source, outcome| -> Result<Option<InboxEvent>, StoreError> {
         let query = InboxQuery { source: Some(source), outcome, limit: 1, ..InboxQuery::default() };
-        match visit.delivery.events(&query).await {
+        match request.delivery.events(&query).await {
             Ok(page) => Ok(page.items.into_iter().next()),
             Err(StoreError::Unsupported) => Ok(None),
             Err(error) => Err(error),
@@ -150,7 +155,7 @@ async fn platforms(visit: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), 
             fault => fault.and_then(|event| event.reason),
         }
     };
-    let all = PlatformPath::BUILT_IN.into_iter().chain(PlatformPath::of_host(visit.delivery));
+    let all = PlatformPath::BUILT_IN.into_iter().chain(PlatformPath::of_host(request.delivery));
     let (mut ready, mut others) = (Vec::new(), Vec::new());
     for path in all {
         let source: Source = path.name().parse().map_err(|_| ApiError::MALFORMED)?;
@@ -173,24 +178,24 @@ fn shown(name: &str) -> &str {
     PlatformRow::named(name).map_or(name, |row| row.guide.name)
 }
 
-pub(super) async fn erase(visit: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
+pub(super) async fn erase(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
     let page = |email: &str, fault: Option<&FormError>| {
-        visit.page("erase.html", context! { email, ..said(fault, desk(&visit, &seller, "/desk/setup")) })
+        request.page("erase.html", context! { email, ..said(fault, desk(&request, &seller, "/desk/setup")) })
     };
-    let Some(form) = &visit.form else { return page("", None) };
+    let Some(form) = &request.form else { return page("", None) };
     let typed = form.text("email").trim();
     let Ok(email) = typed.parse::<Email>() else {
         return page(typed, Some(&FormError::new("email", "The address must be an e-mail address.")));
     };
     match form.text("do") {
         "" => {}
-        "download" => return Ok(person(visit.delivery, &seller.actor, &email).await?.security_headers("")),
+        "download" => return Ok(person(request.delivery, &seller.actor, &email).await?.security_headers("")),
         _ => return Err(ApiError::MALFORMED),
     }
     if form.text("sure") != "yes" {
         return page(typed, Some(&FormError::new("", "Tick the box once you have checked the address.")));
     }
-    let keys = visit.delivery.desk(&seller.actor).erase(&email).await?;
+    let keys = request.delivery.desk(&seller.actor).erase(&email).await?;
     let done = if keys.is_empty() { "nobody" } else { "erased" };
-    Ok(visit.go_to(&format!("/desk/setup?done={done}")))
+    Ok(request.go_to(&format!("/desk/setup?done={done}")))
 }

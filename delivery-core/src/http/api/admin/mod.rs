@@ -30,11 +30,6 @@ use crate::limit::Policy;
 use crate::terms::{OwnTerms, UseLimit, Validity};
 use crate::text::Invalid;
 
-/// The number of items that a list returns at once if the call has no `limit`.
-const PAGE: usize = 50;
-/// The maximum number of items that a list returns at once. A larger `limit` counts as this number.
-const MOST: i64 = 100;
-
 /// The part that all commands of the seller have in common in the endpoint table. A command is an endpoint that changes
 /// something.
 pub(in crate::http) const COMMAND: Row = Row {
@@ -105,10 +100,9 @@ fn done(is_found: bool) -> Result<Reply, ApiError> {
     if is_found { Ok(Reply::json(&wire::Done::new())) } else { Err(ApiError::NOT_FOUND) }
 }
 
-/// Returns the parameter `limit`: the maximum number of items that the list returns at once. Values above 100 count as
-/// 100, and values below 1 are an error. If the parameter is absent, the limit is 50.
+/// Returns the parameter `limit`: the maximum number of items that the list returns at once.
 fn page_size(call: &Call) -> Result<usize, Fault> {
-    parameter::PAGE_SIZE.count(call, PAGE, MOST)
+    parameter::PAGE_SIZE.count(call, parameter::DEFAULT_ITEMS)
 }
 
 /// Returns the parameter `before` of a list. The page contains only rows with smaller numbers. Clients copy the value

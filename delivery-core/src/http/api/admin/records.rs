@@ -14,10 +14,6 @@ use crate::ledger::MessageNumber;
 use crate::store::{AuditQuery, MessageQuery};
 use crate::text::Invalid;
 
-/// The number of days for which figures are returned if the call has no `days`. `MOST_DAYS` is the maximum.
-const DAYS: u32 = 30;
-const MOST_DAYS: u32 = 365;
-
 pub(in crate::http) static MESSAGES: Row = Row {
     path: "/api/admin/messages",
     openapi: Docs {
@@ -74,7 +70,7 @@ pub(in crate::http) static AUDIT: Row = Row {
             parameter::BEFORE,
             parameter::PAGE_SIZE,
         ],
-        success: shape!(wire::Events<'_>),
+        success: shape!(wire::AuditLog<'_>),
         ..LIST.openapi
     },
     handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(audit(delivery, seller, call))),
@@ -133,15 +129,15 @@ async fn retry(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Resul
 
 async fn audit(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
     let query = AuditQuery { before: before(call)?, limit: page_size(call)?, ..filters::audit(call)? };
-    Ok(Reply::json(&wire::Events::of(&delivery.desk(seller.actor()).audit(&query).await?)))
+    Ok(Reply::json(&wire::AuditLog::of(&delivery.desk(seller.actor()).audit(&query).await?)))
 }
 
 async fn stats(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
     let in_range = |days: i64| {
-        let days = u32::try_from(days).ok().filter(|days| (1..=MOST_DAYS).contains(days));
+        let days = u32::try_from(days).ok().filter(|_| (1..=parameter::MOST_DAYS).contains(&days));
         days.ok_or(Invalid::expected("must be an integer from 1 to 365"))
     };
-    let days = parameter::DAYS.integer(call, in_range)?.unwrap_or(DAYS);
+    let days = parameter::DAYS.integer(call, in_range)?.unwrap_or(parameter::DEFAULT_DAYS);
     let today = delivery.inner.clock.now().date_naive();
     let figures = delivery.desk(seller.actor()).figures(days).await?;
     Ok(Reply::json(&wire::Stats::of(&figures, today, days)))

@@ -5,7 +5,7 @@ mod records;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-pub(in crate::http) use self::records::{Events, Inbox, Messages, Stats};
+pub(in crate::http) use self::records::{AuditLog, Inbox, Messages, Stats};
 use self::records::{ShownEntry, ShownEvent, ShownMessage};
 use crate::clock::timestamp;
 use crate::delivery::Issued;

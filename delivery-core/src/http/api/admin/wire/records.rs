@@ -50,8 +50,8 @@ pub(super) struct ShownMessage<'a> {
 
 /// Entries of the audit log, newest first.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(in crate::http) struct Events<'a> {
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = Events))]
+pub(in crate::http) struct AuditLog<'a> {
     events: Vec<ShownEvent<'a>>,
     /// The value of `before` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -191,7 +191,7 @@ impl<'a> ShownMessage<'a> {
     }
 }
 
-impl<'a> Events<'a> {
+impl<'a> AuditLog<'a> {
     pub(in crate::http) fn of(page: &'a Page<AuditEntry, i64>) -> Self {
         let events = page.items.iter().map(ShownEvent::of).collect();
         Self { events, next: page.next.map(|next| next.to_string()) }
