@@ -239,7 +239,8 @@ pub fn one_key_fills_no_memory_and_keeps_nobody_waiting(site: &Site) {
         };
         let opening: Vec<_> = (0..100).map(open).collect();
         // Until the first has its page. An order takes milliseconds, and the page a debug build seconds. There are four
-        // buyers, because a busy machine may let one stand still meanwhile.
+        // buyers, because a busy machine may let some stand still meanwhile. One of them must get five orders answered,
+        // one after another.
         let buy = |buyer: usize| {
             let (server, ended) = (&server, &ended);
             scope.spawn(move || {
@@ -251,8 +252,8 @@ pub fn one_key_fills_no_memory_and_keeps_nobody_waiting(site: &Site) {
             })
         };
         let buyers: Vec<_> = (0..4).map(buy).collect();
-        let beside: usize = buyers.into_iter().map(|buyer| buyer.join().unwrap()).sum();
-        assert!(beside >= 5, "{beside} orders were answered before the first page");
+        let beside: Vec<usize> = buyers.into_iter().map(|buyer| buyer.join().unwrap()).collect();
+        assert!(beside.iter().any(|orders| *orders >= 5), "{beside:?} orders were answered before the first page");
         opening.into_iter().map(|opening| opening.join().unwrap()).collect::<Vec<_>>()
     });
     let pages =

@@ -15,6 +15,8 @@ pub fn five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off(site: &Site
     const HEAD: &[u8] =
         b"POST /api/webhook/order HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n";
     let server = site.shop(&[("LIMIT_WEBHOOK", "100000"), ("HEAD_TIMEOUT", "5")]);
+    #[expect(clippy::disallowed_methods, reason = "a slow client is slow in real time")]
+    let started = std::time::Instant::now();
     let crowd = |sent: &[u8]| -> Vec<TcpStream> {
         let slow = (0..100).map(|_| {
             let mut stream = server.connect();
@@ -28,10 +30,16 @@ pub fn five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off(site: &Site
     let bodiless = crowd(HEAD);
     let idle = crowd(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
     let mut dripping = crowd(b"G");
+    let heard_of_dripping = dripping.iter().map(|stream| stream.try_clone().unwrap());
+    let heads: Vec<TcpStream> = silent.into_iter().chain(half).chain(idle).chain(heard_of_dripping).collect();
+    let heads = std::thread::spawn(move || {
+        let answers: Vec<String> = heads.into_iter().map(read_until_closed).collect();
+        // By default, a head has 15 seconds, and none of them began before `started`.
+        assert!(started.elapsed() < Duration::from_secs(15), "cut off as by default, and not as HEAD_TIMEOUT says");
+        answers
+    });
     // A byte a second, for as long as the server takes it; in between others are answered.
-    let request = b"ET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ".iter().chain(std::iter::repeat(&b'x'));
-    #[expect(clippy::disallowed_methods, reason = "a slow client is slow in real time")]
-    let (started, mut request) = (std::time::Instant::now(), request);
+    let mut request = b"ET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ".iter().chain(std::iter::repeat(&b'x'));
     let mut seconds = 0;
     // Until the last body is given up.
     let last = bodiless.last().unwrap();
@@ -52,22 +60,21 @@ pub fn five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off(site: &Site
         }
     }
     last.set_nonblocking(false).unwrap();
-    let mut answers: Vec<String> = Vec::new();
-    // All heads are given up by now, as HEAD_TIMEOUT says. By default, they would have five seconds more.
-    let heads = [silent, half, idle, dripping].into_iter().flatten().map(|stream| (stream, 2));
-    for (mut stream, seconds) in heads.chain(bodiless.into_iter().map(|stream| (stream, 10))) {
-        stream.set_read_timeout(Some(Duration::from_secs(seconds))).unwrap();
-        let mut answer = Vec::new();
-        // One that was reset in the middle of a byte is as closed as any.
-        let _ =
-            stream.read_to_end(&mut answer).inspect_err(|error| assert_eq!(error.kind(), ErrorKind::ConnectionReset));
-        answers.push(String::from_utf8(answer).unwrap());
-    }
+    let mut answers = heads.join().unwrap();
+    answers.extend(bodiless.into_iter().map(read_until_closed));
     let answered = |status: &str| answers.iter().filter(|answer| answer.starts_with(status)).count();
     assert_eq!(answers.len(), 500);
     assert_eq!(answered("HTTP/1.1 200"), 100, "those that asked something");
     assert_eq!(answered("HTTP/1.1 400"), 100, "those whose body never came");
     server.terminate();
+}
+
+/// Reads what is answered until the connection is closed.
+fn read_until_closed(mut stream: TcpStream) -> String {
+    let mut answer = Vec::new();
+    // One that was reset in the middle of a byte is as closed as any.
+    let _ = stream.read_to_end(&mut answer).inspect_err(|error| assert_eq!(error.kind(), ErrorKind::ConnectionReset));
+    String::from_utf8(answer).unwrap()
 }
 
 pub fn with_all_places_busy_a_client_waits_for_the_next_that_is_free(site: &Site) {

@@ -11,7 +11,7 @@
 //! | [`INBOX`] | a store that keeps platform events | [`Inbox`](delivery_core::store::Inbox), [`Ledger::receive`] |
 //! | [`REQUESTS`] | a ledger that recognises repeated requests | [`Requests`](delivery_core::store::Requests) |
 //! | [`RECORDS`] | a store that keeps records, products and posts | [`Records`](delivery_core::store::Records) |
-//! | [`VISITS`] | a store that keeps what the pages need | [`SignIns`](delivery_core::store::SignIns), [`LostKeys`](delivery_core::store::LostKeys) |
+//! | [`PAGES`] | a store that keeps what the pages need | [`SignIns`](delivery_core::store::SignIns), [`LostKeys`](delivery_core::store::LostKeys) |
 //! | [`CATALOG`] | a catalog that can be edited, with posts | [`CatalogEditor`], [`Posts`] |
 //! | [`FILES`] | a catalog that keeps the rows of files | [`Files`](delivery_core::store::Files) |
 //! | [`RATE_LIMITER`] | a limiter | [`RateLimiter`] |
@@ -40,13 +40,13 @@ mod ledger;
 mod limiter;
 mod messages;
 mod orders;
+mod pages;
 mod queries;
 mod records;
 mod reopened;
 mod requests;
 mod rotation;
 mod shared;
-mod visits;
 
 use std::fmt;
 use std::future::Future;
@@ -63,11 +63,11 @@ pub use self::fixtures::Whole;
 pub use self::inbox::INBOX;
 pub use self::ledger::LEDGER;
 pub use self::limiter::RATE_LIMITER;
+pub use self::pages::PAGES;
 pub use self::records::RECORDS;
 pub use self::reopened::REOPENED;
 pub use self::requests::REQUESTS;
 pub use self::shared::SHARED;
-pub use self::visits::VISITS;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -189,7 +189,7 @@ pub fn test<P: ?Sized, F: Future<Output = ()>>(
 }
 
 /// Makes one `#[test]` of each conformance case: `conformance!(ledger, fixture)`, and likewise `inbox`, `records`,
-/// `requests`, `visits`, `reopened`, `shared`, `catalog` and `files`. The second argument is an expression that creates
+/// `requests`, `pages`, `reopened`, `shared`, `catalog` and `files`. The second argument is an expression that creates
 /// a [`Fixture`](crate::Fixture). The macro evaluates the expression once for each case.
 ///
 /// ```
@@ -207,7 +207,7 @@ macro_rules! conformance {
     (shared, $fixture:expr) => { $crate::each_shared_case!($fixture); };
     (records, $fixture:expr) => { $crate::each_records_case!($fixture); };
     (requests, $fixture:expr) => { $crate::each_request_case!($fixture); };
-    (visits, $fixture:expr) => { $crate::each_visits_case!($fixture); };
+    (pages, $fixture:expr) => { $crate::each_pages_case!($fixture); };
     (inbox, $fixture:expr) => { $crate::each_inbox_case!($fixture); };
     (files, $fixture:expr) => { $crate::each_files_case!($fixture); };
     (catalog, $fixture:expr) => { $crate::each_catalog_case!($fixture); };

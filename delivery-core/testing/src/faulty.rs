@@ -1,7 +1,7 @@
 //! A store that fails on demand.
 
 mod files;
-mod visits;
+mod pages;
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -4,8 +4,8 @@
 mod catalog;
 mod inbox;
 mod messages;
+mod pages;
 mod records;
-mod visits;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -17,7 +17,7 @@ use chrono::{DateTime, Utc};
 use self::catalog::Shop;
 use self::inbox::Mailbox;
 use self::messages::Queue;
-use self::visits::Visits;
+use self::pages::PageRows;
 use delivery_core::key::{Acceptance, Fingerprint, Key, KeyId};
 use delivery_core::ledger::{
     Action, Edit, FailedMessage, KeyWrite, Lease, LeasedMessage, Loaded, MessageNumber, Needs, Numbers, PurchaseId,
@@ -46,7 +46,7 @@ struct State {
     requests: HashMap<(i64, RequestId), RequestRow>,
     /// The expiry times of which buyers have been notified.
     noticed: HashMap<KeyId, DateTime<Utc>>,
-    visits: Visits,
+    pages: PageRows,
     number: i64,
 }
 

@@ -56,7 +56,7 @@ fn what_is_no_json_of_the_platform_cannot_be_read() {
         b"{\"id\":\"\xc3",
         deep.as_bytes(),
     ];
-    for name in PLATFORMS {
+    for name in PLATFORMS.iter().copied() {
         for body in bodies {
             let notification = read(name, "orders/paid", body);
             assert!(notification.events.is_err(), "{name}: {:?}", String::from_utf8_lossy(&body[..body.len().min(60)]));
@@ -132,7 +132,7 @@ fn ten_thousand_signatures_cost_no_more_than_twenty() {
 
 #[test]
 fn a_header_field_that_is_there_twice_proves_nothing() {
-    for name in PLATFORMS.into_iter().filter(|name| *name != "gumroad") {
+    for name in PLATFORMS.iter().copied().filter(|name| *name != "gumroad") {
         let (headers, query) = signed(name, "orders/paid", b"{}");
         assert!(read_at(name, &headers, &query, b"{}", now()).is_ok(), "{name}");
         let twice = [headers.clone(), headers].concat();

@@ -1,8 +1,9 @@
 //! Signing as each platform does.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use chrono::{DateTime, Utc};
+use delivery_core::http::PlatformPath;
 use delivery_core::platform::{
     Gumroad, LemonSqueezy, Paddle, Platform, Polar, Received, Request, Secrets, Shopify, Standard, Stripe, Unauthentic,
     WooCommerce,
@@ -13,8 +14,7 @@ pub use super::proof::SECRET;
 use super::proof::proof;
 
 /// The names of all platforms.
-pub const PLATFORMS: [&str; 8] =
-    ["stripe", "shopify", "lemonsqueezy", "paddle", "gumroad", "woocommerce", "polar", "standard"];
+pub static PLATFORMS: LazyLock<Vec<&str>> = LazyLock::new(|| PlatformPath::BUILT_IN.map(PlatformPath::name).to_vec());
 
 /// When everything is signed.
 pub fn now() -> DateTime<Utc> {

@@ -39,7 +39,7 @@ fn each_platform_says_what_was_paid() {
     said!("woocommerce", "woocommerce", "49.00 USD");
     said!("woocommerce", "subscriptions/woocommerce", "19.00 EUR");
     said!("polar", "polar", "0.00 USD, 58.80 USD");
-    said!("standard", "standard-webhooks", "unsaid");
+    said!("standard", "standard", "unsaid");
 }
 
 #[tokio::test]

@@ -5,36 +5,36 @@ mod fault;
 mod files;
 mod inbox;
 mod limiter;
+mod pages;
 mod races;
 mod records;
 mod store;
-mod visits;
 
 use std::sync::{Mutex, Once};
 
 use delivery_core::limit::MemoryLimiter;
 use delivery_testing::conformance::{
-    Case, FILES, INBOX, LEDGER, RATE_LIMITER, RECORDS, REOPENED, REQUESTS, SHARED, VISITS,
+    Case, FILES, INBOX, LEDGER, PAGES, RATE_LIMITER, RECORDS, REOPENED, REQUESTS, SHARED,
 };
 
 use tokio::task::JoinError;
 
 use fault::{Fault, WRONG};
 use limiter::{WrongLimit, WrongLimiter};
-use store::Place;
+use store::WrongFixture;
 
 /// Whether a store with this fault passes the case of this name.
 async fn passes(fault: Fault, name: &'static str) -> bool {
     note_panics();
     let ran = tokio::spawn(async move {
-        if let Some(case) = LEDGER.iter().chain(INBOX).chain(REQUESTS).chain(VISITS).find(|case| case.name() == name) {
-            case.run(Place::new(fault)).await;
+        if let Some(case) = LEDGER.iter().chain(INBOX).chain(REQUESTS).chain(PAGES).find(|case| case.name() == name) {
+            case.run(WrongFixture::new(fault)).await;
         } else if let Some(case) = RECORDS.iter().find(|case| case.name() == name) {
-            case.run(Place::new(fault)).await;
+            case.run(WrongFixture::new(fault)).await;
         } else if let Some(case) = FILES.iter().find(|case| case.name() == name) {
-            case.run(Place::new(fault)).await;
+            case.run(WrongFixture::new(fault)).await;
         } else if let Some(case) = REOPENED.iter().chain(SHARED).find(|case| case.name() == name) {
-            case.run(Place::new(fault)).await;
+            case.run(WrongFixture::new(fault)).await;
         } else {
             unreachable!("no case is called {name}");
         }
@@ -90,7 +90,7 @@ async fn each_wrong_store_fails_the_case_that_is_named_for_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_fault_every_case_passes() {
     let cases =
-        LEDGER.iter().chain(INBOX).chain(REQUESTS).chain(VISITS).map(Case::name).chain(RECORDS.iter().map(Case::name));
+        LEDGER.iter().chain(INBOX).chain(REQUESTS).chain(PAGES).map(Case::name).chain(RECORDS.iter().map(Case::name));
     let cases = cases.chain(FILES.iter().map(Case::name));
     for name in cases.chain(REOPENED.iter().chain(SHARED).map(Case::name)) {
         assert!(passes(Fault::None, name).await, "{name}");

@@ -18,19 +18,19 @@ use delivery_testing::{Fixture, MemoryStore};
 
 use super::fault::Fault::{self, *};
 
-/// A place for wrong stores. What it holds outlives the stores, as a file does.
-pub struct Place {
+/// Opens wrong stores over the same rows, which outlive the stores, as a file does.
+pub struct WrongFixture {
     fault: Fault,
     inner: Arc<MemoryStore>,
 }
 
-impl Place {
+impl WrongFixture {
     pub fn new(fault: Fault) -> Self {
         Self { fault, inner: Arc::default() }
     }
 }
 
-impl Fixture for Place {
+impl Fixture for WrongFixture {
     type Store = Wrong;
 
     async fn open(&self) -> Arc<Wrong> {

@@ -1,8 +1,9 @@
 //! What must be true of what a shop has written and sent.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::fs::{self, ReadDir};
+use std::io::ErrorKind;
+use std::path::PathBuf;
 
 use delivery_core::store::{KeyQuery, Ledger, PostgresStore, SqliteStore};
 use mail_parser::MessageParser;
@@ -10,7 +11,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Row};
 
 use super::shop::Shop;
-use support::process::{CONFIGURED, Site};
+use support::process::CONFIGURED;
 use support::smtp::SmtpServer;
 
 /// The database file as the crash left it, recovered by SQLite alone.
@@ -85,22 +86,23 @@ pub fn one_name_a_message(messages: &HashMap<String, Vec<String>>, crashes: u32)
 /// Neither a key nor a setting that is secret stands in what the shop wrote, but for the e-mails.
 pub fn nothing_secret(shop: &Shop, keys: &BTreeMap<String, String>) {
     let mut written = shop.logs();
-    let mut folders: Vec<PathBuf> = shop.sites.iter().map(Site::data).collect();
-    if let Some((postgres, _)) = &shop.postgres {
-        folders.push(postgres.folder.join("data"));
-        written.push(postgres.folder.join("log"));
+    for site in &shop.sites {
+        files(fs::read_dir(site.data()).unwrap(), false, &mut written);
     }
-    for folder in folders {
-        assert!(folder.is_dir(), "{}", folder.display());
-        files(&folder, &mut written);
+    if let Some((postgres, _)) = &shop.postgres {
+        files(fs::read_dir(postgres.folder.join("data")).unwrap(), true, &mut written);
+        written.push(postgres.folder.join("log"));
     }
     // Every key begins alike; what follows is compared where that stands.
     let prefix = b"dlv_";
     let secret: HashSet<&[u8]> = keys.values().map(|key| &key.as_bytes()[..16]).collect();
     assert!(secret.iter().all(|key| key.starts_with(prefix)));
     for file in written {
-        // PostgreSQL may have removed it meanwhile.
-        let Ok(bytes) = fs::read(&file) else { continue };
+        let bytes = match fs::read(&file) {
+            // PostgreSQL may have removed it meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            bytes => bytes.unwrap(),
+        };
         for at in memchr::memmem::find_iter(&bytes, prefix) {
             assert!(!secret.contains(&bytes[at..bytes.len().min(at + 16)]), "{} holds a key", file.display());
         }
@@ -110,11 +112,14 @@ pub fn nothing_secret(shop: &Shop, keys: &BTreeMap<String, String>) {
     }
 }
 
-/// Every file in a folder, but for what PostgreSQL removes meanwhile.
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+/// Every file in a folder. A folder in it may vanish meanwhile if PostgreSQL is running there.
+fn files(folder: ReadDir, may_vanish: bool, found: &mut Vec<PathBuf>) {
+    for entry in folder.map(|entry| entry.unwrap().path()) {
         if entry.is_dir() {
-            files(&entry, found);
+            match fs::read_dir(&entry) {
+                Err(error) if may_vanish && error.kind() == ErrorKind::NotFound => {}
+                folder => files(folder.unwrap(), may_vanish, found),
+            }
         } else if entry.is_file() {
             found.push(entry);
         }

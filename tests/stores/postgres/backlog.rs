@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use delivery_core::http::Endpoint;
+use futures_util::{StreamExt, stream};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
-use super::server;
-use crate::fixtures::{order, storm};
+use super::{patient_call, server};
+use crate::fixtures::order;
 use support::postgres::{Postgres, unique};
 use support::wait_for;
 
@@ -24,13 +25,13 @@ async fn sending_an_e_mail_reads_no_others_of_the_queue() {
     let mut connection = PgConnection::connect(&url).await.unwrap();
     let never = format!("ALTER TABLE {schema}.delivery_message SET (autovacuum_enabled = off)");
     connection.execute(AssertSqlSafe(never)).await.unwrap();
-    let orders = std::sync::atomic::AtomicUsize::new(0);
-    let next = || order(&orders.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_string());
-    for _ in 0..QUEUED / 100 {
-        let answers = storm(&servers, Endpoint::Order, 100, next).await;
-        assert!(answers.iter().all(|(status, _)| *status == 200));
-    }
-    assert_eq!(servers[0].delivery.maintenance().outbox().work().await.unwrap().sent, usize::try_from(QUEUED).unwrap());
+    let buy = async |number: usize| {
+        patient_call(&servers[number % 2].delivery, Endpoint::Order, || order(&number.to_string())).await.0
+    };
+    let queued = usize::try_from(QUEUED).unwrap();
+    let answers: Vec<u16> = stream::iter(0..queued).map(buy).buffer_unordered(100).collect().await;
+    assert!(answers.iter().all(|status| *status == 200));
+    assert_eq!(servers[0].delivery.maintenance().outbox().work().await.unwrap().sent, queued);
     // A session tells what it did when it ends.
     drop(servers);
     let statistics = "SELECT t.n_tup_upd, i.idx_tup_read + t.seq_tup_read FROM pg_stat_user_tables t JOIN pg_stat_user_indexes i USING (relid) \

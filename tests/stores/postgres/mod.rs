@@ -63,16 +63,21 @@ async fn sell(delivery: &Delivery, count: usize) -> Vec<String> {
     keys
 }
 
-/// Calls again what is answered 503, as platforms and buyers do. The store refuses an operation that waited three
-/// seconds for a lock of the other server.
-async fn patient(delivery: &Delivery, endpoint: Endpoint, new: impl Fn() -> Call) -> (u16, Value) {
+/// Calls until the answer is not that the store is busy, five times at most. The store refuses an operation that waited
+/// three seconds for a lock of another session, which can happen on a busy machine.
+async fn patient<T, F: Future<Output = T>>(call: impl Fn() -> F, is_busy: impl Fn(&T) -> bool) -> T {
     for _ in 0..4 {
-        let answer = call(delivery, endpoint, new()).await;
-        if answer.0 != 503 {
+        let answer = call().await;
+        if !is_busy(&answer) {
             return answer;
         }
     }
-    call(delivery, endpoint, new()).await
+    call().await
+}
+
+/// Sends a request again while it is answered 503, as platforms and buyers do.
+async fn patient_call(delivery: &Delivery, endpoint: Endpoint, new: impl Fn() -> Call) -> (u16, Value) {
+    patient(|| call(delivery, endpoint, new()), |(status, _): &(u16, Value)| *status == 503).await
 }
 
 /// A session by hand, in a schema.

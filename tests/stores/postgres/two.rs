@@ -11,26 +11,22 @@ use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use http::Method;
 use serde_json::json;
+use sqlx::Executor;
 use support::postgres::Postgres;
 use tokio::task::JoinSet;
 
-use super::{patient, server, two_servers};
+use super::{administrator, patient, patient_call, server, two_servers};
 use crate::fixtures::{by_key, call, facts, order, product, sold};
 
 /// Uses the keys on both servers in turn, all at once. Each use is answered with a count, or refused. A use that
-/// waited three seconds for a lock of the other server is not counted, and is tried again.
+/// waited too long for a lock is not counted, and is tried again.
 async fn use_at_once(servers: &[Shop; 2], keys: &[KeyId]) -> Vec<Result<u64, Error>> {
     let mut users = JoinSet::new();
     for (index, key) in keys.iter().copied().enumerate() {
         let delivery = servers[index % 2].delivery.clone();
         users.spawn(async move {
-            let mut used = delivery.count_use(key, product()).await;
-            for _ in 0..4 {
-                if matches!(used, Err(Error::Store(StoreError::Conflict { .. }))) {
-                    used = delivery.count_use(key, product()).await;
-                }
-            }
-            used.map(|key| key.used())
+            let is_busy = |used: &Result<_, _>| matches!(used, Err(Error::Store(StoreError::Conflict { .. })));
+            patient(|| delivery.count_use(key, product()), is_busy).await.map(|key| key.used())
         });
     }
     users.join_all().await
@@ -86,7 +82,7 @@ async fn an_order_sent_to_both_at_once_is_one_key_and_one_message() {
     let servers = two_servers().await;
     for round in 0..5 {
         let new = || order(&round.to_string());
-        let calls = (0..40).map(|index| patient(&servers[index % 2].delivery, Endpoint::Order, new));
+        let calls = (0..40).map(|index| patient_call(&servers[index % 2].delivery, Endpoint::Order, new));
         let answers = join_all(calls).await;
         assert!(answers.iter().all(|(status, answer)| *status == 200 && answer == &answers[0].1), "{answers:?}");
     }
@@ -97,21 +93,25 @@ async fn an_order_sent_to_both_at_once_is_one_key_and_one_message() {
     assert_eq!(messages, 5, "sent by one of them, once");
 }
 
-/// A replayed order waits for the request that counts a use of its key. Each of the two may be in a batch with others like it.
+/// A replayed order waits for the request that counts a use of its key. Each of the two may be in a batch with others
+/// like it. A request that waits too long on a busy machine is sent again, but never because two servers wait for each
+/// other.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
-async fn orders_come_again_while_their_keys_are_used_and_neither_is_refused() {
+async fn orders_come_again_while_their_keys_are_used_and_no_two_servers_deadlock() {
     // On a server of its own: other tests may cause deadlocks.
     let database = Postgres::start();
+    // By default, PostgreSQL looks for a deadlock after a second. The store has given up waiting for the lock by then.
+    administrator(&database).await.execute("ALTER ROLE postgres SET deadlock_timeout = '1ms'").await.unwrap();
     let servers = [server(&database.url(), "two").await, server(&database.url(), "two").await];
     for round in 0..20 {
         let mut callers = JoinSet::new();
         for (index, server) in (0..8).flat_map(|index| servers.iter().map(move |server| (index, server))) {
             let delivery = server.delivery.clone();
             callers.spawn(async move {
-                let (status, sold) = patient(&delivery, Endpoint::Order, || order(&index.to_string())).await;
+                let (status, sold) = patient_call(&delivery, Endpoint::Order, || order(&index.to_string())).await;
                 let key = sold["api_key"].as_str().map(str::to_owned).unwrap_or_default();
-                (status, patient(&delivery, Endpoint::Product, || by_key(&key)).await.0)
+                (status, patient_call(&delivery, Endpoint::Product, || by_key(&key)).await.0)
             });
         }
         let answers = callers.join_all().await;

@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::hand;
+use super::{hand, patient};
 use crate::fixtures::{e_mail, key, reference, used};
 use support::postgres::{postgres, unique};
 
@@ -139,13 +139,8 @@ async fn a_lost_commit_is_found_out() {
         let change = if round % 2 == 0 { restore } else { revoke };
         let changing = tokio::spawn({
             let (store, id) = (store.clone(), key.id);
-            async move {
-                match store.change(id, change.clone(), Vec::new()).await {
-                    // On a busy machine, the lock is held for longer than a change waits for it.
-                    Err(StoreError::Conflict { .. }) => store.change(id, change, Vec::new()).await,
-                    changed => changed,
-                }
-            }
+            let is_busy = |changed: &Result<_, _>| matches!(changed, Err(StoreError::Conflict { .. }));
+            async move { patient(|| store.change(id, change.clone(), Vec::new()), is_busy).await }
         });
         // It waits for a tenth of a second, and then for the next attempt. Nobody may have looked at the right time.
         let met = async {

@@ -33,38 +33,34 @@ async fn a_key_lives_as_long_as_its_subscription_is_paid<F>((place, share): Plac
 where
     F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
 {
-    let play = async |timeline: &Timeline| play::in_order(place(), timeline).await;
-    each(chosen(SUBSCRIPTIONS, share), "in order", play).await;
+    let play = async |timeline: &Timeline, _: u64| play::in_order(place(), timeline).await;
+    each(chosen(SUBSCRIPTIONS, share), 0..1, play).await;
 }
 
 async fn a_key_lives_as_long_in_whatever_order_events_come<F>((place, share): Places<impl Fn() -> F>)
 where
     F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
 {
-    for seed in seeds(1, 4) {
-        let timelines = chosen(SUBSCRIPTIONS, share).filter(|timeline| timeline.shuffle);
-        let play = async |timeline: &Timeline| play::shuffled(place(), timeline, seed).await;
-        each(timelines, &format!("TIMELINE_SEED={seed}"), play).await;
-    }
+    let timelines = chosen(SUBSCRIPTIONS, share).filter(|timeline| timeline.shuffle);
+    let play = async |timeline: &Timeline, seed: u64| play::shuffled(place(), timeline, seed).await;
+    each(timelines, seeds(1, 4), play).await;
 }
 
 async fn sales_that_others_had_trouble_with_end_well<F>((place, share): Places<impl Fn() -> F>)
 where
     F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
 {
-    let play = async |timeline: &Timeline| play::in_order(place(), timeline).await;
-    each(chosen(CASES, share), "in order", play).await;
+    let play = async |timeline: &Timeline, _: u64| play::in_order(place(), timeline).await;
+    each(chosen(CASES, share), 0..1, play).await;
 }
 
 async fn a_server_that_is_killed_between_two_events_changes_nothing<F>((place, share): Places<impl Fn() -> F>)
 where
     F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
 {
-    for seed in seeds(1, 2) {
-        let timelines = chosen(SUBSCRIPTIONS, share).chain(chosen(CASES, share));
-        let play = async |timeline: &Timeline| play::killed(place(), timeline, seed).await;
-        each(timelines, &format!("TIMELINE_SEED={seed}"), play).await;
-    }
+    let timelines = chosen(SUBSCRIPTIONS, share).chain(chosen(CASES, share));
+    let play = async |timeline: &Timeline, seed: u64| play::killed(place(), timeline, seed).await;
+    each(timelines, seeds(1, 2), play).await;
 }
 
 /// One of so many timelines of a folder, or those that were asked for.
@@ -84,13 +80,19 @@ fn seeds(few: u64, many: u64) -> Range<u64> {
     }
 }
 
-/// Plays each timeline this way, one after another, and tells of all that went wrong.
-async fn each(timelines: impl Iterator<Item = Timeline>, way: &str, play: impl AsyncFn(&Timeline) -> Vec<String>) {
+/// Plays each timeline with each seed, one after another, and tells of all that went wrong.
+async fn each(
+    timelines: impl Iterator<Item = Timeline>,
+    seeds: Range<u64>,
+    play: impl AsyncFn(&Timeline, u64) -> Vec<String>,
+) {
     let mut wrong = Vec::new();
     for timeline in timelines {
-        let played = AssertUnwindSafe(play(&timeline)).catch_unwind().await;
-        let found = played.unwrap_or_else(|_| vec!["it panicked, as is told above".to_owned()]);
-        wrong.extend(found.into_iter().map(|found| format!("{}, {way}: {found}", timeline.name)));
+        for seed in seeds.clone() {
+            let played = AssertUnwindSafe(play(&timeline, seed)).catch_unwind().await;
+            let found = played.unwrap_or_else(|_| vec!["it panicked, as is told above".to_owned()]);
+            wrong.extend(found.into_iter().map(|found| format!("{}, TIMELINE_SEED={seed}: {found}", timeline.name)));
+        }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -168,7 +168,7 @@ impl Records for MemoryStore {
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
         let mut state = self.state();
         state.inbox.erase(email);
-        state.visits.erase(email);
+        state.pages.erase(email);
         let had_it = |entry: &AuditEntry| entry.old_email().is_some_and(|old| old.eq_ignore_ascii_case(email.as_str()));
         let had_by: BTreeSet<KeyId> =
             state.log.values().filter(|entry| had_it(entry)).filter_map(|entry| entry.key).collect();

@@ -15,7 +15,7 @@ use super::{Case, cases};
 cases![
     /// The promises of a store that keeps [`SignIns`](delivery_core::store::SignIns) and
     /// [`LostKeys`](delivery_core::store::LostKeys).
-    VISITS: dyn Ledger, each_visits_case,
+    PAGES: dyn Ledger, each_pages_case,
     a_session_is_found_until_it_is_ended,
     sessions_that_are_over_are_pruned,
     the_secret_of_a_platform_is_kept_replaced_and_removed,

@@ -14,15 +14,16 @@ use delivery_core::store::{
     LOST_PAUSE, LostKeys, LostScan, PlatformSecrets, SealedSecret, SignIn, SignInId, SignIns, StoreError,
 };
 
+/// The rows that the pages need.
 #[derive(Default)]
-pub(super) struct Visits {
+pub(super) struct PageRows {
     sign_ins: HashMap<SignInId, SignIn>,
     secrets: BTreeMap<Source, Vec<u8>>,
     /// The addresses that asked for their keys, by the number of the request.
     lost: BTreeMap<i64, Email>,
 }
 
-impl Visits {
+impl PageRows {
     pub(super) fn erase(&mut self, email: &Email) {
         self.lost.retain(|_, asked| !asked.is_same(email));
     }
@@ -31,21 +32,21 @@ impl Visits {
 #[async_trait]
 impl SignIns for MemoryStore {
     async fn sign_in(&self, sign_in: SignIn) -> Result<(), StoreError> {
-        self.state().visits.sign_ins.insert(sign_in.id, sign_in);
+        self.state().pages.sign_ins.insert(sign_in.id, sign_in);
         Ok(())
     }
 
     async fn signed_in(&self, id: SignInId) -> Result<Option<SignIn>, StoreError> {
-        Ok(self.state().visits.sign_ins.get(&id).cloned())
+        Ok(self.state().pages.sign_ins.get(&id).cloned())
     }
 
     async fn sign_out(&self, id: SignInId) -> Result<(), StoreError> {
-        self.state().visits.sign_ins.remove(&id);
+        self.state().pages.sign_ins.remove(&id);
         Ok(())
     }
 
     async fn prune_sign_ins(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        let sign_ins = &mut self.state().visits.sign_ins;
+        let sign_ins = &mut self.state().pages.sign_ins;
         let all = sign_ins.len();
         sign_ins.retain(|_, sign_in| sign_in.expires_at >= before);
         Ok(u64::try_from(all - sign_ins.len()).unwrap_or(u64::MAX))
@@ -56,7 +57,7 @@ impl SignIns for MemoryStore {
 impl PlatformSecrets for MemoryStore {
     async fn platform_secrets(&self) -> Result<Vec<SealedSecret>, StoreError> {
         let state = self.state();
-        let all = state.visits.secrets.iter();
+        let all = state.pages.secrets.iter();
         Ok(all.map(|(source, sealed)| SealedSecret { source: source.clone(), sealed: sealed.clone() }).collect())
     }
 
@@ -67,7 +68,7 @@ impl PlatformSecrets for MemoryStore {
         edit: Edit,
     ) -> Result<(), StoreError> {
         let mut state = self.state();
-        let (is_set, secrets) = (sealed.is_some(), &mut state.visits.secrets);
+        let (is_set, secrets) = (sealed.is_some(), &mut state.pages.secrets);
         let is_changed = match sealed {
             Some(sealed) => {
                 secrets.insert(source.clone(), sealed);
@@ -82,7 +83,7 @@ impl PlatformSecrets for MemoryStore {
     }
 
     async fn reseal_platform_secret(&self, source: &Source, from: &[u8], to: Vec<u8>) -> Result<(), StoreError> {
-        if let Some(sealed) = self.state().visits.secrets.get_mut(source).filter(|sealed| *sealed == from) {
+        if let Some(sealed) = self.state().pages.secrets.get_mut(source).filter(|sealed| *sealed == from) {
             *sealed = to;
         }
         Ok(())
@@ -95,7 +96,7 @@ impl LostKeys for MemoryStore {
         let mut state = self.state();
         state.number += 1;
         let number = state.number;
-        state.visits.lost.insert(number, email.clone());
+        state.pages.lost.insert(number, email.clone());
         Ok(())
     }
 
@@ -103,7 +104,7 @@ impl LostKeys for MemoryStore {
         let mut state = self.state();
         let state = &mut *state;
         let waiting: Vec<(i64, Email)> =
-            state.visits.lost.iter().take(scan.limit).map(|(number, email)| (*number, email.clone())).collect();
+            state.pages.lost.iter().take(scan.limit).map(|(number, email)| (*number, email.clone())).collect();
         for (request, email) in &waiting {
             let name = scan.name(*request)?;
             let keys = || state.keys.values().map(|row| &row.key).filter(|key| key.email().is_same(email));
@@ -121,7 +122,7 @@ impl LostKeys for MemoryStore {
                 let message = NewMessage { unit: 0, number, key: 0, id: name, kind, recipient, at: scan.now };
                 state.queue.add(&message, key.id());
             }
-            state.visits.lost.remove(request);
+            state.pages.lost.remove(request);
         }
         Ok(waiting.len())
     }
