@@ -29,7 +29,6 @@ use crate::key::{Actor, Key};
 use crate::ledger::EventOutcome;
 use crate::product::ProductId;
 use crate::store::{AuditQuery, InboxQuery, KeyQuery, MessageQuery, Page, StoreError, UseId};
-use crate::text::Invalid;
 
 /// How many rows are read at a time.
 const ROWS: usize = 1_000;
@@ -51,7 +50,6 @@ pub(super) async fn person(delivery: &Delivery, actor: &Actor, email: &Email) ->
 
 /// Returns the table for which a call asks; `None` if the call asks for a person.
 pub(super) fn table(delivery: &Delivery, call: &Call) -> Result<Option<Table>, ApiError> {
-    const WHAT: Invalid = Invalid::expected("must be keys, uses, events, inbox, messages or person");
     let what = parameter::WHAT.text(call)?.ok_or_else(|| Fault::missing(parameter::WHAT.name))?;
     // A malformed filter is an error even if the requested table does not use this filter.
     let keys = KeyQuery { limit: ROWS, ..filters::keys(delivery, call)? };
@@ -65,7 +63,7 @@ pub(super) fn table(delivery: &Delivery, call: &Call) -> Result<Option<Table>, A
         "events" => Table::Audit(audit),
         "inbox" => Table::Inbox(inbox),
         "messages" => Table::Messages(messages),
-        _ => return Err(Fault::malformed(parameter::WHAT.name, WHAT).into()),
+        _ => return Err(Fault::malformed(parameter::WHAT.name, parameter::EXPECTED_WHAT).into()),
     }))
 }
 

@@ -17,16 +17,12 @@ use crate::product::ProductId;
 use crate::store::{AuditQuery, InboxQuery, KeyQuery, MessageQuery, Period};
 use crate::text::Invalid;
 
-const PREFIX: Invalid = Invalid::expected("must be at most 254 characters");
-/// The maximum length of the filter `email_prefix`, in characters.
-const LONGEST: usize = 254;
-
 pub(super) fn keys(delivery: &Delivery, call: &Call) -> Result<KeyQuery, Fault> {
     let product = parameter::OF_PRODUCT.integer(call, ProductId::new)?;
     let status = parameter::STATUS.parsed::<Status>(call)?;
     let prefix = parameter::EMAIL_PREFIX.text(call)?;
-    if prefix.as_ref().is_some_and(|prefix| prefix.chars().count() > LONGEST) {
-        return Err(Fault::malformed(parameter::EMAIL_PREFIX.name, PREFIX));
+    if prefix.as_ref().is_some_and(|prefix| prefix.chars().count() > parameter::LONGEST_PREFIX) {
+        return Err(Fault::malformed(parameter::EMAIL_PREFIX.name, parameter::EXPECTED_PREFIX));
     }
     Ok(KeyQuery {
         email: parameter::EMAIL.parsed(call)?,

@@ -13,6 +13,7 @@ use crate::key::Status;
 use crate::ledger::{Action, EventOutcome, MessageKind};
 use crate::mail::named;
 use crate::store::MessageState;
+use crate::text::Invalid;
 
 /// A parameter of an endpoint.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +86,13 @@ pub(super) const MOST_ITEMS: i64 = 100;
 pub(super) const DEFAULT_DAYS: u32 = 30;
 /// A larger value of [`DAYS`] is an error.
 pub(super) const MOST_DAYS: i64 = 365;
+pub(super) const EXPECTED_DAYS: Invalid = Invalid::expected("must be an integer from 1 to 365");
+/// The maximum length of [`EMAIL_PREFIX`], in characters.
+pub(super) const LONGEST_PREFIX: usize = 254;
+pub(super) const EXPECTED_PREFIX: Invalid = Invalid::expected("must be at most 254 characters");
+/// The values of [`WHAT`].
+const TABLES: [&str; 6] = ["keys", "uses", "events", "inbox", "messages", "person"];
+pub(super) const EXPECTED_WHAT: Invalid = Invalid::expected("must be keys, uses, events, inbox, messages or person");
 
 pub(super) const ACTION: Parameter = query(
     "action",
@@ -107,8 +115,11 @@ pub(super) const EMAIL: Parameter = query("email", Kind::Email, "Only keys of th
 pub(super) const EMAIL_KIND: Parameter =
     query("kind", Kind::OneOf(|| named().map(MessageKind::as_str).collect()), "The kind of e-mail.")
         .or(|| MessageKind::Purchase.as_str().into());
-pub(super) const EMAIL_PREFIX: Parameter =
-    query("email_prefix", Kind::Line(254), "Only keys whose e-mail address begins with this text. Case is ignored.");
+pub(super) const EMAIL_PREFIX: Parameter = query(
+    "email_prefix",
+    Kind::Line(LONGEST_PREFIX),
+    "Only keys whose e-mail address begins with this text. Case is ignored.",
+);
 pub(super) const FETCHED_PRODUCT: Parameter =
     query("product_id", Kind::Number, "The id of the product to fetch.").required().example("1");
 #[cfg(feature = "files")]
@@ -188,10 +199,7 @@ pub(super) const TICKET: Parameter =
     in_path("ticket", "The ticket in the `url` of the file, from the answer to `GET /api/product`.");
 pub(super) const UNTIL: Parameter =
     query("until", Kind::Instant, "Only items before this time. A date stands for the end of the day, in UTC.");
-pub(super) const WHAT: Parameter = query(
-    "what",
-    Kind::OneOf(|| vec!["keys", "uses", "events", "inbox", "messages", "person"]),
-    "The list to export, or `person` for the data about one person.",
-)
-.required()
-.sample("person");
+pub(super) const WHAT: Parameter =
+    query("what", Kind::OneOf(|| TABLES.into()), "The list to export, or `person` for the data about one person.")
+        .required()
+        .sample("person");

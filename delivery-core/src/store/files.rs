@@ -33,8 +33,8 @@ pub trait Files: Debug + Send + Sync + 'static {
     /// Another [`StoreError`] if nothing was added.
     async fn put_file(&self, product: ProductId, file: File, edit: Edit) -> Result<Option<bool>, StoreError>;
 
-    /// Makes the product's file with this name, without regard to case, a former file. Returns whether there was such
-    /// a file.
+    /// Turns the product's current file with this name into a former file. The case of the name is ignored. Returns
+    /// whether there was such a file.
     ///
     /// # Errors
     ///

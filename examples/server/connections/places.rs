@@ -17,7 +17,7 @@ use super::idle::{Conversation, Idle};
 /// File descriptors that are reserved for everything else: the database, e-mails, connections to the mail server.
 const RESERVED: u64 = 64;
 const FEWEST: u64 = 16;
-/// This many connections of one address may wait in line, or four times as many as are served at once if that is more.
+/// This many connections of one address may wait in the queue, or four times as many as are served at once if that is more.
 /// Further connections are closed. Served and waiting connections together may use three quarters of the descriptors.
 const LINE: usize = 4000;
 
@@ -28,7 +28,7 @@ pub(crate) struct Places(Arc<Inner>);
 struct Inner {
     /// How many connections the operating system allows.
     descriptors: usize,
-    /// A permit for each connection that the operating system allows. A connection that waits in line needs one too.
+    /// A permit for each connection that the operating system allows. A connection that waits in the queue needs one too.
     sockets: Arc<Semaphore>,
     served: Arc<Semaphore>,
     idle: Idle,

@@ -88,7 +88,7 @@ pub(super) const LAST: &[Setting] = &[
     Setting::new(
         "MAX_CONNECTIONS_PER_ADDRESS",
         Some("1000"),
-        "Connections served at once for one address, four thousand more wait in line; trusted proxies are exempt",
+        "Connections served at once for one address, four thousand more wait in a queue; trusted proxies are exempt",
     )
     .under(CONNECTIONS),
     Setting::new(

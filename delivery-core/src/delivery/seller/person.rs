@@ -22,8 +22,8 @@ pub struct Person {
     pub keys: Vec<KnownKey>,
     /// The messages to the address, grouped by key.
     pub messages: Vec<StoredMessage>,
-    /// The changes of these keys, and the changes that replaced the address by another one, grouped by key. Changes
-    /// that replaced another person's address are left out.
+    /// The audit entries of these keys, and the entries of other keys in which this person's address was replaced,
+    /// grouped by key. An entry that shows another person's replaced address is left out.
     pub changes: Vec<AuditEntry>,
     /// The platform events that concern these keys, or whose content names the person, newest first. The content of an
     /// event is left out if it does not name the person.

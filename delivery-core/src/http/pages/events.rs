@@ -165,7 +165,8 @@ async fn page(
 ) -> Result<Reply, ApiError> {
     let (event, names) = (found(request, number).await?, names(request.delivery).await?);
     let Said { names: asked_for, buyer, total: total_said } = Said::by(&event);
-    // Ignore errors of the catalog: the event can be applied even if its unsold products are not known.
+    // Ignore errors of the catalog: the event can be applied even if the page cannot list which of its products are
+    // unknown or archived.
     let (unlinked, off_sale) = request.delivery.unsold(&event).await.unwrap_or_default();
     let unlinked: Vec<String> = unlinked.iter().map(ToString::to_string).collect();
     let asked_for: Vec<String> = asked_for.iter().map(ToString::to_string).collect();

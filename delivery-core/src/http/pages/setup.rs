@@ -173,7 +173,7 @@ pub(super) fn names(delivery: &Delivery) -> Vec<(&'static str, &'static str)> {
     all.map(|path| (path.name(), shown(path.name()))).collect()
 }
 
-/// Returns the platform's own way to write its name, if it is known.
+/// Returns the platform's name as the platform writes it, or `name` for a platform of the host application.
 fn shown(name: &str) -> &str {
     PlatformRow::named(name).map_or(name, |row| row.guide.name)
 }

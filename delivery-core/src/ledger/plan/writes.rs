@@ -29,7 +29,7 @@ pub struct Writes {
     /// What platform events write in addition to keys.
     #[serde(default)]
     pub inbox: InboxWrites,
-    /// Requests that may be repeated, as the batch leaves them. If there are any, the writes are
+    /// The new rows of requests that have an `Idempotency-Key`. If there are any, the writes are
     /// [atomic](Self::is_atomic).
     #[serde(default)]
     pub requests: Vec<RequestRow>,
@@ -126,7 +126,7 @@ pub struct NewAuditEntry {
     pub actor: Actor,
     /// What was done.
     pub action: Action,
-    /// Further detail.
+    /// What else the audit log shows, such as the old and the new expiry.
     pub detail: Option<String>,
 }
 

@@ -90,7 +90,7 @@ impl Outbox {
 
     /// Returns whether a reminder that a key expires is still true: the key is valid, and still expires at the time for
     /// which the reminder was queued. The `Message-ID` of the reminder contains that time.
-    fn expires_as_told(&self, message: &LeasedMessage) -> bool {
+    fn is_reminder_true(&self, message: &LeasedMessage) -> bool {
         let (key, now) = (&message.key, self.clock.now());
         let domain = message.message_id.as_str().rsplit_once('@').map_or("", |(_, domain)| domain).to_owned();
         let scan = ExpiryScan { now, until: now, limit: 0, domain };
@@ -108,7 +108,7 @@ impl Outbox {
             Recipient::Email(_) if kind.brings_key() && key.successor().is_some() => {
                 Some("another key took the place of this one")
             }
-            Recipient::Email(_) if kind == MessageKind::Expiring && !self.expires_as_told(message) => {
+            Recipient::Email(_) if kind == MessageKind::Expiring && !self.is_reminder_true(message) => {
                 Some("the key does not expire then any more")
             }
             Recipient::Email(_) | Recipient::Webhook(_) => None,

@@ -219,7 +219,7 @@ mod tests {
 
     use super::super::events::select_events;
     use super::*;
-    use crate::ledger::EventOutcome;
+    use crate::ledger::{EventOutcome, MessageKind};
     use crate::order::Source;
     use crate::store::InboxQuery;
     use crate::store::sql::session::Dialect;
@@ -245,6 +245,13 @@ mod tests {
             let plan = explained(&mut connection, &messages(&query)).await;
             assert!(plan.contains(index), "{plan}");
         }
+    }
+
+    #[test]
+    fn the_backlog_knows_every_kind_of_message_that_brings_a_key() {
+        let kinds = MessageKind::ALL.iter().filter(|kind| kind.brings_key());
+        let kinds: Vec<String> = kinds.map(|kind| format!("'{}'", kind.as_str())).collect();
+        assert!(BACKLOG.contains(&format!("IN ({})", kinds.join(", "))), "{kinds:?}");
     }
 
     #[tokio::test]

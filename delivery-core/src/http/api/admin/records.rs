@@ -12,7 +12,6 @@ use crate::http::row::{Docs, Handler, Row};
 use crate::http::{Call, Reply, parameter};
 use crate::ledger::MessageNumber;
 use crate::store::{AuditQuery, MessageQuery};
-use crate::text::Invalid;
 
 pub(in crate::http) static MESSAGES: Row = Row {
     path: "/api/admin/messages",
@@ -135,7 +134,7 @@ async fn audit(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply
 async fn stats(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
     let in_range = |days: i64| {
         let days = u32::try_from(days).ok().filter(|_| (1..=parameter::MOST_DAYS).contains(&days));
-        days.ok_or(Invalid::expected("must be an integer from 1 to 365"))
+        days.ok_or(parameter::EXPECTED_DAYS)
     };
     let days = parameter::DAYS.integer(call, in_range)?.unwrap_or(parameter::DEFAULT_DAYS);
     let today = delivery.inner.clock.now().date_naive();
