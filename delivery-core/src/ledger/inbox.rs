@@ -35,7 +35,7 @@ pub struct InboxEvent {
     pub id: EventId,
     /// The platform's name for this kind of event; empty if the platform does not give one.
     pub kind: String,
-    /// The order or payment that the event names.
+    /// The order, payment or subscription that the event is about; `None` if the event names none.
     pub order: Option<OrderId>,
     /// The event's content as JSON. `None` if the content cannot be read, or if it was deleted because the event is
     /// done. The content of a finished event is kept if the event was dismissed, is about a test purchase, or is about
@@ -109,7 +109,7 @@ crate::text::names! {
         PartialRefund = "partial_refund",
         /// A customer's address was stored.
         Remembered = "remembered",
-        /// The event waits for the seller.
+        /// The event cannot be applied yet. It is tried again later, and the seller may have to do something first.
         NeedsAttention = "needs_attention",
         /// The event has no effect.
         Ignored = "ignored",
@@ -155,10 +155,11 @@ pub fn names_buyer(body: &str, email: &Email) -> bool {
     serde_json::from_str(body).map_or_else(|_| mentions(&body.to_ascii_lowercase(), &email), |body| says(&body, &email))
 }
 
-/// Returns whether the content of an event names a customer by the platform's reference.
+/// Returns whether the content of an event names a customer by the platform's reference. The content must be JSON
+/// without spaces around colons, which is how it is stored.
 #[must_use]
 pub fn names_customer(body: &str, reference: &OrderId) -> bool {
-    body.contains(&format!("\"customer\":\"{}\"", reference.as_str()))
+    body.contains(&format!("\"customer\":{}", serde_json::Value::from(reference.as_str())))
 }
 
 /// Returns whether `text` contains `email` as a whole address, not only as a part of a longer one.

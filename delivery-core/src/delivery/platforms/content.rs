@@ -50,7 +50,7 @@ impl EventContent {
         }
     }
 
-    /// Returns the buyer's address, as the platform sent it.
+    /// Returns the buyer's e-mail address, which may be invalid; `None` if the platform sent none.
     #[cfg(feature = "pages")]
     fn buyer(&self) -> Option<&str> {
         self.events.iter().flatten().find_map(|event| match event {
@@ -83,9 +83,9 @@ impl EventContent {
 pub(crate) struct Said {
     /// The platform's names for what was bought.
     pub(crate) names: BTreeSet<RefName>,
-    /// The buyer's address, as the platform sent it.
+    /// The buyer's e-mail address, which may be invalid; `None` if the platform sent none.
     pub(crate) buyer: Option<String>,
-    /// What was paid.
+    /// The amount that was paid for a sale; `None` if the event is about something else, or reports no amount.
     pub(crate) total: Option<Amount>,
 }
 
@@ -99,6 +99,7 @@ impl Said {
             buyer: content.buyer().map(str::to_owned),
             total: content.events.iter().flatten().find_map(|event| match event {
                 Event::Paid(sale) => sale.total,
+                Event::Captured { total, .. } => *total,
                 _ => None,
             }),
         };

@@ -18,11 +18,13 @@ macro_rules! whose {
     };
 }
 
-/// A condition: whether event `i` names a customer of its platform whose address is `$1`.
+/// A condition: whether event `i` names a customer of its platform whose address is `$1`. The body is JSON, which
+/// escapes backslashes and quotation marks.
 macro_rules! customers {
     () => {
         "EXISTS (SELECT 1 FROM delivery_customer c WHERE lower(c.email) = CAST($1 AS text) AND c.source = i.source \
-            AND replace(body, '\"customer\":\"' || c.reference || '\"', '') <> body)"
+            AND replace(body, \
+                '\"customer\":\"' || replace(replace(c.reference, '\\', '\\\\'), '\"', '\\\"') || '\"', '') <> body)"
     };
 }
 
@@ -36,7 +38,8 @@ macro_rules! contains {
 /// Selects events that can still be applied and that may name the address `$1`, which must be in lower case. The column
 /// `customers` is 1 if an event names a platform's customer with that address. The erasure locks these events before it
 /// reads the keys. So the erasure sees every key that such an event issued, because a server that applies an event
-/// locks the event's row until the event's keys are committed.
+/// locks the event's row until the event's keys are committed. `outcome <> 'issued'` repeats the condition of a partial
+/// index, which the database does not use otherwise.
 const WAITING: &str = concat!(
     "SELECT number, body, CAST(CASE WHEN ",
     customers!(),

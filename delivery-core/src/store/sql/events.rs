@@ -1,5 +1,5 @@
-//! The inbox: claims, lists, retries and prunes platform events. Also dismisses names under which platforms sell
-//! something: events about the sale of a dismissed product are ignored.
+//! The inbox: claims, lists, retries and prunes platform events. Also stores dismissed names: events about what a
+//! platform sells under a dismissed name need no attention.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -28,7 +28,7 @@ use crate::throttle::Throttle;
 pub(super) fn select_events(query: &InboxQuery, dialect: Dialect) -> String {
     const NUMBERS: &str = "i.number < $1 AND i.number >= $3";
     // The outcome is a part of the SQL text, not a parameter, so that the planner of the database can use the partial
-    // index.
+    // index. The text must also repeat the condition of that index, `outcome <> 'issued'`.
     let outcome = match query.outcome {
         None => String::new(),
         Some(EventOutcome::Issued) => " AND i.outcome = 'issued'".to_owned(),
@@ -77,15 +77,15 @@ const IS_DISMISSED: &str = "SELECT name FROM delivery_dismissed WHERE source = $
 
 /// Retries events that need attention: makes them due at `$1`, and resets their attempts. Selects only events of
 /// platform `$2`, or of all platforms if `$2` is NULL. If `$3` is not NULL, selects only events with the reason `$6`
-/// whose content names the customer `$3`. One execution changes at most `$5` events, in the order of their numbers,
-/// from number `$4` on.
+/// whose content names the customer `$3`, a JSON string. One execution changes at most `$5` events, in the order of
+/// their numbers, from number `$4` on.
 const RETRY_EVENTS: &str = "UPDATE delivery_inbox SET due_at = $1, attempts = 0, version = version + 1 \
     WHERE number IN ( \
         SELECT number FROM delivery_inbox \
         WHERE outcome = 'needs_attention' AND outcome <> 'issued' AND number >= $4 \
             AND (CAST($2 AS text) IS NULL OR source = $2) \
             AND (CAST($3 AS text) IS NULL \
-                OR (reason = $6 AND replace(body, '\"customer\":\"' || $3 || '\"', '') <> body)) \
+                OR (reason = $6 AND replace(body, '\"customer\":' || $3, '') <> body)) \
         ORDER BY number LIMIT $5) \
     RETURNING number";
 
@@ -132,7 +132,7 @@ impl<D: Database> Inbox for D {
         now: DateTime<Utc>,
     ) -> Result<u64, StoreError> {
         let source = source.map(|source| source.as_str().to_owned());
-        let customer = customer.map(|customer| customer.as_str().to_owned());
+        let customer = customer.map(|customer| serde_json::Value::from(customer.as_str()).to_string());
         part_by_part(self, move |session, from| {
             let wanted = values![now.timestamp_millis(), source.clone(), customer.clone(), from, AT_ONCE, NO_ADDRESS];
             Box::pin(async move { retried(&session.rows(RETRY_EVENTS, wanted).await?) })
@@ -262,7 +262,7 @@ fn latest_due(now: DateTime<Utc>) -> i64 {
 
 /// Converts `rows` to events. Returns the events, and the numbers of all rows. If an event cannot be read, for example
 /// because another version of this software wrote it, the event is logged and left out, so that the other events can be
-/// applied.
+/// applied. Its number is still returned: the event is leased like the others, or it would be due again at once.
 fn readable(rows: &[impl Columns]) -> Result<(Vec<InboxEvent>, Vec<i64>), StoreError> {
     static UNREADABLE: Throttle = Throttle::new();
     let (mut read, mut numbers) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));

@@ -168,11 +168,11 @@ async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Po
         InboundEvent { event: InboxEvent { body, ..inbound.event }, ..inbound }
     };
     for (name, reason, customer) in
-        [("evt_3", NO_ADDRESS, "ctm_1"), ("evt_4", NO_ADDRESS, "ctm_11"), ("evt_5", "no product", "ctm_1")]
+        [("evt_3", NO_ADDRESS, r#"ctm\"1"#), ("evt_4", NO_ADDRESS, r#"ctm\"11"#), ("evt_5", "no product", r#"ctm\"1"#)]
     {
         receive(&ledger, lacks(name, reason, customer)).await;
     }
-    let customer: OrderId = "ctm_1".parse().expect("a reference");
+    let customer: OrderId = r#"ctm"1"#.parse().expect("a reference");
     assert_eq!(inbox(&ledger).retry_events(Some(&shop()), Some(&customer), now()).await.expect("retried"), 1);
     let due: Vec<_> = claim().await.into_iter().map(|event| event.id.name.to_string()).collect();
     assert_eq!(due, ["evt_3"]);
