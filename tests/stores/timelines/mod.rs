@@ -34,7 +34,7 @@ where
     F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
 {
     let play = async |timeline: &Timeline, _: u64| play::in_order(place(), timeline).await;
-    each(chosen(SUBSCRIPTIONS, share), 0..1, play).await;
+    each(chosen(SUBSCRIPTIONS, share), ONCE, play).await;
 }
 
 async fn a_key_lives_as_long_in_whatever_order_events_come<F>((place, share): Places<impl Fn() -> F>)
@@ -51,7 +51,7 @@ where
     F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
 {
     let play = async |timeline: &Timeline, _: u64| play::in_order(place(), timeline).await;
-    each(chosen(CASES, share), 0..1, play).await;
+    each(chosen(CASES, share), ONCE, play).await;
 }
 
 async fn a_server_that_is_killed_between_two_events_changes_nothing<F>((place, share): Places<impl Fn() -> F>)
@@ -71,6 +71,9 @@ fn chosen(folder: &str, share: usize) -> impl Iterator<Item = Timeline> {
     assert!(is_known(), "no timeline has {name} in its name");
     file::all(folder).into_iter().filter(move |timeline| timeline.name.contains(&name)).step_by(share)
 }
+
+/// A timeline that is played in order needs no seed.
+const ONCE: Range<u64> = 0..1;
 
 /// Fewer seeds, or more with `CI_LONG`, or the one that was asked for.
 fn seeds(few: u64, many: u64) -> Range<u64> {

@@ -81,7 +81,7 @@ fn refuse_a_store_in_use(from: &Path, to: &Path) -> Result<(), SqliteError> {
 }
 
 /// Creates an empty file for the copy, on Unix readable by its owner alone. Fails if the file exists.
-fn make(new: &Path) -> io::Result<File> {
+pub(super) fn make(new: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -132,12 +132,12 @@ fn copy_path(to: &Path) -> PathBuf {
     with_end(to, &format!(".new.{}", data_encoding::HEXLOWER.encode(&bytes)))
 }
 
-fn with_end(path: &Path, end: &str) -> PathBuf {
+pub(super) fn with_end(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     name.into()
 }
 
-fn folder(path: &Path) -> &Path {
+pub(super) fn folder(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -1,7 +1,7 @@
 //! Dumping a database file, even while a server has it open, and creating a database file from a dump.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -9,6 +9,7 @@ use serde::Serialize;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 
+use super::backup::{folder, make, with_end};
 use super::cold::Cold;
 use super::error::store_error;
 use super::inspect::{reading, step};
@@ -52,9 +53,9 @@ impl SqliteStore {
     }
 
     /// Creates the database file `to` from the dump in the file `from`. If there is a store at `to`, no server may have
-    /// it open, and it must be empty; fingerprints of secrets and sign-ins do not matter. The new file replaces this
-    /// store. The new file is built under another name in the same folder, and is moved to `to` once it is complete. So
-    /// a load that fails or is killed has changed nothing and can be repeated.
+    /// it open, and it must be empty, except for sign-ins and for fingerprints of signing secrets. The new file
+    /// replaces this store. The new file is built under another name in the same folder, and is moved to `to` once it
+    /// is complete. So a load that fails or is killed has changed nothing and can be repeated.
     ///
     /// `keyring` contains the fingerprints of the secrets with which the store will be used. Calls `progress`
     /// repeatedly while the dump is checked and loaded.
@@ -247,22 +248,4 @@ impl Serialize for Cell<'_> {
 /// the store.
 fn loading_path(to: &Path) -> PathBuf {
     with_end(to, ".loading")
-}
-
-fn with_end(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(end);
-    name.into()
-}
-
-/// Creates an empty file; on Unix only its owner can read it.
-fn make(new: &Path) -> io::Result<File> {
-    let mut options = fs::OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.create_new(true).write(true).open(new)
-}
-
-fn folder(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
