@@ -41,7 +41,7 @@ pub trait Clock: Debug + Send + Sync + 'static {
     fn monotonic(&self) -> Duration;
 }
 
-/// The operating system's clocks: the default.
+/// Reads the operating system's clocks. A service uses this clock by default.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct SystemClock;

@@ -42,7 +42,8 @@ impl FromStr for CrossOrigin {
         let origins = list.split(',').map(|origin| {
             let url = Url::parse(origin.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
             let text = url.origin().ascii_serialization();
-            // The URL must be an origin, with or without a slash at its end.
+            // The URL must be an origin, with or without a slash at its end. An origin with a wildcard, such as
+            // `https://*.shop.example`, would never equal the origin of a page.
             let is_origin = url.as_str().strip_suffix('/') == Some(text.as_str()) && !text.contains('*');
             is_origin.then_some(text).and_then(|text| HeaderValue::from_str(&text).ok())
         });

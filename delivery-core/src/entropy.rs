@@ -28,7 +28,7 @@ use rand::Rng;
 ///
 /// In production, an implementation must be a cryptographically secure generator:
 ///
-/// * Fill every byte.
+/// * Every byte is filled.
 /// * Nobody can predict the bytes. The secrets of sessions and the names of objects in an object store contain them.
 /// * Bytes do not repeat, neither after a restart nor on another server. Secrets of platforms are encrypted with nonces
 ///   of 24 bytes, and each id of a key consists of a timestamp and 74 random bits. Guessing an id does not help to

@@ -29,7 +29,7 @@ pub enum ErrorCode {
     NotFound,
     /// The endpoint does not accept this HTTP method.
     MethodNotAllowed,
-    /// The ticket in a link has expired.
+    /// The download link has expired. Such a link contains a ticket, which is valid for a limited time.
     ExpiredTicket,
     /// The body is larger than the endpoint accepts.
     PayloadTooLarge,

@@ -1,8 +1,8 @@
 //! Notifies the host application of events.
 //!
 //! An [`Observer`] receives events. If an event reports a change, the change has already been committed. Observers run
-//! in a separate thread, which takes events from a queue of at most [`QUEUE`], so that a slow observer delays no
-//! request. When the queue is full, events are dropped and [counted](crate::Delivery::dropped_events). Each event is
+//! in a separate thread, which takes events from a queue, so that a slow observer delays no request. While the queue
+//! contains [`QUEUE`] events, further events are dropped and [counted](crate::Delivery::dropped_events). Each event is
 //! delivered at most once. Events that wait in the queue are lost when the process dies. Work that must not be lost
 //! belongs in the host application's own transaction.
 //!
@@ -44,7 +44,7 @@ use crate::throttle::Throttle;
 /// and they take a few megabytes.
 pub const QUEUE: usize = 16_384;
 
-/// How long a flush waits before it tries again to enter a full queue.
+/// How long [`Observers::flush`] waits before it tries again, if the queue is full.
 const FLUSH_AGAIN: Duration = Duration::from_millis(5);
 
 /// An event that observers receive. Later versions may add variants.
@@ -62,11 +62,11 @@ pub enum Event {
         /// The key after the use.
         key: Key,
     },
-    /// A key was refused, with the error code of the response.
+    /// A request with a key was refused, for example because the key has expired.
     Refused {
-        /// The key's id; `None` for a text that this service did not sign.
+        /// The key's id; `None` if the text in the request is not a key that this service signed.
         key: Option<KeyId>,
-        /// The reason.
+        /// The error code that the caller got.
         code: ErrorCode,
     },
     /// A key was revoked.
@@ -159,7 +159,8 @@ impl Observers {
         Self(Some(Arc::new(Queue { sender, dropped: AtomicU64::new(0) })))
     }
 
-    /// Queues the event that `event` returns. Without observers, `event` is not called.
+    /// Queues the event that `event` returns, or drops it if the queue is full. Without observers, `event` is not
+    /// called.
     pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
         static DROPPED: Throttle = Throttle::new();
         let Some(queue) = &self.0 else { return };

@@ -6,7 +6,7 @@ use crate::clock::whole_seconds;
 use crate::product::checked_content;
 use crate::text::{Invalid, line};
 
-/// A post's number, 1 or more, assigned by the catalog.
+/// A post's number, 1 or more, assigned by the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PostId(i64);
 
@@ -14,7 +14,8 @@ pub struct PostId(i64);
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Category(String);
 
-/// A validated post without a number. A [`Catalog`](crate::store::Catalog) assigns the number.
+/// A validated post without a number. The store assigns the number when the post is
+/// [added](crate::store::Posts::add_post).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NewPost {
     title: String,

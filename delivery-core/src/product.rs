@@ -154,8 +154,8 @@ impl NewProduct {
         self
     }
 
-    /// Sets the language of e-mails about the product, and of the page that opens it. Without a language, e-mails are
-    /// in the shop's language, and the page is in the language of the browser.
+    /// Sets the language of e-mails about the product, and of the page on which a buyer opens it. Without a language,
+    /// e-mails are in the shop's language, and the page is in the language of the browser.
     #[must_use]
     pub fn language(mut self, language: Language) -> Self {
         self.language = Some(language);

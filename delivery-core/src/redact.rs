@@ -17,7 +17,7 @@ use self::decoded::Glyph;
 /// Replaces each key, whatever its prefix, and each e-mail address in `text` by `…`. Control characters become spaces,
 /// because not every database stores them.
 ///
-/// Use it for text from outside that goes to a log, such as the response of a mail provider or the message of a panic:
+/// Use it for text from outside that is logged, such as the response of a mail provider or the message of a panic:
 ///
 /// ```
 /// use delivery_core::redacted;
@@ -54,7 +54,7 @@ pub(crate) fn why(ended: &JoinError) -> String {
     redacted(&ended.to_string())
 }
 
-/// Returns the bytes of the original text that the glyphs in `range` stand for.
+/// Returns the byte range of the original text from which the glyphs in `range` were decoded.
 fn place(glyphs: &[Glyph], range: Range<usize>) -> Option<Range<usize>> {
     let glyphs = glyphs.get(range)?;
     Some(glyphs.first()?.at.start..glyphs.last()?.at.end)

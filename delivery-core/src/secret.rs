@@ -18,7 +18,7 @@ const STRONG: f64 = 112.0;
 
 const EXPECTED: Invalid = Invalid::expected("must be at least 16 characters without control characters");
 
-/// The secret that the commerce platform sends with an order.
+/// The secret that a commerce platform sends with each order at `POST /api/webhook/order`.
 #[derive(Clone)]
 pub struct WebhookSecret(Digested);
 
@@ -77,7 +77,7 @@ impl AdminToken {
 }
 
 impl SigningSecret {
-    /// Returns the secret itself, to derive keys from it.
+    /// Returns the secret itself, from which HMAC keys are derived.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

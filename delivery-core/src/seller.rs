@@ -40,14 +40,14 @@ use crate::secret::AdminToken;
 ///
 /// # To ensure correctness
 ///
-/// * Return a caller only for somebody who may use every seller endpoint and the whole desk. Nothing else checks what a
-///   seller may do.
+/// * Return a caller only for somebody who may use every seller endpoint and the whole desk (the seller's HTML pages).
+///   Nothing else checks what a seller may do.
 /// * Return the same name for the same person, and different names for different people. The audit log shows the name,
 ///   and the tokens in the desk's forms depend on it.
 /// * An implementation that relies on cookies must itself refuse requests from other sites, for example by cookies that
 ///   are `SameSite=Strict`. The desk checks the `Origin` of its forms, and a token in them. The API does not check
 ///   `Origin`: its changes need a body of JSON, or PUT for an upload, which an HTML form on another site cannot send.
-/// * The time that an answer takes reveals nothing about valid credentials.
+/// * Compare credentials in constant time, so that the time that an answer takes reveals nothing about valid ones.
 #[async_trait]
 pub trait Seller: Debug + Send + Sync + 'static {
     /// Returns the caller as the audit log shows it. Returns `None` if the caller is no seller, and the response is

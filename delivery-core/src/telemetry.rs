@@ -89,8 +89,8 @@ pub(crate) fn platform_event(platform: &str, outcome: &'static str) {
     counter!("delivery_platform_events_total", "platform" => platform.to_owned(), "outcome" => outcome).increment(1);
 }
 
-/// Sets the gauges for messages that wait to be sent, messages that failed, platform events that need the seller, and
-/// the age of the oldest waiting message.
+/// Sets the gauges for messages that wait to be sent, messages that failed, platform events that need the seller's
+/// attention, and the age of the oldest waiting message.
 pub(crate) fn backlog([queued, failed, needs_attention]: [u64; 3], oldest: Option<chrono::TimeDelta>) {
     #[expect(clippy::cast_precision_loss, reason = "no store has as many rows as a float can count")]
     let set = |gauge: Gauge, count: u64| gauge.set(count as f64);

@@ -125,8 +125,9 @@ impl Builder {
         Delivery { inner: Arc::new(inner) }
     }
 
-    /// Returns the fingerprint of the sender and the mail route. The fingerprint includes `pepper`, which is secret.
-    /// Without `pepper`, somebody who reads the store could find a password in the mail route by guessing.
+    /// Returns a hash of the sender and of the mail route, which is the text with the settings of the mail server. The
+    /// hash includes `pepper`, which is secret. Without `pepper`, somebody who reads the store could find a password in
+    /// the mail route by guessing.
     fn route(&self, pepper: &[u8]) -> Route {
         let digest = Sha256::new_with_prefix(pepper)
             .chain_update(self.options.sender.to_string())
@@ -138,7 +139,7 @@ impl Builder {
     }
 }
 
-/// Returns `url` with its scheme in lower case and without slashes at its end, because paths are appended to it.
+/// Returns `url` with its scheme in lower case. Removes slashes at its end, because paths are appended to it.
 fn base_url(url: &str) -> String {
     let url = url.trim_end_matches('/');
     match url.split_once("://") {

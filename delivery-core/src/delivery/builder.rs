@@ -166,15 +166,16 @@ impl Builder {
         self
     }
 
-    /// Gives callers the rights of the seller if they send this token as `Authorization: Bearer`.
+    /// Gives callers the rights of the seller if they send this token as `Authorization: Bearer`. Replaces an earlier
+    /// token or [`seller`](Self::seller).
     #[must_use]
     pub fn admin_token(self, token: AdminToken) -> Self {
         self.seller(Arc::new(token))
     }
 
-    /// Lets `seller` decide who may call the seller's endpoints, in place of a token. This is for host applications
-    /// with their own sign-in. [`Settings`](super::Settings) always require an admin token. After this call, that token
-    /// gives no access.
+    /// Lets `seller` authenticate the callers of the seller's endpoints, in place of a token. This is for host
+    /// applications with their own sign-in. [`Settings`](super::Settings) always require an admin token. After this
+    /// call, that token gives no access.
     #[must_use]
     pub fn seller(mut self, seller: Arc<dyn Seller>) -> Self {
         self.seller = Some(seller);
@@ -182,7 +183,8 @@ impl Builder {
     }
 
     /// Reads products from `catalog`, such as the host application's own table, instead of from the store. The API
-    /// then cannot edit products, and there are no posts unless [`posts`](Self::posts) is called afterwards.
+    /// then cannot edit products, and platform events can name a product only by its number in this service. There are
+    /// no posts unless [`posts`](Self::posts) is called afterwards.
     #[must_use]
     pub fn catalog(mut self, catalog: Arc<dyn Catalog>) -> Self {
         self.stores = Stores::new(self.stores.ledger, catalog);
@@ -262,8 +264,8 @@ impl Builder {
         self
     }
 
-    /// Adds a [rule](Rule) of the host application. A use is checked against the service's own rules first, then
-    /// against these rules in the order in which they were added.
+    /// Adds a [rule](Rule) of the host application. A use of a key is checked against the service's own rules first,
+    /// then against these rules in the order in which they were added.
     #[must_use]
     pub fn rule(mut self, rule: Arc<dyn Rule>) -> Self {
         self.rules.push(rule);
@@ -277,8 +279,8 @@ impl Builder {
         self
     }
 
-    /// Serves the seller's desk at `/desk` and the buyer's page at `/key` with this theme, unless the theme disables
-    /// them. Without this call, neither is served.
+    /// Serves the desk (the web pages for the seller) at `/desk`, and the buyer's page at `/key`. The theme `look` can
+    /// disable either of them. Without this call, neither is served.
     #[cfg(feature = "pages")]
     #[must_use]
     pub fn pages(mut self, look: crate::look::Look) -> Self {

@@ -9,7 +9,7 @@ use crate::key::{Denied, Key, KeyId, Refusal};
 use crate::ledger::{Fetch, Fetched, Refused, RequestId};
 use crate::product::{Product, ProductId};
 
-/// A product that was opened with a key.
+/// A product, and the key that gives access to it.
 pub(crate) struct Opened {
     pub(crate) product: Arc<Product>,
     #[cfg_attr(

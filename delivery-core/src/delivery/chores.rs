@@ -1,6 +1,6 @@
 //! The periodic work of a started service: notifies buyers of keys that expire soon, marks expired keys, answers
-//! requests for lost keys, deletes old requests, old sessions and the objects of deleted files, and reports wrong
-//! sign-ins to the seller.
+//! requests for lost keys, deletes old `Idempotency-Key` records, old sessions and the objects of deleted files, and
+//! reports wrong sign-ins to the seller.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::throttle::Throttle;
 
 /// How often the worker looks for work.
 const POLL: Duration = Duration::from_mins(1);
-/// How often old requests and sessions are deleted.
+/// How often old `Idempotency-Key` records and old sessions are deleted.
 const PRUNE: Duration = Duration::from_hours(1);
 /// How often the objects of deleted files are deleted. Each pass lists all objects.
 #[cfg(feature = "files")]
@@ -25,8 +25,8 @@ impl Delivery {
         self.maintenance().prune_sign_ins().await.map(drop)
     }
 
-    /// Deletes the objects of deleted files once a day, until `stop` is true. A pass that is interrupted is repeated at
-    /// the next start.
+    /// Deletes the objects of deleted files once a day, until `stop` is true. A pass that is interrupted is repeated
+    /// an hour after the next start.
     #[cfg(feature = "files")]
     async fn prune_files(&self, mut stop: watch::Receiver<bool>) {
         let maintenance = self.maintenance();

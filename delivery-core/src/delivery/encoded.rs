@@ -1,5 +1,5 @@
-//! Caches the encoded public lists. Each list is encoded once, and all clients share its bytes, however slowly they
-//! read.
+//! Caches the encoded public lists of products and posts. Each list is encoded once, and all clients share its bytes,
+//! however slowly they read.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};

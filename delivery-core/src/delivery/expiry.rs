@@ -16,8 +16,8 @@ const AT_ONCE: usize = 32;
 const MARKED_AT_ONCE: usize = 256;
 
 /// The notice period: how many days in advance buyers are notified that their key expires. There is no notice if the
-/// key is revoked or used up, or if a subscription renews it. There is also none if the key's validity, both as issued
-/// and as it is now, is shorter than the notice period.
+/// key is revoked or used up, if a subscription renews it, or if its buyer was erased. There is also none if the
+/// validity with which the key was issued and its present validity are both shorter than the notice period.
 ///
 /// `FromStr` reads 0 to 365. With 0 nobody is notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

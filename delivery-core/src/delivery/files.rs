@@ -18,8 +18,8 @@ use crate::product::{File, FileName, MOST_FILES, MediaType, ObjectName, Product,
 use crate::store::{Files, StoreError};
 
 /// How long the object of a file is kept after the file was replaced or deleted. A download that has begun can thus
-/// finish, because a ticket is valid for only half of this time. An object without a row in the database is also kept
-/// this long after it was written, because its upload may not be complete yet.
+/// finish, because a download link is valid for only half of this time. An object without a row in the database is also
+/// kept this long after it was written, because its upload may not be complete yet.
 const KEPT: TimeDelta = TimeDelta::hours(48);
 /// One pass deletes at most this many objects without a row in the database, or one in `STRAY_SHARE` of the old objects
 /// if that is more. If more objects than this have no row, the pass deletes nothing at all, because the service
@@ -121,7 +121,7 @@ impl Delivery {
         }
     }
 
-    /// Returns the maximum size of a file, in bytes.
+    /// Returns the maximum size of a file, in bytes; 0 if the service has no object store.
     pub(crate) fn max_file_size(&self) -> u64 {
         self.inner.files.as_ref().map_or(0, FileStore::max_size)
     }
@@ -237,7 +237,7 @@ impl super::Maintenance<'_> {
         let strays: Vec<ObjectName> =
             old.iter().map(|stored| stored.object).filter(|object| !known.contains_key(object)).collect();
         if known.is_empty() && !strays.is_empty() || strays.len() > FEW_STRAYS.max(old.len() / STRAY_SHARE) {
-            // This may be the database of another shop, or an old copy.
+            // This may be the database of another shop, or an old copy of this shop's database.
             tracing::error!(
                 objects = strays.len(),
                 "many objects in the store of files belong to no product in this database: none of them is deleted"

@@ -18,9 +18,9 @@ use crate::throttle::Throttle;
 ///
 /// After the commit, call [`committed`](Self::committed), which notifies observers and sends messages at once. Without
 /// this call, messages are sent within a second, and observers are not notified. After a rollback, call
-/// [`rolled_back`](Self::rolled_back); on SQLite, call it before the closure of the transaction returns its error.
-/// Dropping the value, for example by `?`, has the effect of `rolled_back`, and logs a warning in case `committed` was
-/// forgotten.
+/// [`rolled_back`](Self::rolled_back). On SQLite, call it inside the closure that runs the transaction, before the
+/// closure returns its error. Dropping the value, for example by `?`, has the effect of `rolled_back`, and logs a
+/// warning in case `committed` was forgotten.
 #[must_use = "call `committed` after the commit, or `rolled_back`"]
 pub struct Uncommitted<T> {
     result: T,
@@ -92,7 +92,7 @@ impl Drop for Tell {
 /// two of them can wait for each other until one fails.
 ///
 /// On SQLite the transaction is the [`SqliteTransaction`](crate::store::SqliteTransaction) that
-/// `SqliteStore::transaction` gives.
+/// `SqliteStore::transaction` passes to its closure.
 ///
 /// # Errors
 ///

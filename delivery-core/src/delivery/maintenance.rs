@@ -40,7 +40,8 @@ impl Maintenance<'_> {
         self.delivery.inner.outbox.clone()
     }
 
-    /// Applies the platform events that are due, in the order of their due times. Returns their number.
+    /// Applies the platform events that are due, in the order of their due times. Returns their number, which includes
+    /// events that could not be applied and are retried later.
     ///
     /// # Errors
     ///

@@ -156,7 +156,8 @@ pub(crate) struct Inner {
     pub(crate) look: Option<Arc<crate::look::Look>>,
     #[cfg(feature = "pages")]
     pub(crate) shelf: crate::look::Shelf,
-    /// The tokens that sign a seller in at the desk; `None` if the host application signs sellers in.
+    /// The tokens that sign a seller in at the desk; `None` if there is no seller, or if the host application signs
+    /// sellers in.
     #[cfg(feature = "pages")]
     pub(crate) tokens: Option<crate::seller::AdminTokens>,
     #[cfg(feature = "pages")]
@@ -209,8 +210,8 @@ pub enum Error {
     /// There is no such product.
     #[error("there is no such product")]
     UnknownProduct,
-    /// The [ticket](Delivery::ticket) was not made by this service, or is for another name, or its file no longer
-    /// exists.
+    /// The [ticket](Delivery::ticket) was not made by this service, was made for another name than the one that is
+    /// checked, or was made for a file that no longer exists.
     #[error("the ticket is not valid")]
     UnknownTicket,
     /// The ticket or its key has expired.

@@ -158,7 +158,6 @@ impl Delivery {
         let terms = terms.or(product.terms()).unwrap_or(inner.terms);
         let identity = (id, inner.keyring.newest());
         let key = NewKey::on_terms(identity, product.id(), email, terms, inner.clock.now());
-        // The buyer's e-mail comes before the webhooks.
         let mut messages = if send_email { vec![Notice::purchase(self.message_id(id)?)] } else { Vec::new() };
         messages.extend(self.webhooks(MessageKind::KeyIssued)?);
         Ok(NewSale::new(NewKey { order, ..key }, messages))

@@ -1,4 +1,5 @@
-//! The seller's figures, counted at most once a minute however often they are viewed.
+//! The figures for the seller: statistics of keys and of recent days. They are counted at most once a minute, however
+//! often they are viewed.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;

@@ -87,7 +87,7 @@ pub struct Options {
     /// The default terms of keys. `KEY_DAYS`: how many days a key is valid, 1 to 36500, or -1 for ever. `KEY_USES`: how
     /// often a key can be used, 1 to 2147483647, or -1 for no limit.
     pub terms: Terms,
-    /// The commerce platforms whose secrets are set.
+    /// The commerce platforms whose secrets are set, for example by `STRIPE_SECRET`, and their other settings.
     pub platforms: PlatformSettings,
 }
 

@@ -20,8 +20,8 @@ impl Delivery {
     /// as often as they like, so count a use before you make one.
     ///
     /// Different products need different names, because only the name of a ticket is checked, not its product. Send the
-    /// link with `Cache-Control: no-store` and `Referrer-Policy: no-referrer`, because anybody who sees the link can use
-    /// it.
+    /// link with `Cache-Control: no-store` and `Referrer-Policy: no-referrer`, because anybody who sees the link can
+    /// use it.
     ///
     /// A server that logs paths also logs the tickets in them. Anybody who reads the log can then download until the
     /// tickets expire. Rocket logs paths by default.
@@ -89,7 +89,8 @@ impl Delivery {
         Ticket { key: key.id(), product: key.product(), object, ends_at }
     }
 
-    /// Returns the key of a verified ticket, if the ticket is valid now.
+    /// Returns the key of a ticket whose signature was verified. It is an error if the ticket or the key has expired,
+    /// or if the key was revoked or is unknown.
     pub(crate) async fn holder_of(&self, ticket: &Ticket) -> Result<Key, Error> {
         let now = self.inner.clock.now();
         if ticket.ends_at <= now {

@@ -17,7 +17,7 @@ struct Reader {
     left: Range<u64>,
 }
 
-/// Reads a range of a file. A file that is shorter than the end of the range is an error.
+/// Reads a range of a file. It is an error if the file ends before the range does.
 pub(super) fn read(file: File, range: Range<u64>) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
     stream::try_unfold(Reader { file, left: range }, |mut reader| async {
         if reader.left.is_empty() {

@@ -1,8 +1,8 @@
 //! Stores the bytes of files in an object store that the host application chooses.
 //!
 //! An object is written once, under a random name, and never changed. Each file has a [row](crate::store::Files) in the
-//! catalog, which names the object with the bytes of the file. An object without a row is left over from an upload that
-//! was interrupted.
+//! catalog. The row names the object with the bytes of the file. An object without a row is left over from an upload
+//! that was interrupted.
 //!
 //! The host application passes an [`ObjectStore`] to [`Builder::files`](crate::delivery::Builder::files). To let
 //! clients fetch files directly from a storage provider, it also implements [`Links`].
@@ -31,7 +31,8 @@ use crate::store::StoreError;
 
 /// The default of [`Builder::max_file_size`](crate::delivery::Builder::max_file_size): 5 GiB.
 pub(crate) const MAX_FILE_SIZE: u64 = 5 << 30;
-/// How long a link to an object store is valid. A client that is redirected follows the link at once.
+/// How long a link to an object store is valid. This is enough, because a client that is redirected follows the link at
+/// once.
 const LINK: Duration = Duration::from_mins(5);
 /// The maximum number of concurrent uploads. Each has up to two parts of 5 MiB in memory.
 const UPLOADS: usize = 16;

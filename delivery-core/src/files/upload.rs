@@ -17,7 +17,7 @@ use crate::product::ObjectName;
 
 /// How long each MiB of an upload may take to arrive.
 const A_MEBIBYTE: Duration = Duration::from_mins(1);
-/// How long a whole upload may take: half of the time after which an object without a row is deleted.
+/// How long a whole upload may take: half of the time after which an object without a row in the catalog is deleted.
 const LONGEST: Duration = Duration::from_hours(24);
 /// The number of bytes that are written at a time. Object stores accept no smaller parts, except as the last one.
 const PART: usize = 5 << 20;
@@ -53,8 +53,9 @@ pub(crate) enum UploadError {
     Objects(#[from] object_store::Error),
 }
 
-/// Deletes the parts that were written, when it is dropped because the upload failed or the client disconnected. After
-/// a crash, only the object store can delete the parts that are left, for example by the lifecycle rules of a bucket.
+/// A guard that deletes the written parts of an upload if it is dropped because the upload failed or the client
+/// disconnected. After a crash, only the object store can delete the parts that are left, for example by the lifecycle
+/// rules of a bucket.
 struct Abort(Option<BufWriter>);
 
 impl Drop for Abort {
@@ -89,6 +90,7 @@ impl FileStore {
             writer
         };
         let mut guard = Abort(Some(writer));
+        // This is never `None`, because the line above puts the writer into the guard.
         let Some(writer) = &mut guard.0 else { return Err(UploadError::Busy) };
         let received = timeout(LONGEST, self.receive(writer, &mut pieces)).await.unwrap_or(Err(UploadError::Late));
         let uploaded = received.and_then(|uploaded| {

@@ -10,7 +10,7 @@ use super::names;
 use crate::delivery::Delivery;
 use crate::limit::Identity;
 
-/// Returns the client whose rate limits a call counts against.
+/// Returns the client whose rate limits a call counts against: an address, or [`Identity::Unknown`] without a `peer`.
 ///
 /// If the peer is not a trusted proxy, it is the client. If it is one, all `X-Forwarded-For` fields are read as one
 /// list, from right to left. The first address that is not a trusted proxy is the client. The entries to the left of

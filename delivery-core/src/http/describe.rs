@@ -50,7 +50,8 @@ pub(super) enum Kind {
     /// The name of a file.
     #[cfg(feature = "files")]
     FileName,
-    /// The id of an item of the list with this name, from `/api/admin/`. It is the number of a row in the store.
+    /// The id of an item in a list, which is the number of a row in the store. The text is the last segment of the
+    /// list's path, such as `inbox` in `/api/admin/inbox`.
     RowId(&'static str),
     /// 1 to 36,500 days. -1 means that the key never expires.
     Days,
@@ -107,7 +108,7 @@ pub(super) struct Shape {
 #[cfg(test)]
 pub(super) type Schemas = Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>;
 
-/// Returns `Some` of the [`Shape`] of a type.
+/// Expands to `Some` with the [`Shape`] of a type.
 macro_rules! shape {
     ($reply:ty) => {
         Some($crate::http::describe::Shape {

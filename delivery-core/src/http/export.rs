@@ -48,7 +48,7 @@ pub(super) async fn person(delivery: &Delivery, actor: &Actor, email: &Email) ->
     Ok(Reply::json(&person).with_header(&names::CONTENT_DISPOSITION, file))
 }
 
-/// Returns the table for which a call asks; `None` if the call asks for a person.
+/// Returns the table for which a call asks; `None` if the call asks for the data about a person.
 pub(super) fn table(delivery: &Delivery, call: &Call) -> Result<Option<Table>, ApiError> {
     let what = parameter::WHAT.text(call)?.ok_or_else(|| Fault::missing(parameter::WHAT.name))?;
     // A malformed filter is an error even if the requested table does not use this filter.
@@ -77,7 +77,7 @@ pub(super) enum Table {
     Messages(MessageQuery),
 }
 
-/// Reads a table.
+/// Reads the rows of a table, a page at a time.
 struct Reader {
     delivery: Delivery,
     actor: Actor,
@@ -206,7 +206,7 @@ impl Reader {
         lines(rows.iter().map(|row| columns.iter().map(|column| cell(&row[*column]))))
     }
 
-    /// Returns the values of the next page, and moves on to the page after it.
+    /// Returns the rows of the next page as JSON objects. Sets `self.table` to the query for the page after it.
     async fn values(&mut self, table: Table) -> Result<Vec<Value>, StoreError> {
         let (delivery, now) = (self.delivery.clone(), self.now);
         let desk = delivery.desk(&self.actor);

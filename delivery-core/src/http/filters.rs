@@ -91,7 +91,8 @@ fn period(call: &Call) -> Result<Period, Fault> {
 
 const INSTANT: Invalid = Invalid::expected("must be a date such as 2026-11-21, or a time such as 2026-11-21T10:00:00Z");
 
-/// Parses a timestamp in RFC 3339, or a date. For a date, adds `days`, and returns the beginning of that day in UTC.
+/// Parses a timestamp in RFC 3339, or a date. For a date, returns the beginning, in UTC, of the day that is `days` days
+/// later.
 fn instant(text: &str, days: u64) -> Option<DateTime<Utc>> {
     let of_date = |date: NaiveDate| Some(date.checked_add_days(Days::new(days))?.and_hms_opt(0, 0, 0)?.and_utc());
     text.parse().ok().and_then(of_date).or_else(|| DateTime::parse_from_rfc3339(text).ok().map(|at| at.to_utc()))

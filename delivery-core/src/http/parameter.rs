@@ -74,11 +74,11 @@ const fn in_path(name: &'static str, about: &'static str) -> Parameter {
     Parameter { location: Location::Path, ..query(name, Kind::Text, about).required() }
 }
 
-// Some texts for clients repeat the following numbers.
+// If one of the following numbers changes, the texts for clients that repeat it must change too.
 
-/// The number of posts in an answer if the call has no [`LIMIT`].
+/// The maximum number of posts in an answer if the call has no [`LIMIT`].
 pub(super) const DEFAULT_POSTS: usize = 10;
-/// The number of items in an answer if the call has no [`PAGE_SIZE`].
+/// The maximum number of items in an answer if the call has no [`PAGE_SIZE`].
 pub(super) const DEFAULT_ITEMS: usize = 50;
 /// A larger [`LIMIT`] or [`PAGE_SIZE`] counts as this number.
 pub(super) const MOST_ITEMS: i64 = 100;

@@ -25,7 +25,7 @@ pub struct ReplyBody {
 }
 
 /// The stream that a reply sends. Clones of a reply share the stream. The first clone that is converted into a body
-/// takes it.
+/// takes the stream, and the bodies of the other clones contain no bytes.
 #[derive(Clone)]
 pub(super) struct Sent(Arc<Mutex<Option<Streamed>>>);
 
@@ -46,7 +46,7 @@ impl ReplyBody {
         Self { pieces, stream: None, left: Some(left) }
     }
 
-    /// Returns a body of `length` bytes of a stream, or of the whole stream if its length is unknown.
+    /// Returns a body of the first `length` bytes of a stream, or of the whole stream if `length` is `None`.
     pub(super) fn of_stream(sent: &Sent, length: Option<u64>) -> Self {
         Self { pieces: VecDeque::new(), stream: sent.take(), left: length }
     }

@@ -183,7 +183,8 @@ async fn answer<E>(
         }
         Handler::Seller(handler) => {
             let seller = Seller::of(delivery, call).await;
-            // An unauthenticated body of up to 2 MiB is read but not kept in memory.
+            // Read an unauthenticated body too, because an error in its size or type is reported before the missing
+            // credential. Do not keep it in memory, because it may have 2 MiB.
             let body = read(row.body, &call.headers, body, Keep::all_if(seller.is_some())).await;
             let text = Fields::text(call, &body)?;
             handler(delivery, seller.ok_or_else(signed_out)?, Fields::parse(text, row.fields())?).await

@@ -1,4 +1,4 @@
-//! Reading query parameters, and reading the key of a call from the query or from a header.
+//! Reading query parameters, the key of a call in the query or in a header, and the header `Idempotency-Key`.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -85,8 +85,8 @@ pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
 }
 
 /// Returns the text of the key in the header fields of a request, `Authorization: Bearer` or `X-API-Key`. Returns
-/// `None` if there is no key, if the two fields contain different keys, if one of the fields occurs twice, or if its
-/// value is not visible ASCII. The key is not verified. To verify it, call
+/// `None` if there is no key, if the two fields contain different keys, or if one of the fields occurs twice or has a
+/// value that is not visible ASCII. The key is not verified. To verify it, call
 /// [`Delivery::verify`](crate::Delivery::verify).
 ///
 /// A [`Grant`](super::Grant) reads the key itself. Use this function in code that has only the header fields.
@@ -95,7 +95,7 @@ pub fn key_in(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     one_of([bearer_in(headers).ok()?, api_key(headers).ok()?]).ok().flatten()
 }
 
-/// Returns the key that is in one or more places. It is an error if two places have different keys.
+/// Returns the key in `places`; `None` if all are empty. It is an error if two places contain different keys.
 fn one_of<const N: usize>(places: [Option<Cow<'_, str>>; N]) -> Result<Option<Cow<'_, str>>, Fault> {
     let mut keys = places.into_iter().flatten();
     let Some(key) = keys.next() else { return Ok(None) };

@@ -40,7 +40,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Returns the 404 reply for a path below `/api/` that is not an endpoint.
+    /// Returns the 404 reply with a JSON body, for example for a path below `/api/` that is not an endpoint.
     #[must_use]
     pub fn not_found() -> Self {
         Self::error(ErrorCode::NotFound)

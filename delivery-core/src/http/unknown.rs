@@ -5,11 +5,11 @@ use crate::delivery::Delivery;
 
 impl Reply {
     /// Returns the reply to a call whose path has no endpoint, for the fallback of a binding. The [path](Call::path) of
-    /// the call must be set. Without pages, the reply is [`not_found`](Self::not_found). With pages, `/` redirects to
-    /// the buyer's page, or to the desk if there is no buyer's page. The path of a page with a slash at its end, such
-    /// as `/desk/`, redirects to the page. A path below `/desk/` or `/key/` gets a 404 page in HTML. Any other path
-    /// outside `/api/` gets this page only if the client accepts HTML. All other calls get
-    /// [`not_found`](Self::not_found).
+    /// the call must be set. Without pages, the reply is [`not_found`](Self::not_found). With pages, GET and HEAD of
+    /// `/` are redirected to the buyer's page, or to the desk if there is no buyer's page. GET and HEAD of the path of
+    /// a page with a slash at its end, such as `/desk/`, are redirected to the page. Other calls below `/desk/` or
+    /// `/key/` get a 404 page in HTML. Any other path outside `/api/` gets this page only if the client accepts HTML.
+    /// All other calls get [`not_found`](Self::not_found).
     #[must_use]
     #[cfg_attr(not(feature = "pages"), expect(unused_variables, reason = "only pages use them"))]
     pub fn unknown(delivery: &Delivery, call: &Call) -> Self {

@@ -35,7 +35,8 @@ const BYTES: usize = VERSION + ID + TAG;
 /// The number of characters of a key after its prefix and the underscore.
 const SYMBOLS: usize = BYTES * 8 / 5;
 
-/// Crockford's alphabet in lower case, without its aliases, so that each key has one text.
+/// Crockford's alphabet in lower case, without its aliases, so that each key has one text. The value is never
+/// `None`: the `Option` only avoids code that can panic.
 static BASE32: LazyLock<Option<Encoding>> = LazyLock::new(|| {
     let mut alphabet = Specification::new();
     alphabet.symbols.push_str("0123456789abcdefghjkmnpqrstvwxyz");
@@ -133,7 +134,7 @@ impl Keyring {
         if keyring.signers().any(alike) { Err(KeyringError::Ambiguous) } else { Ok(keyring) }
     }
 
-    /// Returns the version under which new keys are signed.
+    /// Returns the version of the newest secret, which signs new keys.
     #[must_use]
     pub fn newest(&self) -> SecretVersion {
         self.newest.version

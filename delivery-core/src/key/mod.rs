@@ -40,7 +40,8 @@ use crate::text::Invalid;
 #[serde(try_from = "String", into = "String")]
 pub struct KeyId(Uuid);
 
-/// The facts that are fixed when a key is issued. Only the address can be [corrected](Change::SetEmail) later.
+/// The facts that are fixed when a key is issued. Only the address can be [corrected](Change::SetEmail) later. The
+/// current expiry and limit of the key are in its [`KeyState`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it from a row, field by field, and must not miss one")]
 pub struct NewKey {

@@ -23,7 +23,7 @@ pub struct SecretVersion(pub(super) u16);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint(pub(super) [u8; 16]);
 
-/// Whether a store may be used with the secrets of a keyring.
+/// Whether a store may be used with the secrets of a keyring. The store's secrets are those that it was used with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a ledger must decide on every outcome")]
 pub enum Acceptance {

@@ -52,8 +52,8 @@ pub enum Change {
         at: DateTime<Utc>,
         /// Who changes the terms.
         by: Actor,
-        /// The instant from which the key is expired. It is kept in whole seconds, from 1970 to [`NEVER`]. If it is in
-        /// the past, the key is expired.
+        /// The instant from which the key is expired. It is cut to whole seconds, and limited to the range from 1970 to
+        /// [`NEVER`]. If it is in the past, the key is expired.
         expires_at: Option<DateTime<Utc>>,
         /// How often the key may be used.
         limit: Option<LimitChange>,
@@ -95,7 +95,8 @@ impl Change {
 pub enum LimitChange {
     /// The limit is replaced by this one. If the key was already used that often, it is exhausted.
     Set(UseLimit),
-    /// This number of uses is added to the limit. The sum is at most [`MAX_USES`](crate::terms::MAX_USES).
+    /// This number of uses is added to the limit. If the sum is above [`MAX_USES`](crate::terms::MAX_USES), the limit
+    /// becomes `MAX_USES`.
     Add(Uses),
 }
 
@@ -238,7 +239,8 @@ impl Key {
         Ok((withdrawn, Self::new(Arc::new(granted), self.state.clone())))
     }
 
-    /// Checks whether the key could be used for its own product at the time `at`.
+    /// Checks whether the key could be used for its own product at the time `at`. Rules of the host application are not
+    /// checked.
     ///
     /// # Errors
     ///

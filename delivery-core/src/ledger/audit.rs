@@ -21,7 +21,7 @@ crate::text::names! {
         TermsChanged = "terms_changed",
         /// The address of a key's buyer was corrected.
         EmailChanged = "email_changed",
-        /// A key was withdrawn and replaced by another one.
+        /// A key was revoked and replaced by another one.
         Rotated = "rotated",
         /// A part of a payment was refunded.
         PartlyRefunded = "partly_refunded",
@@ -57,9 +57,9 @@ crate::text::names! {
         Dismissed = "dismissed",
         /// Events of a product are no longer dismissed.
         DismissalLifted = "dismissal_lifted",
-        /// The secret of a commerce platform was set at the desk.
+        /// The secret of a commerce platform was set, at the desk or through the API.
         PlatformSecretSet = "platform_secret_set",
-        /// The secret of a commerce platform that was set at the desk was removed.
+        /// The secret of a commerce platform, set at the desk or through the API, was removed.
         PlatformSecretRemoved = "platform_secret_removed",
         /// Sign-ins with a wrong token were refused. There is at most one such entry a minute. Its detail contains the
         /// number of refused sign-ins.
@@ -79,7 +79,7 @@ pub struct Edit {
     /// Who made the change.
     #[serde(deserialize_with = "Actor::deserialize_stored")]
     pub by: Actor,
-    /// Further detail, without secrets and without addresses of buyers.
+    /// What was changed, such as the name of a file or platform. Contains no secrets and no addresses of buyers.
     pub detail: Option<String>,
 }
 
@@ -111,7 +111,7 @@ impl Action {
 }
 
 impl Edit {
-    /// Creates an edit without further detail.
+    /// Creates an edit without a detail.
     #[must_use]
     pub fn new(by: Actor, at: DateTime<Utc>) -> Self {
         Self { at, by, detail: None }

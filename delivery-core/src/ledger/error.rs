@@ -33,7 +33,7 @@ pub enum StoreError {
     Unavailable {
         /// The reason, in a few lower-case words.
         reason: &'static str,
-        /// The cause.
+        /// The underlying error, if there is one.
         #[source]
         source: Option<Source>,
     },
@@ -41,22 +41,22 @@ pub enum StoreError {
     /// HTTP API answers 503.
     #[error("the database did not say whether the operation happened")]
     Unknown {
-        /// The cause.
+        /// The underlying error, if there is one.
         #[source]
         source: Option<Source>,
     },
-    /// Another transaction has locked or changed a row that the operation needs. Nothing was changed. The same call may
-    /// succeed a moment later. The HTTP API answers 503.
+    /// Another transaction has locked or changed a row that the operation needs. The operation changed nothing. The
+    /// same call may succeed a moment later. The HTTP API answers 503.
     #[error("another transaction holds or has changed what this needs")]
     Conflict {
-        /// The cause.
+        /// The underlying error, if there is one.
         #[source]
         source: Option<Source>,
     },
     /// The disk is full. Writes fail; reads still work. The HTTP API answers 503.
     #[error("no space is left on the disk")]
     Full {
-        /// The cause.
+        /// The underlying error, if there is one.
         #[source]
         source: Option<Source>,
     },
@@ -64,7 +64,7 @@ pub enum StoreError {
     /// The HTTP API answers 500.
     #[error("the database refuses a statement")]
     Refused {
-        /// The cause.
+        /// The underlying error, if there is one.
         #[source]
         source: Option<Source>,
     },
@@ -73,7 +73,7 @@ pub enum StoreError {
     Corrupt {
         /// What was found, in a few lower-case words.
         what: &'static str,
-        /// The cause.
+        /// The underlying error, if there is one.
         #[source]
         source: Option<Source>,
     },

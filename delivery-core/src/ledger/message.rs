@@ -20,7 +20,7 @@ pub struct Route([u8; 16]);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct LeasedMessage {
-    /// The lease, which is needed to complete the message.
+    /// The lease, which is needed to complete the message, that is, to record its [`Outcome`].
     pub lease: Lease,
     /// The kind of message.
     pub kind: MessageKind,

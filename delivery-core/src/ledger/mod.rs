@@ -4,7 +4,7 @@
 //! operation   what callers ask: issue, change, resend, rotate, fetch, receive, complete -> an answer
 //! plan        the rows that were loaded for a batch of operations -> the rows to write
 //! deal        what a platform has reported about a sale -> the state that the sale's keys should have
-//! sale, inbox, request, message, notice, audit, error    what operations are about
+//! sale, inbox, request, message, notice, audit, amount, error    the types that operations use
 //! ```
 //!
 //! A [store](crate::store) loads the rows that a batch of operations [needs](Needs), and persists the rows that the

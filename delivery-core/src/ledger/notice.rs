@@ -18,8 +18,8 @@ crate::text::line_type! {
 pub const MOST_WEBHOOKS: usize = 8;
 
 /// The identity of a message: the `Message-ID` of an e-mail, without angle brackets. A webhook sends the part before
-/// the `@` as `webhook-id`. The identity is the same at each attempt. If a receiver accepts the message just before the
-/// connection breaks, the receiver can thus recognise the next attempt as a copy.
+/// the `@` in the header `webhook-id`. The identity is the same at each attempt. If a receiver accepts the message just
+/// before the connection breaks, the receiver can thus recognise the next attempt as a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MessageId(String);
 
@@ -129,8 +129,8 @@ impl MessageKind {
     }
 
     /// Returns the name of the e-mail's template. For [`Lost`](Self::Lost), this is `resend`, because both kinds share
-    /// that template. A webhook has no template: this is then the kind's own name. Sellers see the name as the kind of
-    /// the message.
+    /// that template. For a webhook, which has no template, this is the kind's own name. The desk and the admin API
+    /// show the name as the kind of the message.
     #[must_use]
     pub fn template(self) -> &'static str {
         match self {

@@ -1,11 +1,11 @@
-//! The identity of a request that may be repeated.
+//! The identity of a request that has an idempotency key.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// The identity of a client's request, by which a repetition is recognised. It is the SHA-256 of the client's name for
-/// the request, cut to 128 bits. Requests are stored for each key separately, so equal names of requests with different
-/// keys do not collide.
+/// the request, such as the `Idempotency-Key`, cut to 128 bits. Requests are stored separately for each API key, so
+/// equal names of requests with different API keys do not collide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestId([u8; 16]);
 

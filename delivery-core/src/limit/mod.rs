@@ -267,7 +267,7 @@ impl Default for Quotas {
 }
 
 impl HostPolicy {
-    /// Names a limit. The name has 1 to 24 characters of `a-z`, `0-9` and `-`. In a constant, the name is checked at
+    /// Creates the name of a limit: 1 to 24 characters of `a-z`, `0-9` and `-`. In a constant, the name is checked at
     /// compile time.
     ///
     /// # Panics

@@ -124,7 +124,7 @@ impl RedisLimiter {
     ///
     /// [`LimitError`] if Redis does not answer.
     pub async fn ping(&self) -> Result<(), LimitError> {
-        // The connection for requests waits for an answer no longer than a request may.
+        // Use a separate connection, because the time limit of the one for requests is too short for a ping.
         let ping = async { redis::cmd("PING").query_async::<()>(&mut connection(&self.client, PING)?).await };
         let asked = timeout(PING, ping).await;
         let answered = asked.unwrap_or_else(|elapsed| Err(std::io::Error::from(elapsed).into()));
@@ -193,7 +193,8 @@ impl RedisLimiter {
     }
 
     /// Records the result of a query. After a failure, Redis counts as recovered only when it admits a request whose
-    /// query was made to check this: the answer to an earlier query may have been sent before Redis became unavailable.
+    /// query was made to check whether it has recovered. An answer to an earlier query is no proof, because Redis may
+    /// have sent it before it became unavailable.
     fn note(&self, asking: Asking, asked: Result<&Decision, &RedisError>) {
         let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
         match asked {

@@ -9,8 +9,8 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use pulldown_cmark::{Event, Tag, TagEnd};
 use url::Url;
 
-/// The prefix of the placeholder for the address of a file in cached HTML. The percent-encoded name of the file
-/// follows.
+/// In cached HTML, a placeholder stands for the address of each file. The placeholder consists of this prefix and the
+/// percent-encoded name of the file.
 pub(super) const FILE: &str = "#picture-";
 /// The beginning of an `<img>` element that shows a file, in cleaned HTML. Each `<` in a text is escaped, so no text
 /// contains this.

@@ -8,8 +8,9 @@ use super::grouped;
 const WIDTH: usize = 600;
 const HEIGHT: usize = 120;
 
-/// Returns a chart with a bar for each day and its count. `label` describes the chart to screen readers. Beside the
-/// chart, the page shows the highest count and the first and the last day as text, and all counts in a table.
+/// Returns a chart of the counts of `days`. A day with the count 0 has no bar. `label` describes the chart to screen
+/// readers. Beside the chart, the page shows the highest count and the first and the last day as text, and all counts
+/// in a table.
 pub(crate) fn plot(label: &str, days: &[(String, u64)]) -> String {
     let most = days.iter().map(|(_, count)| *count).max().unwrap_or(0);
     let mut svg = format!(

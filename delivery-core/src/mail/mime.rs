@@ -9,8 +9,8 @@ use super::{MailError, Message};
 use crate::email::Email;
 
 pub(super) fn compose(message: &Message) -> Result<Mime, MailError> {
-    // A faulty sender address affects every e-mail until the seller corrects it, so the failure is transient. A faulty
-    // buyer address affects this e-mail only.
+    // A faulty sender address affects every e-mail until the seller corrects it, so the failure is transient. The other
+    // failures in this file affect this e-mail only, so they are permanent.
     let from: Address =
         message.from.address().parse().map_err(|error| {
             MailError::transient("the sender's address cannot be written in a message").because(error)
@@ -46,7 +46,7 @@ fn address(email: &Email) -> Address {
     Address::new_dangerous(email.quoted_local(), email.domain())
 }
 
-/// Whether a composed message is addressed to `email`, ignoring the case of ASCII letters.
+/// Returns whether a composed message is addressed to `email`, ignoring the case of ASCII letters.
 pub(super) fn is_to(composed: &[u8], email: &Email) -> bool {
     let mut expected = Headers::new();
     expected.set(To::from(Mailboxes::from(Mailbox::new(None, address(email)))));

@@ -82,8 +82,8 @@ pub const SEND_TIMEOUT: Duration = Duration::from_mins(12);
 /// * Pass on the [`message_id`](Message::message_id), so that the receiving system can recognise a duplicate.
 /// * Log no part of the message, and repeat none of it in an error: it usually contains a key. See [`MailError`].
 ///
-/// A mailer for development, which writes messages to a terminal or a folder, keeps none of the first and the last
-/// promise. Such a mailer says so in [`reaches_nobody`](Self::reaches_nobody).
+/// A mailer for development, which writes messages to a terminal or a folder, does not meet the first and the last of
+/// these requirements. Such a mailer returns `true` from [`reaches_nobody`](Self::reaches_nobody).
 #[async_trait]
 pub trait Mailer: fmt::Debug + Send + Sync + 'static {
     /// Hands `message` to a system that takes responsibility for delivering it.

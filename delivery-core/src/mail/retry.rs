@@ -30,7 +30,8 @@ const IN_DOUBT: u32 = 7;
 /// Each delay is extended at random by up to a fifth, so that e-mails that failed together are not all retried
 /// together.
 const JITTER: f64 = 0.2;
-/// The maximum delay, in seconds. If a due time is further ahead, a store assumes that a clock was wrong.
+/// The maximum delay, in seconds. If a message is due more than 13 hours ahead, a store assumes that a clock was wrong,
+/// and treats the message as due at once.
 const LONGEST: f64 = 13.0 * 3600.0 - 60.0;
 
 /// Returns when to retry an e-mail that failed at `now`. Returns `None` if the e-mail is to be given up. `attempt` is

@@ -11,7 +11,8 @@ const MAX_DOMAIN: usize = 200;
 const EXPECTED: Invalid =
     Invalid::expected("must be an address such as shop@example.com or Shop Name <shop@example.com>");
 
-/// The sender of e-mails: an address, optionally preceded by a name. Unlike a buyer's address, its domain needs no dot.
+/// The sender of e-mails: an address, optionally preceded by a name. Unlike in a buyer's address, the domain needs no
+/// dot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
     name: Option<String>,

@@ -37,9 +37,9 @@ const ENGLISH: &str = "en";
 ///
 /// Every template has these variables:
 ///
-/// * `email`: the recipient
+/// * `email`: the recipient's address
 /// * `language`: the tag of the language in which the e-mail is rendered
-/// * `base_url`: the base URL, without a slash at its end
+/// * `base_url`: the base URL of the service, without a slash at its end
 /// * `page`, `fetch` and `lost`: the URLs of the buyer's page, of the endpoint for products and of the page for lost
 ///   keys, as in [`MailLinks`](super::MailLinks). Each may be `none`
 /// * `shop.name` and `shop.support` (an e-mail address): each is `none` if it is not known
@@ -53,8 +53,8 @@ const ENGLISH: &str = "en";
 ///
 /// * `key`: the key's text
 /// * `key_id`: the key's id, which is not secret
-/// * `order.id`, `order.source` and `order.host_ref`: the order's number, the platform that it comes from, and your own
-///   name for the key. Each may be none
+/// * `order.id`, `order.source` and `order.host_ref`: the order's number, the platform that the order comes from, and
+///   your own name for the key. Each may be none
 /// * `command`: whether to show the command that fetches the product. It is shown for products of type `api`. It is
 ///   shown for all products with [`mail_curl`](crate::delivery::Builder::mail_curl), or if `page` is `none`
 /// * `product.id`, `product.name`, `product.description`, `product.type`, and `product.host_ref`, your own name for the

@@ -24,7 +24,7 @@ pub enum Event {
         /// The amount that was captured, which may be less than was authorised; `None` if the platform does not say.
         #[serde(default)]
         total: Option<Amount>,
-        /// The buyer, as far as this event says.
+        /// What this event reports about the buyer.
         buyer: Buyer,
     },
     /// Something was sold, but the notification does not say what. It waits in the inbox until the seller handles it.
@@ -58,8 +58,8 @@ pub enum Event {
         reference: OrderId,
         /// The e-mail address.
         email: String,
-        /// When the customer had the address; `None` if the platform does not say. An older address does not replace a
-        /// newer one.
+        /// When the customer had the address; `None` if the platform does not say. The time of receipt then counts. A
+        /// stored address with a later time is not replaced.
         told_at: Option<DateTime<Utc>>,
     },
 }
@@ -81,8 +81,9 @@ pub struct Sale {
     /// Whether the payment is only authorised. The order is paid once the payment is [captured](Event::Captured).
     #[serde(default)]
     pub is_open: bool,
-    /// Whether this is a later charge of a subscription that began with another order. If nothing is known about the
-    /// subscription yet, it is assumed that the buyer began it with the order of their only key for the product.
+    /// Whether this is a later charge of a subscription that began with another order. If the subscription is still
+    /// unknown and the buyer has exactly one key for the product, the order of that key counts as the one that began
+    /// the subscription.
     #[serde(default)]
     pub is_again: bool,
     /// The amount that the buyer paid, with taxes; `None` if the platform does not say. It is only shown to the seller,
@@ -92,7 +93,7 @@ pub struct Sale {
     /// What was bought. If this is empty because the platform does not say, the sale pays for everything that the
     /// subscription includes.
     pub lines: Vec<Line>,
-    /// The platform's numbers of refunds that were made before this report. Set only if the refunded pieces are already
+    /// The platform's ids of the refunds that were made before this report. Set only if the refunded pieces are already
     /// subtracted from the quantities of the lines.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub early: BTreeSet<String>,
@@ -126,14 +127,14 @@ pub struct SubscriptionEvent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "adapters build it")]
 pub struct Line {
-    /// The platform's own number of the line within its order, if it has one. It is the same in each event about the
-    /// order and in refunds of the line.
+    /// The platform's id of the line within the order; `None` if the platform has no such ids. The id must be the same
+    /// in every event about the order and in refunds of the line.
     pub id: Option<String>,
     /// The platform's names for what was bought, the most specific first. A seller may have mapped one of them to a
     /// product.
     pub names: Vec<String>,
-    /// The id of a product, from a field that only the seller can set. It counts only if none of `names` is mapped to a
-    /// product.
+    /// The id of a product of this service, from a field that only the seller can set. It counts only if none of
+    /// `names` is mapped to a product.
     pub own: Option<ProductId>,
     /// The number of pieces, 1 or more; 0 if the platform did not send a valid whole number. A line with 0 pieces waits
     /// for the seller.
@@ -203,7 +204,7 @@ impl SubscriptionEvent {
 }
 
 impl Line {
-    /// Returns a line of one piece with these names. It pays for no particular time.
+    /// Returns a line of one piece with those of `names` that are not `None`. The line pays for no particular time.
     #[must_use]
     pub fn named(names: impl IntoIterator<Item = Option<String>>) -> Self {
         let names = names.into_iter().flatten().collect();

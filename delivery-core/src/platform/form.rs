@@ -9,7 +9,7 @@ use super::Unreadable;
 /// The maximum number of fields of a form. A form with more cannot be read.
 const FIELDS: usize = 1000;
 
-/// Reads the fields of a form. Returns each name with its values, in the order of the form. Fails if a name or value is
+/// Reads the fields of a form. Returns the values of each name, in the order of the form. Fails if a name or value is
 /// not UTF-8, or if there are more than [`FIELDS`] fields.
 pub(super) fn fields(form: &[u8]) -> Result<HashMap<String, Vec<String>>, Unreadable> {
     let mut fields = HashMap::<String, Vec<String>>::new();

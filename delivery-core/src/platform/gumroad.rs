@@ -32,8 +32,8 @@ pub struct Gumroad {
 }
 
 impl Gumroad {
-    /// Accepts pings whose address has one of `tokens` as the parameter `token`. Tokens should be random. White space at
-    /// the ends of a token is ignored.
+    /// Accepts pings whose address has one of `tokens` as the query parameter `token`. Tokens should be random. White
+    /// space at the ends of a token is ignored.
     ///
     /// # Errors
     ///

@@ -30,7 +30,8 @@ pub(super) fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
     value.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// Returns the reference at `pointer`, as text. A reference is a text that is not empty, or an integer.
+/// Returns the reference at `pointer`, as text. A reference is a text that is not empty, or an integer. Returns `None`
+/// for any other value.
 pub(super) fn reference(value: &Value, pointer: &str) -> Option<String> {
     match value.pointer(pointer)? {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
@@ -63,19 +64,19 @@ pub(super) fn instant(text: &str) -> Option<DateTime<Utc>> {
     at.with_nanosecond(0)
 }
 
-/// Returns the time at `pointer`, where it is given as a whole number of seconds since 1970.
+/// Returns the time at `pointer`, which is a whole number of seconds since 1970; `None` if there is no such number.
 pub(super) fn seconds(value: &Value, pointer: &str) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(value.pointer(pointer)?.as_i64()?, 0)
 }
 
-/// Returns an amount. The pointer `units` points to an integer that counts the currency's smallest units, the pointer
-/// `currency` to the code of the currency.
+/// Returns an amount from two values: at `units` an integer, which counts the currency's smallest units, and at
+/// `currency` the code of the currency. Returns `None` if either is missing or invalid.
 pub(super) fn units(value: &Value, units: &str, currency: &str) -> Option<Amount> {
     Amount::new(reference(value, units)?.parse().ok()?, text(value, currency)?.parse().ok()?)
 }
 
-/// Returns an amount. The pointer `decimal` points to a decimal number, as text or as a JSON number, the pointer
-/// `currency` to the code of the currency.
+/// Returns an amount from two values: at `decimal` a decimal number, as text or as a JSON number, and at `currency` the
+/// code of the currency. Returns `None` if either is missing or invalid.
 pub(super) fn decimal(value: &Value, decimal: &str, currency: &str) -> Option<Amount> {
     let number = match value.pointer(decimal)? {
         Value::String(text) => text.clone(),

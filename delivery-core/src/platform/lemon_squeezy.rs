@@ -66,7 +66,7 @@ fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     Ok(event.into_iter().collect())
 }
 
-/// Reads an order, which has one item.
+/// Reads an order, which has one item. Returns `None` if the item's quantity is 0.
 fn sold(order: OrderId, shown: &Value) -> Option<Event> {
     let item = shown.pointer("/first_order_item").unwrap_or(&Value::Null);
     let line = Line { quantity: quantity(item, "/quantity")?, ..line(item) };
@@ -79,7 +79,7 @@ fn sold(order: OrderId, shown: &Value) -> Option<Event> {
     }))
 }
 
-/// Reads an invoice of a subscription. The invoice names no product.
+/// Reads an invoice of a subscription. The invoice names no product. Returns `None` for an unknown billing reason.
 fn charged(order: OrderId, shown: &Value) -> Result<Option<Event>, Unreadable> {
     Ok(match text(shown, "/billing_reason") {
         Some("initial") => Some(Event::Linked(Links { order: Some(order.clone()), ..links(&order, shown)? })),

@@ -147,8 +147,8 @@ fn price(item: &Value) -> Option<&str> {
     text(item, "/price/id").or_else(|| text(item, "/price_id"))
 }
 
-/// Reads an item by its price and product. Ignores the transaction's own `custom_data`, which the buyer may have
-/// filled.
+/// Reads an item as a line whose names are the ids of the item's price and product. Returns `None` if the quantity is
+/// 0. Ignores the transaction's own `custom_data`, which the buyer may have filled.
 fn line(item: &Value, charge: Option<&Value>, term: Term) -> Option<Line> {
     let names = [price(item).map(str::to_owned), reference(item, "/price/product_id")];
     let sellers = [

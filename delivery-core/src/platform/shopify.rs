@@ -12,7 +12,7 @@ use super::{
 use crate::order::{OrderId, Source};
 use crate::terms::NEVER;
 
-/// Shopify's notifications of one store or app.
+/// The notifications of one Shopify store or app.
 #[derive(Debug, Clone)]
 pub struct Shopify {
     keys: Keys,
@@ -135,7 +135,8 @@ fn returned(item: &Value, is_removal: bool) -> Option<Returned> {
     })
 }
 
-/// Reads a line item by its SKU, variant and product. Ignores properties and attributes, which the buyer fills.
+/// Reads a line item as a line whose names are its SKU, variant and product. Ignores properties and attributes, which
+/// the buyer fills.
 fn line(item: &Value) -> Line {
     let sku = text(item, "/sku").map(str::to_owned);
     let [variant, product] = [("variant", "/variant_id"), ("product", "/product_id")]

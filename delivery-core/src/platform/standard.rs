@@ -1,5 +1,5 @@
-//! Requests signed by the [Standard Webhooks](https://www.standardwebhooks.com) specification. Svix signs in the same
-//! way.
+//! Requests that are signed according to the [Standard Webhooks](https://www.standardwebhooks.com) specification. Svix
+//! signs in the same way.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use http::HeaderMap;
@@ -17,8 +17,8 @@ use crate::text::Invalid;
 /// How far the time of a signature may be in the past or the future. The specification's own libraries allow the same.
 const TOLERANCE: TimeDelta = TimeDelta::seconds(300);
 
-/// Notifications of any system that signs by Standard Webhooks: `order.paid`, `order.refunded` and
-/// `subscription.ended`.
+/// The notifications `order.paid`, `order.refunded` and `subscription.ended` of any system that signs according to
+/// Standard Webhooks.
 #[derive(Debug, Clone)]
 pub struct Standard {
     keys: Keys,

@@ -160,8 +160,9 @@ fn lines(body: &Value) -> Vec<Line> {
     list(body, "/line_items").iter().filter_map(line).collect()
 }
 
-/// Reads a line item by its SKU, variation and product. Returns `None` for an item that has none of them, because a
-/// seller could not map the item to a product. Ignores the item's metadata, which the buyer may have filled.
+/// Reads a line item as a line whose names are its SKU, variation and product. Returns `None` for an item that has none
+/// of these names, because a seller could not map the item to a product, and for an item whose quantity is 0. Ignores
+/// the item's metadata, which the buyer may have filled.
 fn line(item: &Value) -> Option<Line> {
     let sku = text(item, "/sku").map(str::to_owned);
     let [variation, product] = [("variation", "/variation_id"), ("product", "/product_id")]

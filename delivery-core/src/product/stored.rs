@@ -134,7 +134,8 @@ impl Product {
         self.facts.terms
     }
 
-    /// Returns the product's own language, if it has one. E-mails about the product and its page are in this language.
+    /// Returns the product's own language, if it has one. E-mails about the product, and the page on which a buyer
+    /// opens it, are in this language.
     #[must_use]
     pub fn language(&self) -> Option<&Language> {
         self.facts.language.as_ref()

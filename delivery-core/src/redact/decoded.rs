@@ -25,7 +25,7 @@ const ENTITIES: [(&str, char); 13] = [
     ("zwnj", '\u{200c}'),
 ];
 
-/// A decoded character, and the bytes of the original text that stand for it.
+/// A decoded character, and the byte range of the original text from which it was decoded.
 #[derive(Debug, Clone)]
 pub(super) struct Glyph {
     pub(super) c: char,
@@ -78,8 +78,8 @@ fn byte(rest: &[Glyph]) -> Option<(Option<char>, usize)> {
     Some((byte.is_ascii().then_some(char::from(byte)), 2))
 }
 
-/// Returns the length of a soft line break of quoted-printable, in characters. `rest` begins after the `=` of the line
-/// break.
+/// Returns how many characters of `rest` belong to a soft line break of quoted-printable. `rest` begins after the `=`
+/// of the line break. Returns `None` if there is no soft line break.
 fn line_break(rest: &[Glyph]) -> Option<usize> {
     let blanks = rest.iter().take_while(|glyph| matches!(glyph.c, ' ' | '\t' | '\r')).count();
     (rest.get(blanks)?.c == '\n').then_some(blanks + 1)

@@ -1,10 +1,10 @@
 //! How, and how often, an operation is attempted if it conflicts with an operation of another server.
 //!
 //! The first attempt is [optimistic](Attempt::Optimistic), the second uses [freshly read](Attempt::Reloaded) rows, and
-//! all further attempts use [locked](Attempt::Locking) rows. The first two attempts write a row only if its
-//! version is still the one that was loaded. Locked keys cannot change. So a locking attempt conflicts only if another
-//! server inserts the same order in the meantime, and the next attempt then finds that order. [`MAX_ATTEMPTS`] limits
-//! the number of attempts. SQLite has one writer, so its first attempt never conflicts.
+//! all further attempts use [locked](Attempt::Locking) rows. The first two attempts write a row only if its version is
+//! still the one that was loaded. Locked rows cannot change, so a locking attempt conflicts only if another server
+//! inserts the same order in the meantime. The next attempt then finds that order. [`MAX_ATTEMPTS`] limits the number
+//! of attempts. SQLite has one writer, so its first attempt never conflicts.
 
 /// How the rows of a batch are obtained before the batch is planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -24,8 +24,8 @@ use crate::terms::NEVER;
 #[async_trait]
 pub trait Catalog: Debug + Send + Sync + 'static {
     /// Returns the product with this number, archived or not; `None` if there is no such product. As long as the
-    /// product does not change, every call must return the same `Arc`, because the [`Product`] in it caches the encoded
-    /// response.
+    /// product does not change, calls should return the same `Arc` where possible, because the [`Product`] in it caches
+    /// the encoded response.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ pub trait Catalog: Debug + Send + Sync + 'static {
     async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError>;
 
     /// Returns all products that are not archived, in ascending order of their numbers, without their content. As long
-    /// as nothing changes, every call must return the same `Arc`, so that the list is encoded only once.
+    /// as nothing changes, calls should return the same `Arc` where possible, so that the list is encoded only once.
     ///
     /// # Errors
     ///
@@ -123,7 +123,8 @@ pub trait CatalogEditor: Catalog + ProductNames {
         None
     }
 
-    /// Returns the part of the catalog that stores the rows of products' files; `None` if the catalog stores none.
+    /// Returns the part of the catalog that stores the database rows (not the bytes) of products' files; `None` if the
+    /// catalog stores no files.
     fn files(&self) -> Option<&dyn Files> {
         None
     }
@@ -155,8 +156,8 @@ pub trait ProductNames: Debug + Send + Sync + 'static {
 #[async_trait]
 pub trait Posts: Debug + Send + Sync + 'static {
     /// Returns the posts that match `query`, newest first. The contents in a list have at most 1 MiB in total: the list
-    /// ends before the first post that would exceed this. If two calls find the same posts, unchanged, they must return
-    /// the same `Arc`, even if the queries differ, so that the list is encoded only once.
+    /// ends before the first post that would exceed this. If two calls find the same posts, unchanged, they should
+    /// return the same `Arc` where possible, even if the queries differ, so that the list is encoded only once.
     ///
     /// # Errors
     ///

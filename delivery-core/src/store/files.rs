@@ -19,8 +19,8 @@ use crate::product::{File, FileName, ObjectName, ProductId};
 /// * Write a change and its audit entry in one commit, and serve it on all servers within a second.
 /// * Never keep two current files with the same name, without regard to case, in one product, even if two calls add
 ///   them at once.
-/// * Keep every row until [`forget_files`](Self::forget_files) deletes it. The service deletes objects that have no
-///   row.
+/// * Keep every row until [`forget_files`](Self::forget_files) deletes it, because the service deletes objects that no
+///   row names.
 #[async_trait]
 pub trait Files: Debug + Send + Sync + 'static {
     /// Adds a file to a product. If the product already has a file with this name, without regard to case, that file

@@ -65,7 +65,7 @@ impl<'t> From<&'t mut HostTransaction<'_>> for HostTransaction<'t> {
 /// other methods of [`Delivery`](crate::Delivery) that take a transaction.
 ///
 /// Each method takes effect completely or not at all. After an error the transaction can continue, unless the database
-/// has ended it. The methods return these errors:
+/// has ended it. Besides the usual errors of a store, the methods return these:
 ///
 /// * [`StoreError::Refused`] if no transaction is open, or if the transaction is on another store
 /// * [`StoreError::Conflict`] if a lock was not released in time

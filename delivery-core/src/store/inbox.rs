@@ -13,13 +13,13 @@ use crate::ledger::{NO_ADDRESS, names_customer};
 use crate::order::{OrderId, Source};
 use crate::product::RefName;
 
-/// The conditions of a search for platform events.
+/// The conditions of a search for platform events. A condition that is `None` matches every event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct InboxQuery {
-    /// Only events with this outcome. If `None`, all events, including those without an outcome. A search for events
-    /// that need attention groups them: if several need attention because of the same unknown product, it finds only
-    /// the newest of these.
+    /// Only events with this outcome. `None` also matches events without an outcome. A search for events that need
+    /// attention groups them: if several need attention because of the same unknown product, it finds only the newest
+    /// of these.
     pub outcome: Option<EventOutcome>,
     /// Only events of this platform.
     pub source: Option<Source>,
@@ -31,12 +31,13 @@ pub struct InboxQuery {
     pub limit: usize,
 }
 
-/// Stores the events that commerce platforms report.
+/// The stored events of commerce platforms, and the customers, deals and dismissed products of these platforms. Events
+/// are added by [`Ledger::receive`](super::Ledger::receive).
 ///
 /// # To ensure correctness
 ///
 /// * Lease an event to one caller at a time.
-/// * Prune only events that are done. Keep all other events for ever.
+/// * Prune only events that are done: their [`due_at`](InboxEvent::due_at) is `None`. Keep all other events for ever.
 #[async_trait]
 pub trait Inbox: Send + Sync {
     /// Leases up to `limit` events that are due at `now`. Events that have been due longest are leased first. The
@@ -107,7 +108,7 @@ pub trait Inbox: Send + Sync {
     /// [`StoreError`] if the change may not have been saved.
     async fn dismiss(&self, source: &Source, name: &RefName, is_dismissed: bool, edit: Edit) -> Result<(), StoreError>;
 
-    /// Returns whether everything that a platform sells under `name` is dismissed.
+    /// Returns whether what the platform sells under `name` is dismissed.
     ///
     /// # Errors
     ///

@@ -13,8 +13,8 @@ pub struct Inspection {
     pub schema: Schema,
     /// Whether the store may be used with the given signing secrets; `None` if there is no store.
     pub acceptance: Option<Acceptance>,
-    /// The names of the objects that contain the bytes of all current [files](super::Files). Empty if there is no
-    /// store, or if its schema is older.
+    /// The names of the objects that contain the bytes of all current [files](super::Files). Empty if `schema` is not
+    /// [`Current`](Schema::Current).
     pub objects: Vec<ObjectName>,
 }
 

@@ -76,7 +76,7 @@ pub trait Ledger: Backend {
         self.submit(Operation::Change(ChangeKey { key: id, change, messages })).await?.changed()
     }
 
-    /// Sends a key to its buyer again. If the buyer's address was wrong, also corrects the address. Both are one
+    /// Sends a key to its buyer again. If [`Resend::email`] is given, also corrects the buyer's address. Both are one
     /// commit, with their audit entries. Returns the key, or the refusal if the key is revoked or its buyer was erased.
     /// Returns `None` if the key is unknown.
     ///
@@ -178,8 +178,8 @@ async fn run(store: &impl Storage, operation: Operation) -> Result<Answer, Store
         if let Some(answer) = try_once(store, &operation, attempt).await? {
             return Ok(answer);
         }
-        // Another process is racing for the key, or another caller in this process is at its first attempt, which
-        // needs no lock. The pauses grow and vary, so that the two do not collide again.
+        // Another process is racing for the key, or another caller in this process is at its first attempt, which does
+        // not wait for `TURN`. The pauses grow and vary, so that the two do not collide again.
         let most = 1_u32.checked_shl(conflicts).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
         let pause = SystemClock.monotonic().subsec_nanos() % (most * 1000);
         tokio::time::sleep(Duration::from_micros(pause.into())).await;

@@ -54,7 +54,7 @@ pub struct LostScan {
 }
 
 impl LostScan {
-    /// Returns the `Message-ID` of the e-mail that answers request `number` in this call.
+    /// Returns the `Message-ID` of the e-mail that answers the request with row number `number`.
     ///
     /// # Errors
     ///

@@ -69,9 +69,8 @@ pub trait Records: Send + Sync {
     ///   e-mail. Their expiry times are recorded nevertheless.
     /// * Keys that are revoked or used up are skipped. They are announced later if they are restored or get more uses
     ///   in time.
-    /// * Keys with a short validity are skipped. A validity is short if it is shorter than the time from `scan.now` to
-    ///   `scan.until`. A key is skipped only if both the validity with which it was sold and its present validity are
-    ///   short.
+    /// * A key is skipped if both the validity with which it was sold and its present validity are shorter than the
+    ///   time from `scan.now` to `scan.until`.
     ///
     /// # Errors
     ///
@@ -93,7 +92,7 @@ pub trait Records: Send + Sync {
     /// address is compared without regard to case. Returns the keys that had the address until this erasure.
     ///
     /// `pseudonym` replaces the address in keys, in messages and in the audit log. If an audit entry records that this
-    /// address was replaced, its new detail is what
+    /// address was replaced by another one, the new detail of the entry is what
     /// [`Action::replacing_email`](crate::ledger::Action::replacing_email) returns for `pseudonym`. Counts, keys and
     /// purchases stay. The following is deleted:
     ///
@@ -195,11 +194,11 @@ pub struct StoredMessage {
 pub struct AuditQuery {
     /// Only entries about this key.
     pub key: Option<KeyId>,
-    /// Only changes by this actor.
+    /// Only entries about actions of this actor.
     pub actor: Option<Actor>,
-    /// Only changes of this kind.
+    /// Only entries about this kind of action.
     pub action: Option<Action>,
-    /// Only changes in this period.
+    /// Only entries about actions in this period.
     pub period: Period,
     /// Only entries with a lower number than this. To continue a list, pass the [`Page::next`] of the previous page.
     pub before: Option<i64>,
@@ -228,7 +227,7 @@ pub struct AuditEntry {
 }
 
 impl AuditEntry {
-    /// Returns the address that this change replaced, if it changed the address of a key's buyer.
+    /// Returns the old address if this entry records that the address of a key's buyer was replaced; otherwise `None`.
     #[must_use]
     pub fn old_email(&self) -> Option<&str> {
         self.action.old_email(self.detail.as_deref()?)

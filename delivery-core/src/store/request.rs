@@ -5,8 +5,8 @@ use chrono::{DateTime, Utc};
 
 use super::StoreError;
 
-/// Requests that may be repeated, for stores that recognize repetitions: their [`Storage`](super::Storage) loads and
-/// persists [`RequestRow`](crate::ledger::RequestRow)s.
+/// Prunes stored requests, for stores that recognize repeated requests. The [`Storage`](super::Storage) of such a store
+/// loads and persists a [`RequestRow`](crate::ledger::RequestRow) for each request that may be repeated.
 ///
 /// # To ensure correctness
 ///

@@ -28,8 +28,8 @@ pub trait Storage: Backend {
     /// loads them too.
     ///
     /// On [`Attempt::Optimistic`], rows may come from a cache, and purchases may be assumed absent without a query.
-    /// This is safe, because persisting detects if a row has changed or a purchase exists. On later attempts the rows
-    /// must be read. A store whose rows have versions need not lock them.
+    /// This is safe, because persisting detects if a row has changed or a purchase exists. On later attempts all rows
+    /// must be read from the database. A store whose rows have versions need not lock them.
     ///
     /// # Errors
     ///
@@ -215,11 +215,11 @@ pub trait Backend: Debug + Send + Sync + 'static {
     async fn close(&self);
 }
 
-/// The part of a store that only some stores have: platform events, requests that may be repeated, lists and figures,
-/// sign-ins, requests of buyers who lost their keys, and secrets of platforms. Every type that implements these six
-/// traits implements this one.
+/// The part of a store that only some stores have: platform events, requests with an `Idempotency-Key`, lists and
+/// figures, sign-ins, requests of buyers who lost their keys, and secrets of platforms. Every type that implements
+/// these six traits implements this one.
 ///
-/// These optional parts are not in the office:
+/// The following parts of a store are optional too, but do not belong to `Office`:
 ///
 /// * `Backend::host_transactions`: a store of any kind may have an office, but a transaction of the host application is
 ///   always one of SQLite or PostgreSQL.

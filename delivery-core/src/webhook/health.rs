@@ -8,9 +8,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 /// would open a connection and wait for the receiver in vain.
 const PAUSE: TimeDelta = TimeDelta::seconds(30);
 
-/// The time at which the current pause began: when the last request failed or, after an earlier pause, when one message
-/// was allowed to try again. `None` if the receiver was reached after that, or if no request has failed yet. Clones
-/// share this state.
+/// The time at which the current pause began: when a request last failed to reach the receiver or, after an earlier
+/// pause, when one message was allowed to try again. `None` if the last request reached the receiver, or if there was
+/// no request yet. Clones share this state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Health(Arc<Mutex<Option<DateTime<Utc>>>>);
 

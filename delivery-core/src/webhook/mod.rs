@@ -1,4 +1,4 @@
-//! Webhooks: signed requests that tell the host application's other programs about keys.
+//! Webhooks: signed requests that inform other programs, such as a customer database, about issued and changed keys.
 //!
 //! A [`Webhook`] is a receiver of such requests: a name, an address and a secret. The receiver gets a message when a
 //! key is issued, revoked or restored, or when the expiry or the use limit of a key changes. The message is queued in

@@ -93,9 +93,9 @@ impl Builder {
         self
     }
 
-    /// Sets `route`, a text with the settings of the mail server. It may contain a password. The next
-    /// [start](crate::Delivery::start) retries the messages, including webhooks, that failed with another `route` or
-    /// another sender.
+    /// Sets `route`, a text with the settings of the mail server, which may contain a password. The text does not
+    /// configure the mailer. It shows whether the settings have changed: the next [start](crate::Delivery::start)
+    /// retries the messages, including webhooks, that failed with another `route` or another sender.
     #[must_use]
     pub fn mail_route(mut self, route: impl Into<String>) -> Self {
         self.mail_route = Hidden(Zeroizing::new(route.into()));

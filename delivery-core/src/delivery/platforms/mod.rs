@@ -167,7 +167,8 @@ impl Delivery {
                     _ => Observed::TermsChanged { key: key.clone() },
                 });
             }
-            // Retry the waiting events that this event may have unblocked: it ended a dispute, or reported a customer's address.
+            // Retry the waiting events that this event may have unblocked: it ended a dispute, or reported a
+            // customer's address.
             let source = Some(&received.event.id.source);
             match outcome.filter(|_| received.is_new || is_retry) {
                 // Retry all waiting events of the platform. This is not too expensive, because disputes end rarely.

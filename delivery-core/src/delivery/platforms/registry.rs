@@ -1,4 +1,5 @@
-//! The platforms that the service has: their names, their secrets, and how many of their events are applied at once.
+//! The platforms that the service has: their names, their secrets, and how many of their events are applied at the same
+//! time.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -200,7 +201,7 @@ mod tests {
         let mounted = platforms.find("stripe").unwrap();
         let at = Duration::from_secs;
         // The limiter's answer (how many are left, and until when), the time, and how many events may be applied at
-        // once.
+        // the same time.
         for (left, now, expected) in [
             (None, 0, 5),
             (Some((3, at(10))), 9, 3),

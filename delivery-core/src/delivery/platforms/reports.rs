@@ -144,7 +144,7 @@ impl Delivery {
     }
 
     /// Makes the report that an authorised payment was captured. If the order of the payment is known, the report
-    /// contains the keys to issue.
+    /// contains the keys to issue, or says that the buyer's address is missing.
     async fn captured(
         &self,
         source: &Source,

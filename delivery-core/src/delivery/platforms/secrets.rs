@@ -40,7 +40,7 @@ pub enum SecretError {
     /// precedence over a secret that is set at the desk.
     #[error("the settings of the server have the secret of this platform")]
     InSettings,
-    /// The text is not a secret of the platform.
+    /// The text cannot be a secret of the platform, for example because it has the wrong form.
     #[error("the secret {0}")]
     Invalid(Invalid),
     /// The store failed.
@@ -62,7 +62,7 @@ impl Slot {
     }
 }
 
-/// The reads of the secrets from the store.
+/// Coordinates the reads of the secrets from the store.
 #[derive(Default)]
 pub(super) struct Reads {
     /// How many reads have begun.
@@ -133,8 +133,8 @@ impl Delivery {
         Ok(())
     }
 
-    /// Reads the secrets for a page that shows them. If a read is in progress or has just ended, returns at once, and
-    /// the page shows the secrets of the previous read.
+    /// Reads the secrets for a page that shows which platforms have one. If a read is in progress or has just ended,
+    /// returns at once, and the page shows the result of the previous read.
     #[cfg(feature = "pages")]
     pub(crate) async fn read_secrets_at_once(&self) -> Result<(), StoreError> {
         let now = self.inner.clock.monotonic();
@@ -153,8 +153,8 @@ impl Delivery {
         }
     }
 
-    /// Makes the platform with an encrypted secret. Returns `None` if the keyring cannot decrypt the secret, or if the
-    /// secret is not valid for the platform.
+    /// Decrypts a secret, and makes the platform with it. Returns `None` if the keyring cannot decrypt the secret, or
+    /// if the secret is not valid for the platform.
     fn unsealed(&self, row: &PlatformRow, source: &Source, sealed: &[u8]) -> Option<Arc<dyn Platform>> {
         let platform = source.as_str();
         let Some(unsealed) = self.inner.keyring.unseal(platform, sealed) else {

@@ -35,8 +35,8 @@ impl Desk<'_> {
         Ok(added)
     }
 
-    /// Replaces all fields of a product. Returns `None` if there is no such product. Then retries platform events that
-    /// wait for the seller, because they may have waited for this change.
+    /// Replaces all fields of a product. Then retries platform events that wait for the seller, because they may have
+    /// waited for this change. Returns `None` if there is no such product.
     ///
     /// # Errors
     ///
@@ -48,7 +48,8 @@ impl Desk<'_> {
     }
 
     /// Changes a product: `revise` gets the current product and returns its new fields. If two callers change
-    /// different fields at the same time, both succeed. Returns `Ok(Ok(None))` if there is no such product.
+    /// different fields at the same time, both succeed. Then retries platform events, as
+    /// [`update_product`](Self::update_product) does. Returns `Ok(Ok(None))` if there is no such product.
     ///
     /// # Errors
     ///
@@ -91,8 +92,8 @@ impl Desk<'_> {
     }
 
     /// Restores an archived product: it is listed and sold again. Restoring a product that is not archived changes
-    /// nothing. Returns `None` if there is no such product. Then retries platform events that wait for the seller,
-    /// because they may have waited for this product.
+    /// nothing. Then retries platform events that wait for the seller, because they may have waited for this product.
+    /// Returns `None` if there is no such product.
     ///
     /// # Errors
     ///

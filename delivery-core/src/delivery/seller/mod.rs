@@ -166,8 +166,8 @@ impl Delivery {
         self.inner.run_to_end(work).await
     }
 
-    /// Returns the kind of webhook that announces a change, and the event for observers. A use is announced in another
-    /// way, so this returns the used product as the error.
+    /// Returns the kind of webhook that announces a change, and the event for observers. A use of a key is announced in
+    /// another way: for a use, returns the product as `Err`.
     pub(super) fn announced(change: &Change) -> Result<(MessageKind, MakeEvent), ProductId> {
         match change {
             Change::Use { product, .. } => Err(*product),
@@ -196,8 +196,8 @@ impl Delivery {
         self.inner.ledger.find(id).await
     }
 
-    /// Returns the subscription with which a key was sold and which renews the key; `None` if no subscription renews
-    /// the key.
+    /// Returns the subscription that renews a key; `None` if no subscription renews the key, or if the store keeps no
+    /// platform events.
     ///
     /// # Errors
     ///

@@ -105,8 +105,8 @@ impl Person {
         self.keys.iter().any(|known| known.key.id() == id)
     }
 
-    /// Adds what concerns the person about one key: the messages that are addressed to the person, and the audit
-    /// entries that `tells` selects.
+    /// Adds data about one key: the messages that are addressed to the person, and the audit entries that `tells`
+    /// selects.
     async fn add(
         &mut self,
         desk: &Desk<'_>,

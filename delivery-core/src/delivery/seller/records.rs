@@ -50,8 +50,8 @@ impl Desk<'_> {
         self.office()?.audit(query).await
     }
 
-    /// Returns the keys by product and status, and what happened on each of the last `days` days, including today.
-    /// If `days` is 0, it counts as 1.
+    /// Returns how many keys each product has with each status, and what happened on each of the last `days` days,
+    /// including today. If `days` is 0, it counts as 1.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Desk<'_> {
     /// Erases a person. The address becomes `erased-RANDOM@erased.invalid` in keys, messages and the audit log. Unsent
     /// messages to the address are deleted. If a platform event names the person and [can be
     /// applied](crate::ledger::InboxEvent::can_be_applied), its content is deleted too. No key is revoked, and repeated
-    /// orders are answered as before. Returns the keys that were sent to the address.
+    /// orders are answered as before. Returns the keys that had the address until now.
     ///
     /// # Errors
     ///
@@ -118,8 +118,9 @@ impl Desk<'_> {
         self.delivery.apply_event(number, email, product, self.actor).await
     }
 
-    /// Dismisses a platform event that waits for the seller. The event can still be [applied](Self::apply_event) later.
-    /// An event that is done is left as it is. Returns whether there is an event with this number.
+    /// Dismisses a platform event that still waits, for the seller or to be applied. The event can still be
+    /// [applied](Self::apply_event) later. An event that is done is left as it is. Returns whether there is an event
+    /// with this number.
     ///
     /// # Errors
     ///
@@ -134,14 +135,14 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`SecretError`] if nothing was changed. After [`StoreError::Unknown`], the change may have been saved.
+    /// [`SecretError`]. Nothing was changed, unless the outcome is [unknown](StoreError::Unknown).
     pub async fn set_platform_secret(&self, source: &Source, secret: Option<&str>) -> Result<(), SecretError> {
         self.delivery.set_secret(source, secret, self.actor).await
     }
 
-    /// Dismisses all past and future events about a product that is not sold here. `name` is the platform's name for
-    /// the product. To undo the dismissal, [apply](Self::apply_event) one of the events. If a product that is sold here
-    /// has that name, events about it are not dismissed.
+    /// Dismisses a product that is not sold here; `name` is the platform's name for it. Waiting and future events are
+    /// then dismissed if they are only about dismissed products. To undo the dismissal, [apply](Self::apply_event) one
+    /// of the events. If a product that is sold here has that name, events about it are not dismissed.
     ///
     /// # Errors
     ///

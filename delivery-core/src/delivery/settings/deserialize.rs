@@ -1,5 +1,6 @@
-//! Reads [`Settings`] from a table, with serde. A value of the table is a text, a number, a boolean or a list of texts.
-//! A list is read as one text, in which its entries are separated by commas.
+//! Reads [`Settings`] from a table, with serde. The keys are the names of the settings in lower case, such as
+//! `limit_admin`. A value is a text, a number, a boolean or a list of texts. The entries of a list are joined into one
+//! text, separated by commas.
 
 use std::collections::BTreeMap;
 

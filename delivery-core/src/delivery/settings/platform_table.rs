@@ -1,6 +1,7 @@
 //! The table of built-in commerce platforms. The events of a platform are parsed in the platform's own file in
 //! [`platform`](crate::platform). A row here defines the rest: the path that the platform calls, how the platform signs
-//! its requests, what the desk tells the seller about it, its settings, and the function that creates the [`Platform`].
+//! its requests, what the desk (the seller's web pages) says about it, its settings, and the function that creates the
+//! [`Platform`].
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::platform::{
 };
 use crate::text::Invalid;
 
-/// The settings of single platforms other than their secrets.
+/// The settings that belong to a single platform, except the secrets.
 #[derive(Debug, Clone)]
 pub(crate) struct Details {
     pub(super) paddle_tolerance: TimeDelta,
@@ -26,7 +27,7 @@ impl Default for Details {
     }
 }
 
-/// The heading of the settings of platforms.
+/// The heading above the settings of platforms in a program's `--help`.
 pub(super) const HEADING: &str = "Commerce platforms";
 
 /// A function that creates a platform from the platform's secrets and the other settings.
@@ -61,7 +62,7 @@ pub(crate) struct PlatformRow {
 /// What the desk tells the seller about a platform.
 #[cfg_attr(not(feature = "pages"), expect(dead_code, reason = "only the desk shows it"))]
 pub(crate) struct Guide {
-    /// The name as the platform writes it.
+    /// The platform's name, as the platform itself writes it.
     pub(crate) name: &'static str,
     /// The events that the seller must select at the platform. The events for subscriptions follow the words "and for
     /// subscriptions".
@@ -76,7 +77,8 @@ pub(crate) struct Guide {
 #[derive(Clone, Copy)]
 #[cfg_attr(not(feature = "pages"), expect(dead_code, reason = "only the desk shows it"))]
 pub(crate) struct SecretGuide {
-    /// What follows the platform's path in the address that the seller enters at the platform.
+    /// The query of the address that the seller enters at the platform, such as `?token=GUMROAD_TOKEN`; empty if the
+    /// address has none.
     pub(crate) query: &'static str,
     /// A sentence that explains `query`; empty if there is nothing to explain.
     pub(crate) hint: &'static str,
@@ -89,10 +91,11 @@ pub(crate) struct SecretGuide {
 pub(crate) enum NameForm {
     /// Any text.
     Any,
-    /// Any text. If it is a URL that contains this text, the name is the segment after the text.
+    /// Any text. If the seller enters a URL that contains the text in this variant, such as `gumroad.com/l/`, the name
+    /// is the path segment after it.
     InUrl(&'static str),
-    /// An identifier that begins with one of these prefixes, and an example of one. If the seller enters a URL, the
-    /// identifier is its last segment.
+    /// An identifier that begins with one of these prefixes. The second value is an example of an identifier. If the
+    /// seller enters a URL, the identifier is the last segment of the URL's path.
     Id(&'static [&'static str], &'static str),
 }
 
@@ -103,7 +106,7 @@ impl PlatformRow {
         PLATFORMS.iter().find(|row| row.path.rsplit('/').next() == Some(name))
     }
 
-    /// Returns the name of the platform.
+    /// Returns the name of the platform, which is the last segment of the path; `None` if that is not a valid name.
     pub(crate) fn name(&self) -> Option<Source> {
         self.path.rsplit('/').next()?.parse().ok()
     }
@@ -279,7 +282,8 @@ pub(crate) const PLATFORMS: [PlatformRow; PLATFORM_COUNT] = [
     },
 ];
 
-/// Guides the seller to the signing secret of a platform that shows one.
+/// The guide for a platform that shows the seller a signing secret. It is also used for platforms of the host
+/// application.
 pub(crate) const SIGNING_SECRET: SecretGuide =
     SecretGuide { query: "", hint: "", label: "The signing secret of the webhook" };
 

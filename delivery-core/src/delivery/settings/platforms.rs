@@ -1,5 +1,5 @@
 //! The settings of commerce platforms. A platform is enabled by its secret, which the seller may also set later, at the
-//! desk.
+//! desk (the seller's web pages).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::delivery::{Builder, SubscriptionGrace};
 use crate::platform::{Platform, Secrets};
 use crate::text::Invalid;
 
-/// The settings of platforms other than their secrets.
+/// The settings of platforms, except the secrets.
 pub(super) static DETAILS: &[Row<PlatformSettings>] = &[
     on_platforms(
         "PADDLE_TOLERANCE",
@@ -49,7 +49,7 @@ const fn on_platforms(
     Row { setting: Setting::new(name, default, help).under(HEADING), read }
 }
 
-/// The commerce platforms whose secrets are set.
+/// The commerce platforms whose secrets are set, and the other settings of platforms.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct PlatformSettings {
@@ -62,15 +62,15 @@ pub struct PlatformSettings {
     /// `SUBSCRIPTION_GRACE_DAYS`: how many days a subscription's key is valid beyond the time that is paid for, 0 to
     /// 60, by default 3.
     pub subscription_grace: SubscriptionGrace,
-    /// The settings of single platforms other than their secrets. They also apply if the seller sets the secrets at the
-    /// desk.
+    /// The settings that belong to a single platform, except the secrets. They also apply if the seller sets the
+    /// secrets at the desk.
     pub(crate) details: Details,
 }
 
 impl Builder {
-    /// Accepts events of this commerce platform, at [`Endpoint::Platform`](crate::http::Endpoint::Platform) with its
-    /// name. Of two platforms with the same name, the one added later is used. A platform whose name [cannot end a
-    /// path](crate::http::PlatformPath::new) has no endpoint: pass its events to
+    /// Accepts events of this commerce platform at the [`Endpoint::Platform`](crate::http::Endpoint::Platform) that has
+    /// the platform's name. Of two platforms with the same name, the one added later is used. A platform whose name
+    /// [cannot end a path](crate::http::PlatformPath::new) has no endpoint: pass its events to
     /// [`Delivery::receive`](crate::Delivery::receive).
     #[must_use]
     pub fn platform(mut self, platform: impl Platform) -> Self {

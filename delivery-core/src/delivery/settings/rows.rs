@@ -143,7 +143,8 @@ fn quota(text: &str) -> Result<Quota, Invalid> {
     Quota::per_minute(text.parse().map_err(|_| EXPECTED)?)
 }
 
-/// Parses a URL that paths are appended to and that buyers see in e-mails. It has no credentials, query or fragment.
+/// Parses a base URL: an `http` or `https` URL without credentials, query and fragment. Paths are appended to it, and
+/// buyers see it in e-mails.
 fn web_address(text: &str) -> Result<String, Invalid> {
     let plain = |url: &Url| {
         let credentials = !url.username().is_empty() || url.password().is_some();

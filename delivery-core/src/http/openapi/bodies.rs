@@ -54,7 +54,7 @@ fn property(field: &Field) -> RefOr<Schema> {
     plain.description(about).default(default).into()
 }
 
-/// Returns the schema of a value. `least` is the minimum length of the kinds of text that can be empty.
+/// Returns the schema of a value. `least` is the minimum length of free text; without it, the text may be empty.
 pub(super) fn of_kind(kind: Kind, takes_null: bool, least: Option<usize>) -> ObjectBuilder {
     let of = |kind: Type| {
         let kinds: SchemaType = if takes_null { [kind, Type::Null].into_iter().collect() } else { kind.into() };

@@ -152,14 +152,14 @@ fn id_of(delivery: &Delivery, key: &str) -> String {
     delivery.verify(key).unwrap().to_string()
 }
 
-/// Returns the id of the newest item of the list with this name, from `/api/admin/`.
+/// Returns the id of the newest item in the list at `/api/admin/{list}`.
 async fn newest(delivery: &Delivery, list: &str) -> Value {
     let path = format!("/api/admin/{list}");
     let endpoint = Endpoint::ALL.iter().find(|endpoint| endpoint.path() == path).unwrap();
     Box::pin(ask(delivery, *endpoint, "")).await[list][0]["id"].clone()
 }
 
-/// Returns a service that has issued a key and received a platform event, and the text of the key.
+/// Creates a service that has issued a key and received a platform event. Returns the service and the text of the key.
 async fn sold(store: &Arc<SqliteStore>) -> (Delivery, String) {
     let shop = shop(store, 0);
     ask(&shop, Endpoint::AddProduct, "").await;
@@ -175,7 +175,7 @@ pub(super) async fn success(endpoint: Endpoint) -> Value {
     let (_folder, store) = store().await;
     let (shop, key) = match (endpoint, &endpoint.row().handler) {
         (_, Handler::File(_)) => return Value::Null,
-        // The service already has a product and a post, because `sold` adds them. The examples show the first ones.
+        // Start without products and posts, because the examples show the first ones. `sold` would add one of each.
         (Endpoint::AddProduct | Endpoint::AddPost, _) => (shop(&store, 0), String::new()),
         _ => sold(&store).await,
     };
@@ -199,7 +199,8 @@ pub(super) async fn refusals(endpoint: Endpoint) -> Vec<(ErrorCode, Value)> {
     refusals
 }
 
-/// Returns the reply of an endpoint that checks keys to a refused key. The reply contains `"valid":false`.
+/// Returns the reply of `endpoint`, which checks keys, to a key that it refuses with `code`. The reply contains
+/// `"valid":false`.
 async fn not_valid(endpoint: Endpoint, code: ErrorCode) -> Value {
     let (_folder, store) = store().await;
     let (now, key) = sold(&store).await;

@@ -100,7 +100,8 @@ async fn done(
         Action::Resend => {
             let email = form.given("email").map(str::parse).transpose();
             let email = email.map_err(FormError::of("email", "The address"))?;
-            // If the form is submitted twice, only one e-mail is sent. A form with a new address is always carried out.
+            // Handle only one such form at a time. If the form is submitted twice, the second one finds the e-mail that
+            // the first one queued, and sends none. A form with a new address always sends one.
             let _turn = request.delivery.inner.adding.lock().await;
             let key = request.delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
             let is_new = email.as_ref().is_some_and(|email| email != key.email());
@@ -176,6 +177,7 @@ fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Undone> {
     let (now, shown) = (key.limit(), form.given("limit").and_then(|shown| shown.parse().ok()));
     let shown = shown.map_or(Ok(now), UseLimit::from_count).map_err(|_| ApiError::MALFORMED)?;
     if shown == UseLimit::Unlimited {
+        // If the key still has no limit, `set_terms` refuses this change with an error for the seller.
         return Ok(LimitChange::Add(more));
     }
     let sum = UseLimit::from_count(shown.as_count().saturating_add(UseLimit::Uses(more).as_count()));
@@ -190,7 +192,7 @@ fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Undone> {
 /// How many of a key's newest messages are searched for an e-mail that delivers the key.
 const NEWEST: usize = 50;
 
-/// Returns the number of the newest e-mail that delivers a key. Returns 0 if no e-mail does.
+/// Returns the message number of the newest e-mail that delivers a key. Returns 0 if there is no such e-mail.
 pub(super) async fn newest_message(request: &PageRequest<'_>, seller: &SignedIn, key: KeyId) -> Result<i64, ApiError> {
     let query = MessageQuery { key: Some(key), limit: NEWEST, ..MessageQuery::default() };
     let newest = match request.delivery.desk(&seller.actor).messages(&query).await {

@@ -66,9 +66,9 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<R
     }
 }
 
-/// Carries out the seller's decision to apply an event, to dismiss it, or to dismiss all events of a product. With
-/// `link`, a product first gets a name that is in the event, and then the event is applied. Returns the value of the
-/// parameter `done`, which selects the message about the result.
+/// Carries out the seller's decision to apply an event, to dismiss it, to dismiss all events of a product, or to link a
+/// product. Linking first adds the platform's name to a product of the shop, and then applies the event. Returns the
+/// value of the parameter `done`, which selects the message about the result.
 async fn decided(
     request: &PageRequest<'_>,
     seller: &SignedIn,
@@ -170,8 +170,8 @@ async fn page(
     let (unlinked, off_sale) = request.delivery.unsold(&event).await.unwrap_or_default();
     let unlinked: Vec<String> = unlinked.iter().map(ToString::to_string).collect();
     let asked_for: Vec<String> = asked_for.iter().map(ToString::to_string).collect();
-    // Look up the keys of the event, because they are still known after the content of the event, with the buyer's
-    // address, was deleted.
+    // Look up the keys that the event issued or changed. Once the content of the event is deleted, the buyer's address
+    // is known only from them.
     let (mut keys, mut owner) = (Vec::new(), None);
     for id in &event.keys {
         let Some(key) = request.delivery.key(*id).await? else { continue };

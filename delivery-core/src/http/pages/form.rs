@@ -12,8 +12,8 @@ use crate::http::body::Body;
 use crate::http::fields::whole;
 use crate::text::Invalid;
 
-/// The maximum number of fields of a form. The largest form of the desk has 55: after a session has ended, the sign-in
-/// form repeats the fields of the form that was submitted, and the list of keys submits one for each of its 50 keys.
+/// The maximum number of fields of a form. The largest form of the desk has 55 fields. It is the sign-in form after a
+/// session has ended: it repeats the fields of the submitted form, such as one for each of the 50 keys in a list.
 const FIELDS: usize = 64;
 
 /// The fields of a form, as a browser submits them or as a page shows them. If a name occurs twice, the last value

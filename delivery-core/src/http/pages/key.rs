@@ -21,8 +21,9 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<R
     page(&request, &seller, id, None).await
 }
 
-/// Renders the page of a key. `text` is given only right after the key was issued. It then contains `"issued"` or, if
-/// the key replaces another one, `"replaced"`, and the text of the key, which is shown only this once.
+/// Renders the page of a key. `text` is given only right after the key was issued. Its first part is `"replaced"` if
+/// the key replaces another one, and `"issued"` otherwise. Its second part is the text of the key, which is shown only
+/// this once.
 pub(super) async fn page(
     request: &PageRequest<'_>,
     seller: &SignedIn,

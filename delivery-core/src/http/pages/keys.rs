@@ -33,12 +33,13 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<R
     }
 }
 
-/// The period, in days, of the figures from which [`counted`] takes the number of keys in a list. This number does not
-/// depend on the period. The overview requests figures of the same period by default, so they are counted only once.
+/// The period, in days, of the figures that [`counted`] requests. The number of keys in the figures does not depend on
+/// the period. It is the period that the overview requests by default, so that both pages use the same figures.
 const COUNTED_DAYS: u32 = 2 * PERIODS[0].0;
 const FILTERS: &[&str] = &[STATUS.name, OF_PRODUCT.name, SOURCE.name, SINCE.name, UNTIL.name, FOUND];
 
-/// Sends or revokes the keys that the seller has chosen, after a confirmation.
+/// Sends or revokes the keys that the seller has chosen. If the seller has not confirmed this yet, shows the
+/// confirmation page instead.
 async fn several(request: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
     let ids: Result<BTreeSet<KeyId>, _> = form.all("id").map(str::parse).collect();
     let ids = ids.map_err(|_| ApiError::MALFORMED)?;
@@ -106,7 +107,7 @@ async fn several(request: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
     Ok(request.go_to(&format!("/desk/keys?done={done}")))
 }
 
-/// Returns the number of the newest message in the outbox. Returns 0 if the store has no message.
+/// Returns the message number of the newest message in the outbox. Returns 0 if the store has no messages.
 async fn newest_of_all(request: &PageRequest<'_>, seller: &SignedIn) -> Result<i64, ApiError> {
     match request.delivery.desk(&seller.actor).messages(&MessageQuery { limit: 1, ..MessageQuery::default() }).await {
         Ok(page) => Ok(page.items.first().map_or(0, |message| message.message.get())),
@@ -137,8 +138,8 @@ fn sought(request: &PageRequest<'_>, form: &Form) -> Reply {
     request.go_to(&format!("/desk/keys?{FOUND}={}", data_encoding::BASE64URL_NOPAD.encode(&sealed)))
 }
 
-/// Searches for an e-mail address, an order number, or another reference of a sale. If there are no results, searches
-/// for e-mail addresses that begin with the text.
+/// Shows the results of a search. `sealed` is the encrypted search text: an e-mail address, an order number, or another
+/// reference of a sale. If no key has it, shows the keys whose e-mail addresses begin with the text.
 async fn found(request: &PageRequest<'_>, seller: &SignedIn, sealed: &str) -> Result<Reply, ApiError> {
     let bytes = data_encoding::BASE64URL_NOPAD.decode(sealed.as_bytes()).map_err(|_| ApiError::MALFORMED)?;
     let keyring = &request.delivery.inner.keyring;
@@ -162,7 +163,7 @@ async fn found(request: &PageRequest<'_>, seller: &SignedIn, sealed: &str) -> Re
         page = request.delivery.keys(&KeyQuery { email_prefix: Some(begin.to_owned()), ..all }).await?;
     }
     let mut chosen = chosen(request, FILTERS)?;
-    // A search has no filters.
+    // A search ignores the filters, so the page does not keep their values.
     chosen.iter_mut().filter(|(name, _)| **name != FOUND).for_each(|(_, value)| value.clear());
     let links = links(request, "/desk/keys", &chosen, page.next.map(|next| next.to_string()), &[]);
     list(request, seller, &page, What { q: typed, label: "What was found, newest first".to_owned(), links, chosen })

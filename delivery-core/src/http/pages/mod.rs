@@ -1,9 +1,9 @@
-//! The seller's desk and the buyer's page: HTML pages over the same operations as the API.
+//! The seller's desk and the buyer's page: HTML pages that use the same operations as the API.
 //!
 //! Each [`Page`] has a row in the endpoint table, like an endpoint of the API, and goes through the same pipeline. All
 //! pages work without JavaScript. Some have a small script, whose hash the content security policy allows.
 //!
-//! To add a page, write its handler in a file of this folder, and add a line to the list below.
+//! To add a page, write its handler in a file of this folder, and add a line to the macro call `pages!` below.
 //!
 //! The pages are a part of `http`, not a module of their own, because they and `http` would import each other: the rows
 //! of the endpoint table refer to [`Page`] and [`PageHandler`], and the pages use the calls, replies and limits of
@@ -128,7 +128,7 @@ macro_rules! pages {
 }
 
 pages! {
-    /// Figures of a week to a year, and what needs the seller's attention.
+    /// The figures of a period from a week to a year, and what needs the seller's attention.
     Overview => "/desk", FIELDS, Seller(overview::show);
     /// The sign-in form of the desk.
     SignIn => "/desk/sign-in", FIELDS, Public(sign_in::sign_in);
@@ -170,7 +170,8 @@ pages! {
     Audit => "/desk/audit", FIELDS, Seller(audit::show);
     /// A list as a CSV table.
     Export => "/desk/export", FIELDS, Seller(export::show);
-    /// The webhook addresses to configure at the platforms, and a form that sends a test e-mail.
+    /// The webhook addresses to configure at the platforms, forms for the platforms' secrets, and a form that sends a
+    /// test e-mail.
     Setup => "/desk/setup", FIELDS, Seller(setup::show);
     /// A preview of the e-mails to buyers, for an example key.
     Email => "/desk/email", FIELDS, Seller(email::show);

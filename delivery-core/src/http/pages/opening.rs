@@ -24,7 +24,8 @@ pub(super) struct EnteredKey {
     pub(super) request_id: String,
 }
 
-/// Returns a redirect to the page with the state of a key. The URL of the page reveals nothing about the key.
+/// Returns a redirect to the page with the state of a key, and sets the cookie that this page needs. The URL of this
+/// page reveals nothing about the key.
 pub(super) fn lead_to_state(request: &PageRequest<'_>, key: &Key) -> Reply {
     let mut random = [0; 16];
     request.delivery.inner.entropy.fill(&mut random);
@@ -47,7 +48,7 @@ pub(super) fn entered_key(request: &PageRequest<'_>, name: &str) -> Option<Enter
     is_its.then(|| EnteredKey { key: ticket.key, request_id: request_id() })
 }
 
-/// Returns a redirect to the page that shows the opened product.
+/// Returns a redirect to the page that shows the opened product, and sets the cookie that this page needs.
 pub(super) fn lead_to(request: &PageRequest<'_>, opened: &Opened) -> Reply {
     let ticket = Delivery::ticket_for(&opened.key, object(), opened.at, DAY);
     let text = ticket.text(&request.delivery.inner.keyring, TicketFor::Page);
@@ -57,8 +58,8 @@ pub(super) fn lead_to(request: &PageRequest<'_>, opened: &Opened) -> Reply {
 }
 
 /// Returns the address of the page that shows an opened product, and when the page stops showing it. `key` is the key
-/// with which this browser opened the product. Returns `None` if it opened no product with this key, or if the page
-/// does not show the product any more.
+/// with which this browser opened the product. Returns `None` if this browser opened no product with the key, or if the
+/// page does not show the product any more.
 pub(super) fn open_until(request: &PageRequest<'_>, key: KeyId) -> Option<(String, DateTime<Utc>)> {
     let name = short(request, key);
     let keyring = &request.delivery.inner.keyring;

@@ -14,7 +14,7 @@ use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::StoreError;
 use crate::terms::{OwnTerms, UseLimit, Validity};
 
-/// The fields of the form.
+/// The names of the fields of the form.
 const FIELDS: &[&str] =
     &["id", "seen", "name", "description", "content", "type", "price", "days", "uses", "language", "refs"];
 

@@ -16,7 +16,7 @@ use crate::store::{InboxQuery, MessageQuery, MessageState, StoreError};
 
 /// The number of messages that one query reads in the search for an error.
 const RECENT: usize = 100;
-/// The maximum number of such queries for queued messages, and also for failed ones.
+/// The maximum number of such queries in each of the two states that are searched, queued and failed.
 const PAGES: usize = 10;
 
 pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
@@ -125,8 +125,8 @@ async fn last_trouble(request: &PageRequest<'_>, seller: &SignedIn) -> Result<Op
 }
 
 /// Returns the commerce platforms in two lists: those that have a secret, and the others. A platform whose secret
-/// cannot be decrypted is in the first list. Each platform has the webhook address that the seller must configure
-/// there, and the time of its last event.
+/// cannot be decrypted is in the first list. Each item contains the webhook address that the seller must configure at
+/// the platform, and the time of the platform's last event.
 async fn platforms(request: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), ApiError> {
     let inner = &request.delivery.inner;
     let newest = async |source: Source, outcome| -> Result<Option<InboxEvent>, StoreError> {

@@ -161,7 +161,7 @@ pub(super) fn subscription(subscribed: &Subscribed) -> Value {
     context! { name => subscribed.subscription.as_str(), paid_until => subscribed.paid_until.map(time) }
 }
 
-/// Returns the template values of a message. `reaches_nobody` is whether e-mails are only written to files.
+/// Returns the template values of a message. `reaches_nobody` is `true` if e-mails are only written to files.
 pub(super) fn message(message: &StoredMessage, reaches_nobody: bool) -> Value {
     let is_written = reaches_nobody && matches!(message.recipient, Recipient::Email(_));
     let (state, happened) = match message.state {

@@ -47,8 +47,8 @@ async fn asked(request: &PageRequest<'_>) -> Result<Reply, ApiError> {
     form(request, next, None)
 }
 
-/// Renders the sign-in form. If the request submits a form of the desk, the sign-in form contains its fields as hidden
-/// fields.
+/// Renders the sign-in form. If the request submits a form of the desk, the fields of that form that are
+/// [carried on](carried) become hidden fields of the sign-in form.
 fn form(request: &PageRequest<'_>, next: &str, fault: Option<&str>) -> Result<Reply, ApiError> {
     // Reuse the secret in the browser's cookie, so that a sign-in form in another tab stays valid. The cookie is set
     // again, so that it lasts 12 hours from now.
@@ -92,7 +92,8 @@ fn again(request: &PageRequest<'_>, next: &str) -> Result<Reply, ApiError> {
 
 /// Returns whether a form of the desk is carried on if its sender is not signed in. If the browser has a session
 /// cookie, which it keeps for a week after signing in, every form is carried on. If it has only the cookie of a sign-in
-/// form, which anybody can get, only a form of at most [`SHORT`] bytes is carried on.
+/// form, which anybody can get, only a form of at most [`SHORT`] bytes is carried on. No form is carried on if the host
+/// application signs sellers in.
 pub(super) fn is_carried_on(request: &PageRequest<'_>, rule: BodyRule) -> bool {
     let has = |cookie| request.cookie(cookie).is_some();
     let length = request.call.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());

@@ -1,5 +1,5 @@
-//! Short texts, encrypted with a key that is derived from a signing secret: secrets of platforms, and what a seller
-//! searches for.
+//! Encrypts short texts, such as the secrets of platforms and the search terms of a seller. The encryption key is
+//! derived from a signing secret.
 //!
 //! A sealed text is a nonce of 24 random bytes, followed by the text, encrypted and authenticated by
 //! XChaCha20-Poly1305.

@@ -84,7 +84,7 @@ pub(super) struct Money {
     /// Disputes that the seller has lost, by number.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) lost: BTreeSet<String>,
-    /// Ends of disputes for which the platform did not report which dispute ended, by the platform's number of the end.
+    /// Ends of disputes that were reported without naming the dispute, by the platform's number of the end.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) ends: BTreeSet<String>,
 }
@@ -151,8 +151,8 @@ impl Charge {
         }
     }
 
-    /// Records the payment, the invoice and the subscription that `links` names. A payment or an invoice that is already
-    /// known is kept. A subscription is added to the known ones.
+    /// Records the payment, the invoice and the subscription that `links` names. A payment or an invoice that is
+    /// already known is kept. A subscription is added to the known ones.
     pub(super) fn link(&mut self, links: &Links) {
         let name = |id: &Option<crate::order::OrderId>| id.as_ref().map(|id| id.as_str().to_owned());
         self.payment = self.payment.take().or_else(|| name(&links.payment));

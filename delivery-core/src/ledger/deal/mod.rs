@@ -9,8 +9,8 @@
 //! sale, they are [merged](Deal::merge).
 //!
 //! A platform reports *charges*, *refunds* and *disputes*, and makes *statements* about subscriptions
-//! ([`SubscriptionReport`]). A deal is pure: it uses neither a clock nor a store. It returns [`Step`]s, which the caller
-//! carries out on the keys.
+//! ([`SubscriptionReport`]). A deal is pure: it uses neither a clock nor a store. It returns [`Step`]s, which the
+//! caller carries out on the keys.
 
 mod facts;
 mod hold;
@@ -202,7 +202,7 @@ impl Deal {
         self.charges.get(order).is_some_and(|charge| charge.subscriptions.iter().any(|name| !name.is_empty()))
     }
 
-    /// Returns the order that is paid by `payment`, if the platform reported the payment as only authorised.
+    /// Returns the order that `payment` is for, if the platform reported the payment as only authorised.
     #[must_use]
     pub fn authorised(&self, payment: &str) -> Option<&str> {
         let is_its = |charge: &Charge| charge.is_open && charge.payment.as_deref() == Some(payment);

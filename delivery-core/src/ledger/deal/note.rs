@@ -118,7 +118,7 @@ impl Deal {
         if is_new { ReportOutcome::PartlyRefunded } else { ReportOutcome::Known }
     }
 
-    /// Called when the payment `of` was refunded in full. Returns whether a charge that `of` paid still counts as paid,
+    /// Called when `of` was refunded in full. Returns whether `of` is a payment for a charge that still counts as paid,
     /// for example because another payment paid a part of the invoice.
     fn is_paid_beside(&self, of: &ChargeRef) -> bool {
         let ChargeRef::Payment(payment) = of else { return false };

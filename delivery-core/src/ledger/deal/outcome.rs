@@ -24,8 +24,8 @@ const LOST: &str =
     "a dispute about this subscription was lost, so it has no valid key: issue a key by hand, or put this event aside";
 
 impl Deal {
-    /// Returns the outcome of a report. `noted` is what [`note`](Self::note) returned for this report. `was_paid` says
-    /// whether the report's order was already known to be paid before this report.
+    /// Returns the outcome of a report. `noted` is what [`note`](Self::note) returned for this report. `was_paid` is
+    /// `true` if earlier reports already showed that the report's order was paid.
     pub(super) fn outcome(
         &self,
         (view, settled): (&View<'_>, &Settled<'_>),

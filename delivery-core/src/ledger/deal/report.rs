@@ -140,7 +140,7 @@ pub struct SubscriptionReport {
 pub struct Offer {
     /// The product.
     pub product: ProductId,
-    /// The number of pieces.
+    /// The number of pieces that were bought. The key's use limit is already multiplied by this number.
     pub pieces: u64,
     /// The key and its messages.
     pub sale: NewSale,

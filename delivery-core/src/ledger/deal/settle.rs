@@ -134,7 +134,7 @@ impl Deal {
     }
 
     /// If a key's order turned out to pay for something else, reassigns the key to a payment that has no key yet and is
-    /// for the same product. `found` holds the payments to which other keys were already reassigned.
+    /// for the same product. `found` contains the payments to which other keys were already reassigned.
     fn find_payment<'d>(&self, view: &View<'d>, kept: &mut Kept, found: &mut BTreeSet<(&'d str, ProductId)>) {
         let product = kept.product;
         if !view.of_key(&kept.order, product).is_empty() {

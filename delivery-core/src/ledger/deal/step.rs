@@ -13,8 +13,8 @@ pub(crate) enum Step<'r> {
     /// Issue the key of an offer for an order. The key is valid until the given time. If no time is given, the expiry
     /// in the offer applies. Then pass the issued key to `Deal::sold`.
     Issue(&'r OrderId, &'r Offer, Option<DateTime<Utc>>),
-    /// Add uses to a key because more pieces were bought. The offer contains the new total of pieces. The number says
-    /// for how many of these pieces the key already has uses.
+    /// Add uses to a key because more pieces were bought. The offer contains the new total of pieces. The last field is
+    /// the number of pieces for which the key already has uses.
     Add(KeyId, &'r Offer, u64),
     /// Let the key expire at this time.
     Until(KeyId, DateTime<Utc>),
@@ -79,7 +79,7 @@ impl Step<'_> {
         matches!(self, Self::Issue(..) | Self::Add(..))
     }
 
-    /// Returns the key whose expiry the step changes, and the new expiry.
+    /// Returns the key whose expiry the step changes, and the new expiry; `None` for any other step.
     pub(super) fn date(&self) -> Option<(KeyId, DateTime<Utc>)> {
         if let Self::Until(key, until) = self { Some((*key, *until)) } else { None }
     }

@@ -175,8 +175,8 @@ impl<'d> View<'d> {
         self.deal.words.iter().filter(of)
     }
 
-    /// Returns the products that a statement names. If a line of the statement is mapped to no product, the line stands
-    /// for the product of a sold line with the same most specific name.
+    /// Returns the products that a statement names. A line that is mapped to no product counts as naming the product of
+    /// a sold line with the same most specific name.
     fn named(&self, said: &'d Said) -> impl Iterator<Item = ProductId> {
         said.lines.iter().filter_map(|line| line.product.or_else(|| self.deal.sold_as(line.names.first()?)))
     }

@@ -1,5 +1,6 @@
-//! Applies the reports of a platform's event. The deal of the reported sale decides which steps follow. The steps are
-//! subject to the same rules as all other changes of keys.
+//! Applies the reports of a platform's event. Each report is recorded in the deal of its sale, which contains
+//! everything that the platform has reported about the sale. The deal decides which steps follow. The steps are subject
+//! to the same rules as all other changes of keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::terms::{MAX_USES, UseLimit, Uses};
 
 impl Planner<'_> {
     /// Applies reports one after another. Returns the outcome and the reason of the first report that needs the
-    /// seller's attention or, if there is none, of the last report.
+    /// seller's attention or, if there is none, of the last report. Without reports, the event is ignored.
     pub(super) fn apply(
         &mut self,
         inbound: &InboundEvent,
@@ -125,7 +126,8 @@ impl Planner<'_> {
         Ok((came, missing))
     }
 
-    /// Issues the key of an offer. The key expires at `until` or, if that is `None`, when the offer says.
+    /// Issues the key of an offer, or returns the key that its purchase already has. A new key expires at `until` or,
+    /// if that is `None`, at the time in the offer.
     fn sell(
         &mut self,
         offer: &Offer,
@@ -201,8 +203,8 @@ impl Planner<'_> {
     }
 }
 
-/// Returns how many uses to add to a key that already has the uses of the first `pieces` pieces of an offer. Returns
-/// `None` if the offer has no limit, or if there is nothing to add.
+/// Returns how many uses to add to a key if an offer has more than the `pieces` bought pieces for which the key already
+/// has uses. Returns `None` if the offer has no use limit, or if there is nothing to add.
 fn uses_beyond(pieces: u64, offer: &Offer) -> Option<Uses> {
     let UseLimit::Uses(all) = offer.sale.key.limit else { return None };
     if all.get() == MAX_USES {
@@ -218,7 +220,7 @@ fn uses_beyond(pieces: u64, offer: &Offer) -> Option<Uses> {
 }
 
 /// Returns the change that a step makes, and the kind of webhook that announces it; `None` if there is nothing to
-/// change.
+/// change. A revocation is lifted only if the same platform made it for the same reason.
 fn change_of(step: Step<'_>, key: &Key, at: DateTime<Utc>, by: &Actor) -> Option<(MessageKind, Change)> {
     let (state, by) = (key.state(), by.clone());
     match step {

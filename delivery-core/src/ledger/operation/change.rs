@@ -9,9 +9,9 @@ use crate::ledger::{Notice, StoreError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "callers write it as a literal")]
 pub struct ChangeKey {
-    /// The key.
+    /// The key to change.
     pub key: KeyId,
-    /// The change.
+    /// How the key changes.
     pub change: Change,
     /// Messages that announce the change. They are queued only if the key changes.
     pub messages: Vec<Notice>,

@@ -1,16 +1,16 @@
-//! Ends the lease of a message.
+//! Ends the lease of a message, and records the outcome of sending the message.
 
 use super::{Answer, Operate, Subject};
 use crate::ledger::plan::{Basis, Needs, Planner};
 use crate::ledger::{Lease, Outcome, StoreError};
 
-/// What became of a leased message.
+/// The end of a message's lease, with the outcome of sending the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "callers write it as a literal")]
 pub struct CompleteMessage {
-    /// The lease. If the message was leased again meanwhile, nothing changes.
+    /// The lease to end. If the message was leased again meanwhile, nothing changes.
     pub lease: Lease,
-    /// What became of the message.
+    /// The outcome, which determines whether the message is tried again.
     pub outcome: Outcome,
 }
 

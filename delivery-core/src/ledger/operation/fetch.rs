@@ -15,7 +15,7 @@ pub const IDEMPOTENCY_WINDOW: TimeDelta = TimeDelta::hours(24);
 /// counts as a use.
 pub const MOST_REPEATS: u32 = 10;
 
-/// A use of a key by a request that may be repeated.
+/// A use of a key by a request that has an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "callers write it as a literal")]
 pub struct Fetch {

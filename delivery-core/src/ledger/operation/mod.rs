@@ -58,7 +58,7 @@ pub enum Operation {
     /// Store a platform event and apply it. An event that is received again is not stored again. Answered by
     /// [`Answer::Received`].
     Receive(Box<InboundEvent>),
-    /// End a message's lease. Answered by [`Answer::Completed`].
+    /// End a message's lease, and record the outcome of sending the message. Answered by [`Answer::Completed`].
     Complete(CompleteMessage),
 }
 
@@ -102,11 +102,12 @@ contents! {
     received: Received => Box<Received>;
 }
 
-/// What an operation is about. If another transaction has locked its row, the operation must wait.
+/// What an operation is about. While another transaction locks the row of the subject, the operation must wait.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(not(any(feature = "sqlite", feature = "postgres")), expect(dead_code, reason = "only SQL stores read it"))]
 pub(crate) enum Subject<'a> {
-    /// The key that the operation issues. The operation writes the row of the key's purchase, if it has one.
+    /// The key that the operation issues. If the key belongs to a purchase, the row of the subject is that of the
+    /// purchase.
     NewKey(&'a NewKey),
     /// An existing key.
     Key(KeyId),

@@ -65,8 +65,8 @@ pub enum Handling {
     Ignore(String),
     /// Do nothing, because the event is about a test purchase. The event's content is kept until the event is pruned.
     Test,
-    /// Do nothing, because the seller has dismissed the event, or has dismissed the products of all its lines as not
-    /// sold here. The event's content is kept until the event is pruned.
+    /// Do nothing, because the seller has dismissed the event, or has marked the products of all its lines as not sold
+    /// here. The event's content is kept until the event is pruned.
     Dismiss,
 }
 
@@ -192,7 +192,8 @@ impl Planner<'_> {
         Ok(received)
     }
 
-    /// Takes a number for a new event. The numbers follow the times of receipt, whichever server received the events.
+    /// Takes a number for a new event. The numbers are in the order in which the events were received, to the second,
+    /// whichever servers received them.
     fn number(&mut self, event: &InboxEvent) -> Result<i64, StoreError> {
         self.numbers.take_at(event.received_at)
     }

@@ -28,7 +28,7 @@ pub struct Resend {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "it is a pair")]
 pub struct ResendKey {
-    /// The key.
+    /// The key to send again.
     pub key: KeyId,
     /// How the key is sent again.
     pub resend: Resend,

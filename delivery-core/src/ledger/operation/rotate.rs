@@ -21,7 +21,7 @@ pub struct Successor {
     pub by: Actor,
     /// Messages about the new key: the e-mail that delivers it, and the host application's webhooks.
     pub messages: Vec<Notice>,
-    /// Messages about the old key.
+    /// Messages that announce that the old key was withdrawn.
     pub withdrawn: Vec<Notice>,
 }
 

@@ -37,15 +37,15 @@ pub struct Needs {
     pub purchases: HashSet<PurchaseId>,
     /// Platform events.
     pub events: HashSet<EventId>,
-    /// References of platforms; the number of a reference's deal is loaded too.
+    /// Platforms' names for orders, payments and so on; the number of the deal that belongs to a name is loaded too.
     pub references: HashSet<ReferenceId>,
-    /// Deals, by number.
+    /// Deals, by row number.
     pub deals: HashSet<i64>,
-    /// Requests that may be repeated, each with the key that the client sent.
+    /// Requests that have an idempotency key, each with the API key that the client sent.
     pub requests: HashSet<(KeyId, RequestId)>,
 }
 
-/// A platform's name for something that belongs to a sale.
+/// A platform's name for something that belongs to a sale, such as an order or a payment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct ReferenceId {
@@ -53,15 +53,15 @@ pub struct ReferenceId {
     pub source: Source,
     /// The kind of thing that the name identifies.
     pub kind: ReferenceKind,
-    /// The platform's name for it.
+    /// The platform's name for the thing.
     pub name: OrderId,
 }
 
-/// The row of a request that may be repeated.
+/// The row of a request that has an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it and must not miss a field")]
 pub struct RequestRow {
-    /// The row number of the key that the client sent with the request.
+    /// The row number of the API key that the client sent with the request.
     pub key: i64,
     /// The identity of the request.
     pub request: RequestId,
@@ -76,7 +76,7 @@ pub struct RequestRow {
     pub version: i64,
 }
 
-/// A deal's row.
+/// The row of a deal: what a platform has reported about one sale or subscription.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it and must not miss a field")]
 pub struct DealRow {
@@ -99,7 +99,7 @@ pub struct Row {
     /// The row's version: how often it was written. A [`Storage`](crate::store::Storage) must store it. Another call
     /// may write the row between loading and persisting, and only the version shows this.
     pub version: i64,
-    /// The number of the key's newest use.
+    /// The number of the key's newest use; `None` if the key was never used.
     pub last_use: Option<i64>,
     /// Whether the row comes from a cache and another server may have written it since. If the batch writes the row,
     /// persisting detects whether the row was stale. A refusal is never based on such a row alone.
@@ -206,7 +206,7 @@ impl Loaded {
         self.references.insert(reference, Some(deal));
     }
 
-    /// Adds a request, and the key that the client sent with it.
+    /// Adds a request, and the API key that the client sent with it.
     pub fn insert_request(&mut self, key: KeyId, row: RequestRow) {
         self.requests.insert((key, row.request), Some(row));
     }

@@ -1,8 +1,8 @@
 //! The planner, which turns the operations of a batch into rows to write.
 //!
-//! The [`Planner`] holds the loaded rows and the rows to write. Each [operation](super::operation) acts on the planner
-//! in steps: it inserts or changes a key, adds an audit entry, queues messages. Each step sees the results of the
-//! earlier steps.
+//! The [`Planner`] contains the loaded rows and the rows to write. Each [operation](super::operation) acts on the
+//! planner in steps: it inserts or changes a key, adds an audit entry, queues messages. Each step sees the results of
+//! the earlier steps.
 
 mod keys;
 mod loaded;
@@ -21,8 +21,9 @@ pub(in crate::ledger) struct Planner<'n> {
     pub(in crate::ledger) loaded: Loaded,
     pub(in crate::ledger) numbers: &'n mut Numbers,
     pub(in crate::ledger) writes: Writes,
-    /// The events and the deals that the batch writes, by identity and by number.
+    /// The identities of the events that the batch writes.
     events: BTreeSet<EventId>,
+    /// The row numbers of the deals that the batch writes.
     deals: BTreeSet<i64>,
 }
 

@@ -16,7 +16,7 @@ use crate::ledger::{Action, Edit, Lease, MessageId, MessageKind, Outcome, Recipi
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Writes {
-    /// Keys, as the batch leaves them.
+    /// Keys to insert or to update.
     pub keys: Vec<KeyWrite>,
     /// Counted uses, in the order of their numbers.
     pub uses: Vec<NewUse>,
@@ -29,7 +29,7 @@ pub struct Writes {
     /// What platform events write in addition to keys.
     #[serde(default)]
     pub inbox: InboxWrites,
-    /// The new rows of requests that have an `Idempotency-Key`. If there are any, the writes are
+    /// The new rows of requests that have an idempotency key. If there are any, the writes are
     /// [atomic](Self::is_atomic).
     #[serde(default)]
     pub requests: Vec<RequestRow>,
@@ -59,8 +59,8 @@ pub struct InboxWrites {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores read it and must not miss a field")]
 pub struct KeyWrite {
-    /// The row as the batch leaves it, with the version that was loaded. An update requires that the stored row still
-    /// has this version, and increments it.
+    /// The new content of the row, with the version that was loaded. An update requires that the stored row still has
+    /// this version, and increments it.
     pub row: Row,
     /// The key as it was loaded; `None` for a key to insert. If an inserted key belongs to a purchase and replaces no
     /// other key, the purchase is inserted too.
@@ -85,7 +85,7 @@ pub struct NewUse {
     pub at: DateTime<Utc>,
     /// The key's count of uses after this one.
     pub used: u64,
-    /// The number of the key's previous use.
+    /// The number of the key's previous use; `None` if this is the first.
     pub previous: Option<i64>,
 }
 
@@ -147,7 +147,7 @@ impl Writes {
     }
 
     /// Returns whether all writes must be persisted together or not at all. This is so if they include platform events,
-    /// keys that replace others, or requests that may be repeated.
+    /// keys that replace others, or requests that have an idempotency key.
     #[must_use]
     pub fn is_atomic(&self) -> bool {
         !self.inbox.is_empty() || !self.requests.is_empty() || self.keys.iter().any(|write| write.heir_of.is_some())

@@ -45,8 +45,8 @@ fn a_subject_is_admitted_as_often_as_it_may_and_no_more() {
     interleave(SCHEDULES, || assert_eq!(joined(Door::new(1000).six_requests(1)), 2));
 }
 
-/// A new subject for which there is no room shares the window of its prefix bucket. When room becomes free, it must not
-/// get a second allowance.
+/// A new subject for which there is no room shares the window of its prefix bucket. When room becomes free, the subject
+/// must not get a second allowance.
 #[test]
 fn room_that_comes_free_in_the_middle_gives_no_second_allowance() {
     interleave(SCHEDULES, || {

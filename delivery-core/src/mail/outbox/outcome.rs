@@ -1,4 +1,4 @@
-//! Decides what becomes of a message after an attempt to send it.
+//! Decides and stores the outcome of an attempt to send a message.
 
 use chrono::TimeDelta;
 
@@ -29,7 +29,7 @@ pub(super) enum AttemptEnd {
 }
 
 impl Outbox {
-    /// Decides what becomes of a message, and logs the decision.
+    /// Decides the outcome of an attempt from the mailer's `result`, and logs the decision.
     pub(super) fn judge(&self, message: &LeasedMessage, result: Result<(), MailError>) -> (Outcome, AttemptEnd) {
         let now = self.clock.now();
         let (key, kind, attempt) = (message.key.id(), message.kind.as_str(), message.attempt);

@@ -24,7 +24,7 @@ pub(super) const LONG: Duration = Duration::from_secs(95);
 /// A message that is being sent.
 pub(super) struct Sending {
     pub(super) message: LeasedMessage,
-    /// When the e-mail was handed to the mailer, on the monotonic clock.
+    /// When the e-mail was handed to the mailer, on the monotonic clock. Empty before that, and for webhooks.
     pub(super) handed_over: Arc<OnceLock<Duration>>,
 }
 

@@ -188,7 +188,7 @@ impl Connections {
         }
     }
 
-    /// Returns an idle connection whose server still responds.
+    /// Returns an idle connection whose server still responds, or `None`. Drops the connections that do not respond.
     async fn idle(&self) -> Option<Open> {
         loop {
             let mut open = self.kept().idle.pop()?;
@@ -250,7 +250,8 @@ impl Server {
 }
 
 impl Tls {
-    /// Upgrades a connection to TLS. lettre then reads `greeting` before the data that the server sends.
+    /// Upgrades a connection to TLS. lettre then reads `greeting` before the data that the server sends. This is needed
+    /// after STARTTLS, where lettre waits for a greeting, but the server sends none.
     async fn over(&self, wire: Wire, greeting: &str) -> Result<Wire, ConnectError> {
         wire.secured(&self.connector, self.host.clone(), greeting).await.map_err(ConnectError::Tls)
     }

@@ -34,20 +34,21 @@ const GO_ON: u16 = 354;
 /// The error message if no connection was established, or a connection ended too early.
 const BROKEN_OFF: &str = "the mail server cannot be reached or broke off";
 
-/// The e-mail was not accepted, or its acceptance was not confirmed.
+/// The e-mail was not accepted, or its acceptance was not confirmed. An [`SmtpError`] without a reply code means that
+/// the connection ended, or that the reply was not valid SMTP.
 #[derive(Debug, Error)]
 pub(super) enum SendError {
-    /// No connection could be established. This says nothing about the e-mail.
+    /// No connection could be established. The e-mail is not the cause.
     #[error("connection error")]
     Connect(#[source] ConnectError),
-    /// The server refused the sender, or e-mails in general.
+    /// The command MAIL failed, for example because the server refused the sender, or refuses all e-mails.
     #[error("refused before the recipient was named")]
     Sender(SmtpError),
-    /// The server refused this recipient. `others` is `true` if the server accepted another recipient just before, so
-    /// that it does not seem to refuse all recipients.
+    /// The command RCPT failed: the server refused this recipient. `others` is `true` if the server accepted another
+    /// recipient just before, so that it does not seem to refuse all recipients.
     #[error("the recipient was refused")]
     Recipient { others: bool, error: SmtpError },
-    /// The server refused the message.
+    /// The command DATA failed, or the server refused the message.
     #[error("the message was refused")]
     Message(SmtpError),
     /// The address of the sender or of the recipient is not ASCII. Such an address needs SMTPUTF8 (RFC 6531), which the
@@ -65,7 +66,8 @@ pub(super) enum SendError {
     Slow,
 }
 
-/// Why no connection for e-mails could be established.
+/// Why no connection for e-mails could be established. In each variant with an [`SmtpError`], the cause may also be
+/// that the connection ended at that step.
 #[derive(Debug, Error)]
 pub(super) enum ConnectError {
     /// The server's name has no address, or no connection to any of its addresses succeeds.
@@ -86,7 +88,7 @@ pub(super) enum ConnectError {
     /// The server refuses STARTTLS.
     #[error("STARTTLS was refused")]
     StartTls(SmtpError),
-    /// The server refuses the login.
+    /// The server refuses the login, or offers no way to log in that lettre supports.
     #[error("the login was refused")]
     Login(SmtpError),
 }

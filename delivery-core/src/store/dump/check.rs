@@ -24,8 +24,8 @@ pub(in crate::store) struct Checked {
 /// be read into memory as a whole.
 const FIRST_LINE: u64 = 1 << 20;
 
-/// Checks a dump: reads the whole file and checks that it is complete. If the dump lists signing secrets, also checks
-/// that one of `secrets` is among them.
+/// Checks a dump: reads the whole file and checks that it is complete. If the dump contains fingerprints of signing
+/// secrets, also checks that one of `secrets` is among them.
 pub(in crate::store) fn check(
     path: &Path,
     secrets: &[Fingerprint],

@@ -11,8 +11,8 @@ use crate::store::PostgresError;
 use crate::store::SqliteError;
 use crate::store::StoreError;
 
-/// An error because of which a store was not dumped or loaded. A load that fails has changed nothing, with one
-/// exception: after [`StoreError::Unknown`] the store is either loaded or empty.
+/// The reason why a store was not dumped or loaded. A load that fails has changed nothing, with one exception: after
+/// [`StoreError::Unknown`] the store is either loaded or empty.
 ///
 /// The message is written for the operator and contains no values of rows.
 #[derive(Debug, Error)]
@@ -21,29 +21,29 @@ pub enum DumpError {
     /// The dump cannot be written.
     #[error("the dump cannot be written")]
     Write {
-        /// The cause.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
     /// The dump cannot be read.
     #[error("{} cannot be read", path.display())]
     Read {
-        /// The file.
+        /// The path of the dump.
         path: PathBuf,
-        /// The cause.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
     /// The file is not a dump.
     #[error("{} is no dump of a store: its first line does not say so", path.display())]
     NotADump {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// A newer program wrote the dump.
     #[error("{} has version {version} of the format, which this program does not know: use a newer one", path.display())]
     Newer {
-        /// The file.
+        /// The path of the dump.
         path: PathBuf,
         /// The version of the file's format.
         version: u32,
@@ -51,7 +51,7 @@ pub enum DumpError {
     /// The dump is incomplete or was changed.
     #[error("{} is not whole, or was changed: {why}", path.display())]
     Torn {
-        /// The file.
+        /// The path of the dump.
         path: PathBuf,
         /// What is wrong.
         why: &'static str,

@@ -13,12 +13,13 @@
 //! ```
 //!
 //! A dump is a snapshot of the store at one instant, even while servers use the store. Loading first checks the whole
-//! file. It then loads the whole dump into an empty store, or nothing. A dump of the loaded store has the same bytes as
-//! the loaded file, unless servers had already registered other signing secrets in the store.
+//! file. It then adds all rows of the dump to an empty store. If that fails, no row is added. A dump of the loaded
+//! store has the same bytes as the loaded file, unless servers had already registered other signing secrets in the
+//! store, or sellers had already signed in.
 //!
 //! A dump does not contain the secrets that sign keys. It only contains the fingerprints of these secrets. The caller
-//! that loads a dump passes the fingerprints of its own secrets. If the dump contains fingerprints, but none of the
-//! caller's, the dump is refused.
+//! that loads a dump passes the fingerprints of its own secrets. The dump is refused if the loaded store would not
+//! accept them: see [`Fingerprint::accepts`](crate::key::Fingerprint::accepts).
 
 mod check;
 mod empty;
@@ -43,7 +44,7 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "it is only read")]
 pub struct Progress {
-    /// What is counted: rows, by a name such as "keys", or "bytes checked" while a file is checked.
+    /// What is counted: a name for the rows, such as "keys"; or "bytes checked" while a file is checked.
     pub what: &'static str,
     /// How many of these rows or bytes were processed so far.
     pub done: u64,
@@ -71,7 +72,8 @@ struct Frame {
     sha256: Option<String>,
 }
 
-/// The number of rows of each table, in the order of the dump. The name is the value of the rows' field `row`.
+/// The number of rows of each table, in the order of the dump. Each table is named by the value that its rows have in
+/// the field `row`, such as `key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Counts(Vec<(String, u64)>);
 

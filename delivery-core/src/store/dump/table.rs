@@ -38,7 +38,7 @@ pub(in crate::store) enum Kind {
     Text,
     /// JSON, written unchanged.
     Json,
-    /// The bytes of a key's id, written as the API writes ids.
+    /// The 16 bytes of a key's id, written as a UUID.
     KeyId,
     /// Bytes, written in hexadecimal digits.
     Bytes,

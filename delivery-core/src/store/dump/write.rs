@@ -11,8 +11,8 @@ use crate::store::StoreError;
 use crate::store::sql::rows::{Columns, milliseconds, seconds};
 use crate::store::sql::session::{Session, Value, row};
 
-/// Writes a dump of the rows that `session` sees. The session must see a snapshot of the database. Keys are read from
-/// `keys`, the name of a table or view of the keys with their use counts.
+/// Writes a dump of the rows that `session` sees. The session must see a snapshot of the database. `keys` is the name
+/// of the table or view from which keys are read, including their use counts.
 pub(in crate::store) async fn write(
     session: &mut (dyn Session + '_),
     keys: &str,

@@ -109,7 +109,7 @@ impl Database for PostgresStore {
         let queue = self.maintenance()?;
         let written = queue.run(move |session| Box::pin(write(session, patience, work))).await;
         // Clears the product cache even after an error, because the transaction may have been committed nevertheless.
-        // If this future is dropped before that, the task in `watch` clears the cache.
+        // If this future is dropped before it clears the cache, the task in `watch` clears the cache.
         match written {
             Ok((done, stale)) => {
                 if stale.iter().any(|stale| matches!(stale, Stale::Products)) {

@@ -67,7 +67,8 @@ const SERVING: [Setting; 5] = [
     ("enable_mergejoin", "off"),
 ];
 
-/// Settings of each transaction on a connection of the host application. They apply only to the transaction.
+/// Settings of each transaction that the store begins on a connection from the host application's pool. They apply only
+/// to the transaction.
 const LENT: [(&str, &str); 4] = [
     ("statement_timeout", "4000"),
     ("lock_timeout", "100"),
@@ -88,7 +89,8 @@ struct Shared {
 }
 
 enum Source {
-    /// The store's own sessions: five that write and find keys, and a pool of readers for searches and lists.
+    /// The store's own sessions. Those that write and find keys, at most five, connect to `hosts`. Searches and lists
+    /// use the pool `readers`.
     Own { hosts: RwLock<Arc<Hosts>>, readers: PgPool },
     /// The host application's pool, and the statements that begin a transaction there.
     Lent { pool: PgPool, begin: String },
@@ -106,7 +108,7 @@ impl Sessions {
         Ok(Self::new(source, place))
     }
 
-    /// Returns a source of transactions on connections from the host application's pool.
+    /// Prepares the schema, and returns a source of transactions on connections from the host application's pool.
     pub(super) async fn lent(pool: PgPool, place: SchemaConfig) -> Result<Self, PostgresError> {
         if place.migrates {
             Self::migrate(pool.connect_options().as_ref().clone().into(), &place).await?;
@@ -212,7 +214,7 @@ impl Sessions {
     }
 }
 
-/// Begins a transaction on a connection of the host application.
+/// Begins a transaction on a connection from the host application's pool.
 async fn lend(pool: &PgPool, begin: &str) -> Result<Session<'static>, StoreError> {
     let busy = |_| StoreError::unavailable("no connection of the host's pool is free, or the database is silent");
     let lent = timeout(ACQUIRE, Lent::begin(pool, begin.to_owned())).await.map_err(busy)?;

@@ -23,8 +23,9 @@ use crate::store::dump::{self, Checked, DumpError, Dumped, Kind, Progress, TABLE
 use crate::store::sql::session::Value;
 
 impl PostgresOptions {
-    /// Writes a dump of the store in this schema of the database at `url` to `to`. Servers may use the store meanwhile.
-    /// Calls `progress` repeatedly. Returns the number of rows of each table and the SHA-256 of the dump.
+    /// Writes a dump to `to`. Dumps the store that is in this schema, in the database at `url`. Servers may use the
+    /// store meanwhile. Calls `progress` repeatedly. Returns the number of rows of each table and the SHA-256 of the
+    /// dump.
     ///
     /// # Errors
     ///

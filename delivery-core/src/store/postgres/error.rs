@@ -32,12 +32,12 @@ pub enum PostgresError {
     /// A parameter of the address has a value that cannot be used.
     #[error("the parameter {name} of the address {expected}")]
     Value {
-        /// The parameter.
+        /// The name of the parameter.
         name: &'static str,
         /// What the value must be.
         expected: &'static str,
     },
-    /// The password contains a character that must be percent-encoded.
+    /// The user name or the password contains a character that must be percent-encoded.
     #[error("the address {UNESCAPED}")]
     Unescaped,
     /// The name of the schema is not allowed.
@@ -48,7 +48,7 @@ pub enum PostgresError {
     /// The server cannot be reached, refuses the user, or reports another error.
     #[error("the PostgreSQL server cannot be connected to")]
     Unreachable {
-        /// The cause.
+        /// The error of the server or of the connection.
         #[source]
         source: sqlx::Error,
     },
@@ -73,9 +73,9 @@ pub enum PostgresError {
          CREATE SCHEMA \"{schema}\" AUTHORIZATION the_user"
     )]
     Forbidden {
-        /// The schema.
+        /// The name of the schema.
         schema: String,
-        /// The cause.
+        /// The error of the server.
         #[source]
         source: sqlx::Error,
     },
@@ -93,22 +93,22 @@ pub enum PostgresError {
     /// The schema is missing or not up to date, and this call does not migrate it.
     #[error("the schema {schema} is not up to date: call PostgresStore::options().schema(..).migrate(..) first")]
     NotMigrated {
-        /// The schema.
+        /// The name of the schema.
         schema: String,
     },
     /// The schema contains a store that cannot be read.
     #[error("the store in the schema {schema} cannot be read")]
     Unreadable {
-        /// The schema.
+        /// The name of the schema.
         schema: String,
-        /// The cause.
+        /// The error of reading the store.
         #[source]
         source: StoreError,
     },
     /// The schema cannot be migrated for a reason that no other variant names.
     #[error("the schema cannot be brought up to date")]
     Migration {
-        /// The cause.
+        /// The error of the migration.
         #[source]
         source: MigrateError,
     },

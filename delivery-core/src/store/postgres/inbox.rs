@@ -113,9 +113,9 @@ pub(super) async fn deals(session: &mut Session<'_>, references: HashSet<Referen
     }
 }
 
-/// Inserts or updates deals (columns `$1` to `$3`), inserts references (`$4` to `$7`), and replaces the payments of
-/// these deals by those in `$8` to `$12`. Each parameter is an array with one column of the rows. Returns how many deals
-/// and references were written.
+/// Inserts or updates deals (parameters `$1` to `$3`), inserts references (`$4` to `$7`), and replaces the payments of
+/// these deals by those in `$8` to `$12`. Each parameter is an array with one column of the rows. Returns how many
+/// deals and references were written.
 const DEALS: &str = "WITH new AS ( \
         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS n (number, version, facts)), \
     changed AS ( \

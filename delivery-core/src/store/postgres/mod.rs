@@ -187,15 +187,16 @@ impl Drop for PostgresStore {
     }
 }
 
-/// Runs `work` in its own task, so that `work` completes even if the caller stops waiting. Aborts `work` after
-/// [`connect::BATCH`].
+/// Runs `work` in its own task, so that `work` completes even if the caller stops waiting. Aborts `work` if the caller
+/// still waits after [`connect::BATCH`].
 async fn detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
     detached_for(connect::BATCH, work).await
 }
 
-/// Runs `work` in its own task, so that `work` completes even if the caller stops waiting. Aborts `work` after `limit`.
+/// Runs `work` in its own task, so that `work` completes even if the caller stops waiting. Aborts `work` if the caller
+/// still waits after `limit`.
 async fn detached_for<T: Send + 'static>(
     limit: Duration,
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -215,7 +216,8 @@ async fn detached_for<T: Send + 'static>(
 #[async_trait]
 impl Ledger for PostgresStore {
     async fn submit(&self, operation: Operation) -> Result<Answer, StoreError> {
-        // The receiver's batches are written completely or not at all, which is what such an operation needs.
+        // The receiver writes each batch completely or not at all. Platform events need that, and so do operations that
+        // need a transaction.
         let queue = match operation.subject() {
             Subject::NewKey(new) => self.writer(new.id),
             Subject::Key(id) if !operation.needs_transaction() => self.writer(id),

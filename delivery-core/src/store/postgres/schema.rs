@@ -92,9 +92,9 @@ pub(super) async fn check_migrated(session: &mut Session<'_>, schema: &str) -> R
 }
 
 /// Returns whether the server is set to keep acknowledged writes after a crash. Also switches `synchronous_commit` on
-/// for the session if it is off. This setting may have been switched off for the role or the server since the start,
-/// and a crash would then lose the last orders. On a connection of the host application, the setting is switched on for
-/// the transaction only.
+/// for the session if it is off. This setting may have been switched off for the role or the server since the store was
+/// opened, and a crash would then lose the last orders. On a connection of the host application, the setting is
+/// switched on for the transaction only.
 pub(super) async fn is_durable(session: &mut Session<'_>) -> Result<bool, StoreError> {
     const SQL: &str = "SELECT current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' AND \
         set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' \

@@ -113,7 +113,8 @@ impl Session<'_> {
         matches!(self, Self::Own(_) | Self::Reader(_))
     }
 
-    /// Begins a transaction, unless one is already open.
+    /// Begins a transaction on a session of the store's own. On any other session, a transaction must already be open,
+    /// and is used.
     pub(super) async fn begin(&mut self) -> Result<Begun<'_>, sqlx::Error> {
         if self.is_ours() { (**self).begin().await.map(Begun::Own) } else { Ok(Begun::Open(self)) }
     }

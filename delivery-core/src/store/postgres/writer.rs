@@ -91,8 +91,8 @@ impl Writer {
         self.look_at_locked().await;
     }
 
-    /// Checks now and then that the server would still keep acknowledged writes after a crash. If it would not, drops
-    /// the session, so that nothing is committed on that server.
+    /// Checks that the server would still keep acknowledged writes after a crash, if the last check was at least
+    /// [`SETTINGS_INTERVAL`] ago. If the check fails, drops the session, so that nothing is committed on that server.
     async fn look_at_durability(&mut self) {
         let now = SystemClock.monotonic();
         if now.saturating_sub(self.looked) < SETTINGS_INTERVAL {

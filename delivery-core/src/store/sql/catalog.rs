@@ -177,8 +177,9 @@ impl<D: Database> ProductNames for D {
     }
 }
 
-/// Serializes the calls of several servers that add a product or a post only once. Each call locks the same row until
-/// its commit, so it sees what the previous call added. Does nothing on SQLite, which has a single writer.
+/// Serializes calls, also of several servers, that add a product or a post only if it does not exist yet. Each call
+/// locks the same row until its commit, so it sees what the previous call added. Does nothing on SQLite, which has a
+/// single writer.
 pub(super) async fn take_turn(session: &mut (dyn Session + '_)) -> Result<(), StoreError> {
     if session.dialect().is_sqlite() {
         return Ok(());
@@ -203,8 +204,9 @@ pub(in crate::store) async fn add(
     added.ok_or(StoreError::corrupt("a product that was added and is not there"))
 }
 
-/// Changes a product and adds an entry to the audit log. Returns `None` if no row was changed. On PostgreSQL, a trigger
-/// counts the changes of products, so that other servers notice that their caches are outdated.
+/// Runs a statement that adds or changes a product, and adds an entry to the audit log. If no row was changed, adds no
+/// entry and returns `None`. On PostgreSQL, a trigger counts the changes of products, so that other servers notice that
+/// their caches are outdated.
 async fn change(
     session: &mut (dyn Session + '_),
     (sql, values): (&str, Vec<Value>),

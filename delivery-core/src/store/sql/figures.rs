@@ -53,11 +53,11 @@ fn first_id(from: i64) -> Vec<u8> {
     KeyId::from_time(hour_before).as_bytes().to_vec()
 }
 
-/// Counts the uses on each day from millisecond `$1` on. Reads only use records from number `$2` on.
+/// Counts the uses on each day from millisecond `$1` on. Reads only uses with numbers from `$2` on.
 const USES: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS uses FROM delivery_use \
     WHERE at >= $1 AND number >= $2 GROUP BY 1";
 
-/// Counts the keys revoked on each day from millisecond `$1` on. Reads only audit entries from number `$2` on.
+/// Counts the keys revoked on each day from millisecond `$1` on. Reads only audit entries with numbers from `$2` on.
 const REVOCATIONS: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS revoked FROM delivery_event \
     WHERE at >= $1 AND number >= $2 AND action = 'revoked' GROUP BY 1";
 

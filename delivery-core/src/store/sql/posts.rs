@@ -163,7 +163,7 @@ async fn change(
 
 /// Returns the parameters of [`ADD_POST`], which are also the first four of [`UPDATE_POST`].
 fn columns(facts: &NewPost) -> Result<Vec<Value>, StoreError> {
-    // The number is arbitrary, because the post is made only to read its facts.
+    // The post is made only because `NewPost` has no methods that read its fields. Its number is arbitrary.
     let post = Post::new(parsed(PostId::new(1), "post number")?, facts.clone());
     Ok(values![post.title(), post.category().as_str(), post.content(), post.published_at().timestamp()])
 }

@@ -1,4 +1,4 @@
-//! The data that the store has in memory: keys, products, posts, and counts that are not flushed.
+//! The data that the store has in memory: keys, products, posts, and [pending](super::pending) counts of uses.
 //!
 //! The key cache contains keys exactly as the last commit left them. Only the writer replaces an entry, after its
 //! commit. If a reader does not find a key, it adds a placeholder to the cache, reads the row, and replaces the

@@ -1,5 +1,5 @@
-//! SQLite's implementation of [`sql::session`](crate::store::sql::session), which is used for everything that customers
-//! do not wait for, such as lists, figures and erasure.
+//! SQLite's implementation of [`sql::session`](crate::store::sql::session), which is used for everything that is not
+//! performance-critical, such as lists, figures and erasure.
 
 use std::collections::HashSet;
 use std::time::Duration;

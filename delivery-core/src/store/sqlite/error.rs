@@ -36,7 +36,7 @@ pub enum SqliteError {
     ReadOnly {
         /// The file.
         path: PathBuf,
-        /// The cause.
+        /// The error of SQLite or of the operating system.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -45,7 +45,7 @@ pub enum SqliteError {
     NotADatabase {
         /// The file.
         path: PathBuf,
-        /// The cause.
+        /// The error of SQLite.
         #[source]
         source: sqlx::Error,
     },
@@ -54,7 +54,7 @@ pub enum SqliteError {
     NewerSchema {
         /// The file.
         path: PathBuf,
-        /// A migration of the file that this version does not know.
+        /// The number of a migration that was applied to the file and that this version does not know.
         step: i64,
     },
     /// There is no store in the file.
@@ -69,7 +69,7 @@ pub enum SqliteError {
     Backup {
         /// The file of the copy.
         path: PathBuf,
-        /// The cause.
+        /// Why the copy could not be made.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -78,16 +78,16 @@ pub enum SqliteError {
     DiskFull {
         /// The file.
         path: PathBuf,
-        /// The cause.
+        /// The error of SQLite.
         #[source]
         source: sqlx::Error,
     },
     /// SQLite is too old, or cannot run with a write-ahead log and full syncs here.
     #[error("SQLite {found} does not keep what this store promises: {why}")]
     Unfit {
-        /// The library's version.
+        /// The version of the SQLite library.
         found: String,
-        /// What is wrong.
+        /// Which requirement SQLite does not meet.
         why: &'static str,
     },
     /// Any other error.
@@ -95,7 +95,7 @@ pub enum SqliteError {
     Other {
         /// The file.
         path: PathBuf,
-        /// The cause.
+        /// Why the file cannot be opened.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },

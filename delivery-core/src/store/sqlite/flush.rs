@@ -1,4 +1,4 @@
-//! Flushing: writing pending counts to `delivery_count`, many at a time.
+//! Flushing: writing [pending](super::pending) counts of uses from memory to `delivery_count`, many at a time.
 //!
 //! Each counted use appends one row to `delivery_use` when it happens. Once there are many such rows, a *pass* writes
 //! the pending counts in the order of their keys, one chunk between two batches. Writing a chunk again does no harm: of
@@ -35,8 +35,8 @@ const AHEAD: usize = 2;
 /// The number of keys in a chunk when everything is flushed at shutdown. No commit waits for such a chunk.
 const ALL: usize = 16 * 1024;
 
-/// Loads the counts that are not flushed. Called at the start and after the connection was lost. Returns the state in
-/// which no pass has begun.
+/// Loads the counts that are not flushed. Called at the start and after the connection was lost. Returns a [`Pass`]
+/// that has not begun, with the number of uses that wait for it.
 pub(super) async fn recover(connection: &mut SqliteConnection, cache: &Cache) -> Result<Pass, StoreError> {
     // The result is one JSON text, because a result row for each key would take ten times as long. SQLite takes `used`
     // from the row that has the `max(number)`.
@@ -110,8 +110,8 @@ async fn chunk(writer: &mut Writer, most: usize) -> Result<(), StoreError> {
     pass.counts.truncate(left);
     pass.uses = 0;
     if left == 0 {
-        // This need not be in one transaction with the upsert. After a crash between the two, the pass is merely
-        // repeated.
+        // The watermark need not move in the same transaction in which the counts are written. After a crash between
+        // the two, the pass is merely repeated.
         let to = sqlx::query(MOVE).bind(pass.until);
         to.execute(&mut writer.connection).await.map_err(store_error)?;
         pass.until = None;

@@ -19,7 +19,8 @@ const FLUSHING: i64 = -1;
 const FLUSH: usize = 4096;
 
 /// Returns a page of a key's uses, newest first. Each use record contains the number of the key's previous use. The
-/// page is read by following this chain, starting with the use number `newest`.
+/// page is read by following this chain, starting with the use number `newest`. If `newest` is `None`, the page is
+/// empty.
 pub(super) async fn history(
     readers: &SqlitePool,
     newest: Option<i64>,

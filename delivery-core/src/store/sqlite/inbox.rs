@@ -1,5 +1,6 @@
-//! The rows of platform events, and the rows that events write besides keys: deals, references and customers. This
-//! module loads these rows, and prepares them for the statement in `batch.sql`.
+//! The rows of platform events, and the rows other than keys that are written when an event is applied: deals,
+//! payments, references and customers. This module loads events, deals and references, and prepares all of these rows
+//! for the statement in `batch.sql`.
 
 use std::collections::HashSet;
 
@@ -70,8 +71,9 @@ pub(super) async fn deals(
     Ok(loaded)
 }
 
-/// Returns the parameter `inbox` for the statement of a batch in `batch.sql`. It contains what platform events write
-/// besides keys, and the requests that may be repeated. Returns `None` if there is nothing to write.
+/// Returns the parameter `inbox` for the statement of a batch in `batch.sql`. It contains the rows of platform events,
+/// the rows other than keys that these events write, and the rows of requests that have an `Idempotency-Key`. Returns
+/// `None` if there is nothing to write.
 pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Option<String>, StoreError> {
     #[derive(Serialize)]
     struct Rows<E, D, P, R, C, A, Q> {

@@ -28,6 +28,7 @@ async fn inspect(path: &Path, secrets: &[Fingerprint]) -> Result<Inspection, Sql
     const ENGINE: &str = "SELECT 'SQLite ' || sqlite_version()";
     let failed = |source| SqliteError::while_opening(path.to_owned(), source);
     let is_there = path.metadata().is_ok_and(|file| file.len() > 0);
+    // If there is no file, the version of SQLite is read from an empty database in memory, which has no store either.
     let options = if is_there { untouched(path) } else { SqliteConnectOptions::new().in_memory(true) };
     let mut reader = options.connect().await.map_err(failed)?;
     let engine = sqlx::query_scalar(ENGINE).fetch_one(&mut reader).await.map_err(failed)?;

@@ -19,7 +19,7 @@ use super::SqliteError;
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// The lock on a database file, held until everybody in this process is done with the file.
+/// The lock on a database file, held until nothing in this process uses the file any more.
 #[derive(Debug)]
 pub(super) struct Lock {
     /// Declared before `file`, and so dropped before the file is closed. Closing a deleted file frees its inode, and a
@@ -156,7 +156,8 @@ mod claim {
 mod tests {
     use super::Lock;
 
-    /// A file system may reuse the inode of a deleted file for the next new file.
+    /// A file system may reuse the inode of a deleted file for the next new file. The new file can be locked even if
+    /// the lock on the deleted file is just being dropped.
     #[test]
     fn a_new_file_is_not_taken_for_a_deleted_one() {
         let rounds = || {

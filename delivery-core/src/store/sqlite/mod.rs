@@ -1,4 +1,5 @@
-//! The embedded store: one SQLite file, which one process owns. Every counted use is on disk before it is answered.
+//! The embedded store: one SQLite file, which one process owns. Every counted use is on disk before the caller gets the
+//! answer.
 //!
 //! ```text
 //! find             ──► key cache ──► loaders: one query for all keys that were requested during the last query
@@ -105,7 +106,7 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// [`SqliteError`] names the cause, in a sentence for the operator.
+    /// [`SqliteError`] if the store cannot be opened. The message is written for the operator.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, SqliteError> {
         open::open(path.as_ref()).await
     }

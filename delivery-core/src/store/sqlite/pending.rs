@@ -1,11 +1,11 @@
-//! Counts that are committed but not yet flushed to `delivery_count`, in maps by the row number of the key.
+//! Counts of uses that are committed but not yet flushed to `delivery_count`, in maps by the row number of the key.
 //!
 //! Every count is absolute: it consists of the total number of uses of the key, and the number of the newest use. A
 //! count only grows, so of two counts of a key, the one with the later use is newer.
 //!
 //! A reader first takes a [`Snapshot`], and then reads rows. For each key the reader takes the newer of two counts:
-//! that in the snapshot, and that in the row. If a flush begins between these two steps, the snapshot keeps its counts,
-//! because the flush replaces the maps and removes nothing from them.
+//! that in the snapshot, and that in the row. If a [pass](super::flush) begins between these two steps, the snapshot
+//! keeps its counts, because the pass replaces the maps and removes nothing from them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ pub(super) struct Count {
 
 type Counts = Arc<Mutex<HashMap<i64, Count>>>;
 
-/// The counts since the last flush began, and the counts that the last flush writes.
+/// The counts since the last [pass](super::flush) began, and the counts that this pass writes.
 #[derive(Debug, Default)]
 pub(super) struct Pending(Mutex<Snapshot>);
 
@@ -43,7 +43,7 @@ impl Pending {
         lock(&self.0).clone()
     }
 
-    /// Begins a flush. Forgets the counts of the previous flush, and returns the counts to write, by ascending key
+    /// Begins a pass. Forgets the counts of the previous pass, and returns the counts to write, by ascending key
     /// number.
     pub(super) fn begin_flush(&self) -> Vec<(i64, Count)> {
         let mut both = lock(&self.0);

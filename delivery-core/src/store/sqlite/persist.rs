@@ -31,6 +31,8 @@ pub(super) async fn persist(connection: &mut SqliteConnection, writes: &Writes) 
     let new = writes.keys.iter().filter(|write| write.loaded.is_none());
     let changed = |write: &&KeyWrite| match write.loaded {
         Some(_) => !is_use_record_enough(write),
+        // The INSERT writes only the granted terms. If the state of a new key already differs from them, the key is
+        // updated too.
         None => write.row.key.state() != crate::key::Key::from(write.row.key.granted().as_ref().clone()).state(),
     };
     let statement = sqlx::query(ALL)

@@ -150,8 +150,8 @@ fn media_type(headers: &HeaderMap) -> Result<MediaType, Fault> {
     parsed.ok_or_else(|| Fault::malformed("Content-Type", Invalid::expected("must be a media type")))
 }
 
-/// Returns the SHA-256 that the body must have, from `Content-SHA256` or `Repr-Digest` (RFC 9530). It is an error if
-/// both are given and differ.
+/// Returns the SHA-256 that the body must have, from `Content-SHA256` or `Repr-Digest` (RFC 9530). Returns `None` if
+/// neither header is given. It is an error if both are given and differ.
 fn digest(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
     const HEX: Invalid = Invalid::expected("must be 64 hexadecimal digits");
     const STRUCTURED: Invalid = Invalid::expected("must have a SHA-256, as sha-256=:BASE64:");

@@ -30,7 +30,7 @@ use crate::limit::Policy;
 use crate::terms::{OwnTerms, UseLimit, Validity};
 use crate::text::Invalid;
 
-/// The part that all commands of the seller have in common in the endpoint table. A command is an endpoint that changes
+/// The values that are the same in the table rows of all commands of the seller. A command is an endpoint that changes
 /// something.
 pub(in crate::http) const COMMAND: Row = Row {
     path: "",
@@ -55,7 +55,7 @@ pub(in crate::http) const COMMAND: Row = Row {
     openapi: Docs { tag: "seller", ..Docs::EMPTY },
 };
 
-/// The part that all lists of the seller have in common in the endpoint table.
+/// The values that are the same in the table rows of all lists of the seller.
 const LIST: Row = Row {
     verb: Verb::Get,
     body: BodyRule::None,
@@ -84,8 +84,8 @@ const NEEDING: &[ErrorCode] = &[
     ErrorCode::Unavailable,
 ];
 
-/// The error codes of an endpoint that has no required parameters and never returns 404. It works with every store. An
-/// endpoint that the store does not support returns 404.
+/// The error codes of an endpoint that has no required parameters and works with every store. Other endpoints
+/// return 404 if the store does not support them.
 const FINDING: &[ErrorCode] = &[
     ErrorCode::InvalidParams,
     ErrorCode::Unauthorized,
@@ -105,8 +105,8 @@ fn page_size(call: &Call) -> Result<usize, Fault> {
     parameter::PAGE_SIZE.count(call, parameter::DEFAULT_ITEMS)
 }
 
-/// Returns the parameter `before` of a list. The page contains only rows with smaller numbers. Clients copy the value
-/// from `next` of the previous page and need not know its meaning.
+/// Returns the parameter `before` of a list; `None` for the first page. The page contains only rows with smaller
+/// numbers. Clients copy the value from `next` of the previous page and need not know its meaning.
 fn before(call: &Call) -> Result<Option<i64>, Fault> {
     let Some(text) = parameter::BEFORE.text(call)? else { return Ok(None) };
     let made_up = |_| Fault::malformed(parameter::BEFORE.name, MADE_UP);
@@ -115,7 +115,7 @@ fn before(call: &Call) -> Result<Option<i64>, Fault> {
 
 const MADE_UP: Invalid = Invalid::expected("must be what next said");
 
-/// Parses the id in `field` of a record that is identified by its row number, such as a message.
+/// Parses an id that is the number of a row in the store, such as the id of a message. `text` is the value of `field`.
 fn number(field: Field, text: &str) -> Result<i64, Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be an id from a list");
     integer(field.name, text, Ok).map_err(|_| Fault::malformed(field.name, EXPECTED))

@@ -1,4 +1,4 @@
-//! The field `refs` of a product, and the names of platforms.
+//! Parses the field `refs` of a product: the names that commerce platforms use for the product.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Errors.
+//! The types of error replies.
 
 use serde::Serialize;
 

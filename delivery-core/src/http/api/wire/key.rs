@@ -1,4 +1,4 @@
-//! Keys: what a buyer sees of a key, and the reply to an order.
+//! The types of replies about keys: what a buyer sees of a key, and a key that was issued.
 
 use serde::Serialize;
 

@@ -1,4 +1,5 @@
-//! The types of the API's replies, which are serialized as JSON. The replies of a single endpoint are in its file.
+//! The types of the API's replies, which are serialized as JSON. Further types are in `admin::wire` and in the files of
+//! single endpoints.
 
 mod error;
 #[cfg(feature = "files")]

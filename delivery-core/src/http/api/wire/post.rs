@@ -1,4 +1,4 @@
-//! Posts.
+//! The types of replies about posts.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Products.
+//! The types of replies about products.
 
 use serde::{Serialize, Serializer};
 
