@@ -134,6 +134,23 @@ pub async fn storm(servers: &[Shop], endpoint: Endpoint, count: usize, new: impl
     callers.join_all().await
 }
 
+/// Calls until the answer is not that the store is busy, five times at most. The store refuses an operation that waited
+/// three seconds for a lock of another session, which can happen on a busy machine.
+pub async fn patient<T, F: Future<Output = T>>(call: impl Fn() -> F, is_busy: impl Fn(&T) -> bool) -> T {
+    for _ in 0..4 {
+        let answer = call().await;
+        if !is_busy(&answer) {
+            return answer;
+        }
+    }
+    call().await
+}
+
+/// Sends a request again while it is answered 503, as platforms and buyers do.
+pub async fn patient_call(delivery: &Delivery, endpoint: Endpoint, new: impl Fn() -> Call) -> (u16, Value) {
+    patient(|| call(delivery, endpoint, new()), |(status, _): &(u16, Value)| *status == 503).await
+}
+
 /// Asks again and again until it is so, in real time.
 pub async fn until(what: &str, seconds: u64, mut is_so: impl AsyncFnMut() -> bool) {
     let waiting = async {

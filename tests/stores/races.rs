@@ -9,7 +9,7 @@ use delivery_testing::{Fixture, Shop};
 use http::Method;
 use tokio::task::JoinSet;
 
-use super::fixtures::{by_key, call, order, product, shop, storm};
+use super::fixtures::{by_key, call, order, patient_call, product, shop, storm};
 use super::places::{in_a_folder, in_a_schema};
 
 /// A key with this number of uses, or with the product's own terms.
@@ -22,9 +22,14 @@ async fn by_hand(delivery: &Delivery, uses: Option<i64>) -> Issued {
 async fn one_order_told_a_hundred_times_is_one_key_and_one_message(stores: impl Into<Stores>) {
     let shop = [shop(stores).await];
     let [Shop { delivery, mailer, .. }] = &shop;
-    let answers = storm(&shop, Endpoint::Order, 100, || order("A")).await;
-    assert!(answers.iter().all(|answer| answer == answers.first().unwrap()), "all answer alike");
-    assert_eq!(answers.first().unwrap().0, 200);
+    // Over PostgreSQL, two writers share the work. One that waited too long for the other's lock says so.
+    let mut callers = JoinSet::new();
+    for _ in 0..100 {
+        let delivery = delivery.clone();
+        callers.spawn(async move { patient_call(&delivery, Endpoint::Order, || order("A")).await });
+    }
+    let answers = callers.join_all().await;
+    assert!(answers.iter().all(|answer| answer.0 == 200 && answer == answers.first().unwrap()), "{answers:?}");
     assert_eq!(delivery.keys(&KeyQuery { limit: 10, ..KeyQuery::default() }).await.unwrap().items.len(), 1);
     delivery.maintenance().outbox().work().await.unwrap();
     assert_eq!(mailer.accepted().len(), 1);

@@ -6,8 +6,8 @@ use delivery_core::http::Endpoint;
 use futures_util::{StreamExt, stream};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
-use super::{patient_call, server};
-use crate::fixtures::order;
+use super::server;
+use crate::fixtures::{order, patient_call};
 use support::postgres::{Postgres, unique};
 use support::wait_for;
 

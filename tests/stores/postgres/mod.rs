@@ -17,11 +17,10 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use delivery_core::Delivery;
-use delivery_core::http::{Call, Endpoint};
+use delivery_core::http::Endpoint;
 use delivery_core::ledger::NewSale;
 use delivery_core::store::{Backend, CatalogEditor, Ledger, PostgresError, PostgresStore};
 use delivery_testing::{RecordingMailer, Shop};
-use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use support::postgres::{Postgres, postgres, unique};
 use tokio::task::JoinSet;
@@ -61,23 +60,6 @@ async fn sell(delivery: &Delivery, count: usize) -> Vec<String> {
         keys.push(sold(delivery, &number.to_string()).await);
     }
     keys
-}
-
-/// Calls until the answer is not that the store is busy, five times at most. The store refuses an operation that waited
-/// three seconds for a lock of another session, which can happen on a busy machine.
-async fn patient<T, F: Future<Output = T>>(call: impl Fn() -> F, is_busy: impl Fn(&T) -> bool) -> T {
-    for _ in 0..4 {
-        let answer = call().await;
-        if !is_busy(&answer) {
-            return answer;
-        }
-    }
-    call().await
-}
-
-/// Sends a request again while it is answered 503, as platforms and buyers do.
-async fn patient_call(delivery: &Delivery, endpoint: Endpoint, new: impl Fn() -> Call) -> (u16, Value) {
-    patient(|| call(delivery, endpoint, new()), |(status, _): &(u16, Value)| *status == 503).await
 }
 
 /// A session by hand, in a schema.

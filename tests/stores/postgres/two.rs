@@ -15,8 +15,8 @@ use sqlx::Executor;
 use support::postgres::Postgres;
 use tokio::task::JoinSet;
 
-use super::{administrator, patient, patient_call, server, two_servers};
-use crate::fixtures::{by_key, call, facts, order, product, sold};
+use super::{administrator, server, two_servers};
+use crate::fixtures::{by_key, call, facts, order, patient, patient_call, product, sold};
 
 /// Uses the keys on both servers in turn, all at once. Each use is answered with a count, or refused. A use that
 /// waited too long for a lock is not counted, and is tried again.

@@ -11,8 +11,8 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{hand, patient};
-use crate::fixtures::{e_mail, key, reference, used};
+use super::hand;
+use crate::fixtures::{e_mail, key, patient, reference, used};
 use support::postgres::{postgres, unique};
 
 /// Where the next connection ends.
