@@ -104,7 +104,7 @@ contents! {
 
 /// What an operation is about. While another transaction locks the row of the subject, the operation must wait.
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(not(any(feature = "sqlite", feature = "postgres")), expect(dead_code, reason = "only SQL stores read it"))]
+#[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only the PostgreSQL store reads all of it"))]
 pub(crate) enum Subject<'a> {
     /// The key that the operation issues. If the key belongs to a purchase, the row of the subject is that of the
     /// purchase.
