@@ -42,8 +42,7 @@ pub async fn can_be_used_by_keyboard(browser: &Browser, page: &Page) {
             const style = getComputedStyle(it); \
             (style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2 ? seen : unseen).add(it); }); \
         return usable.length";
-    const LEFT: &str =
-        "return usable.filter(it => !seen.has(it)).map(it => (unseen.has(it) ? 'unseen ' : '') + it.outerHTML)";
+    const LEFT: &str = "return [...new Set([...usable, ...unseen])].filter(it => !seen.has(it)).map(it => (unseen.has(it) ? 'unseen ' : '') + it.outerHTML)";
     let usable = browser.run(LISTEN).await.as_u64().unwrap();
     let none = Value::Array(Vec::new());
     let mut left = Value::Null;

@@ -15,8 +15,7 @@ use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::Ledger;
 use delivery_core::terms::{OwnTerms, Terms, UseLimit, Validity};
-use delivery_testing::MemoryStore;
-use delivery_testing::{Fixture, Shop};
+use delivery_testing::{Fixture, MemoryStore, Shop};
 use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -124,12 +123,15 @@ pub fn by_key(key: &str) -> Call {
     Call::new(Method::GET).query(format!("key={key}&product_id=1"))
 }
 
-/// Calls the servers in turn, all at once.
-pub async fn storm(servers: &[Shop], endpoint: Endpoint, count: usize, new: impl Fn() -> Call) -> Vec<(u16, Value)> {
+/// Calls the servers in turn, all at once. Each call is sent again while it is answered 503.
+pub async fn storm<N>(servers: &[Shop], endpoint: Endpoint, count: usize, new: N) -> Vec<(u16, Value)>
+where
+    N: Fn() -> Call + Clone + Send + Sync + 'static,
+{
     let mut callers = JoinSet::new();
     for index in 0..count {
-        let (delivery, new) = (servers[index % servers.len()].delivery.clone(), new());
-        callers.spawn(async move { call(&delivery, endpoint, new).await });
+        let (delivery, new) = (servers[index % servers.len()].delivery.clone(), new.clone());
+        callers.spawn(async move { patient_call(&delivery, endpoint, new).await });
     }
     callers.join_all().await
 }

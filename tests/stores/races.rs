@@ -9,7 +9,7 @@ use delivery_testing::{Fixture, Shop};
 use http::Method;
 use tokio::task::JoinSet;
 
-use super::fixtures::{by_key, call, order, patient_call, product, shop, storm};
+use super::fixtures::{by_key, call, order, product, shop, storm};
 use super::places::{in_a_folder, in_a_schema};
 
 /// A key with this number of uses, or with the product's own terms.
@@ -22,13 +22,7 @@ async fn by_hand(delivery: &Delivery, uses: Option<i64>) -> Issued {
 async fn one_order_told_a_hundred_times_is_one_key_and_one_message(stores: impl Into<Stores>) {
     let shop = [shop(stores).await];
     let [Shop { delivery, mailer, .. }] = &shop;
-    // Over PostgreSQL, two writers share the work. One that waited too long for the other's lock says so.
-    let mut callers = JoinSet::new();
-    for _ in 0..100 {
-        let delivery = delivery.clone();
-        callers.spawn(async move { patient_call(&delivery, Endpoint::Order, || order("A")).await });
-    }
-    let answers = callers.join_all().await;
+    let answers = storm(&shop, Endpoint::Order, 100, || order("A")).await;
     assert!(answers.iter().all(|answer| answer.0 == 200 && answer == answers.first().unwrap()), "{answers:?}");
     assert_eq!(delivery.keys(&KeyQuery { limit: 10, ..KeyQuery::default() }).await.unwrap().items.len(), 1);
     delivery.maintenance().outbox().work().await.unwrap();
@@ -39,8 +33,9 @@ async fn of_a_hundred_fetches_exactly_the_limit_is_served(stores: impl Into<Stor
     let shop = [shop(stores).await];
     for limit in [1, 7, 99, 100, 150] {
         let key = by_hand(&shop[0].delivery, Some(limit)).await;
-        let with_key = || by_key(key.text.expose());
-        let answers = storm(&shop, Endpoint::Product, 100, with_key).await;
+        let text = key.text.expose().to_owned();
+        let with_key = move || by_key(&text);
+        let answers = storm(&shop, Endpoint::Product, 100, with_key.clone()).await;
         let served = answers.iter().filter(|(status, _)| *status == 200).count();
         let refused = answers.iter().filter(|(status, _)| *status == 403).count();
         assert_eq!((served, refused), (usize::try_from(limit).unwrap().min(100), 100 - served));

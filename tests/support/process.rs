@@ -41,7 +41,7 @@ impl Server {
             }
             lines.for_each(|line| kept.lock().unwrap().extend([&*line, "\n"]));
         });
-        // Ended when it is dropped, so also one that does not listen.
+        // Dropping it ends the process, even one that never listens.
         let mut server = Self { process, address: ([0; 4], 0).into(), printed: String::new(), later };
         (server.address, server.printed) = told.recv_timeout(PATIENCE).expect("a server that does not listen says why");
         server

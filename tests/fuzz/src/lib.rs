@@ -12,8 +12,7 @@ use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::platform::{Gumroad, Secrets, Stripe};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::terms::{OwnTerms, UseLimit};
-use delivery_testing::MemoryStore;
-use delivery_testing::{ManualClock, SeededEntropy};
+use delivery_testing::{ManualClock, MemoryStore, SeededEntropy};
 use tokio::runtime::Runtime;
 
 pub const SECRET: &str = "the-platforms-secret";

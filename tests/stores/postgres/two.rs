@@ -7,7 +7,6 @@ use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::KeyId;
 use delivery_core::store::StoreError;
 use delivery_testing::Shop;
-use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use http::Method;
 use serde_json::json;
@@ -16,7 +15,7 @@ use support::postgres::Postgres;
 use tokio::task::JoinSet;
 
 use super::{administrator, server, two_servers};
-use crate::fixtures::{by_key, call, facts, order, patient, patient_call, product, sold};
+use crate::fixtures::{by_key, call, facts, order, patient, patient_call, product, sold, storm};
 
 /// Uses the keys on both servers in turn, all at once. Each use is answered with a count, or refused. A use that
 /// waited too long for a lock is not counted, and is tried again.
@@ -81,9 +80,7 @@ async fn a_key_used_on_both_in_step_loses_no_use_and_keeps_its_history_whole() {
 async fn an_order_sent_to_both_at_once_is_one_key_and_one_message() {
     let servers = two_servers().await;
     for round in 0..5 {
-        let new = || order(&round.to_string());
-        let calls = (0..40).map(|index| patient_call(&servers[index % 2].delivery, Endpoint::Order, new));
-        let answers = join_all(calls).await;
+        let answers = storm(&servers, Endpoint::Order, 40, move || order(&round.to_string())).await;
         assert!(answers.iter().all(|(status, answer)| *status == 200 && answer == &answers[0].1), "{answers:?}");
     }
     let (one, other) = (servers[0].delivery.maintenance().outbox(), servers[1].delivery.maintenance().outbox());
