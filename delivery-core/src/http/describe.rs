@@ -51,7 +51,7 @@ pub(super) enum Kind {
     #[cfg(feature = "files")]
     FileName,
     /// The id of an item in a list, which is the number of a row in the store. The text is the last segment of the
-    /// list's path, such as `inbox` in `/api/admin/inbox`.
+    /// list's path, such as `inbox` in `/api/admin/inbox`, and the name of the list in its reply.
     RowId(&'static str),
     /// 1 to 36,500 days. -1 means that the key never expires.
     Days,

@@ -45,10 +45,12 @@ macro_rules! endpoints {
             $(#[cfg(feature = "files")] Endpoint::$file,)+
         ];
 
-        #[cfg(feature = "files")]
-        const WITH_FILES: &[Endpoint] = &[$(Endpoint::$file,)+];
-
         impl Endpoint {
+            #[cfg(feature = "files")]
+            fn needs_files(self) -> bool {
+                matches!(self, $(Self::$file)|+)
+            }
+
             pub(super) fn row(self) -> &'static Row {
                 match self {
                     $(Self::$endpoint => &$row,)+
@@ -182,7 +184,7 @@ impl Endpoint {
     #[must_use]
     pub fn is_served_by(self, delivery: &Delivery) -> bool {
         #[cfg(feature = "files")]
-        if WITH_FILES.contains(&self) && !delivery.has_files() {
+        if self.needs_files() && !delivery.has_files() {
             return false;
         }
         match self.row().handler {

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use super::StoreError;
 
 /// Prunes stored requests, for stores that recognize repeated requests. The [`Storage`](super::Storage) of such a store
-/// loads and persists a [`RequestRow`](crate::ledger::RequestRow) for each request that may be repeated.
+/// loads and persists a [`RequestRow`](crate::ledger::RequestRow) for each request that has an idempotency key.
 ///
 /// # To ensure correctness
 ///

@@ -17,8 +17,9 @@ use super::idle::{Conversation, Idle};
 /// File descriptors that are reserved for everything else: the database, e-mails, connections to the mail server.
 const RESERVED: u64 = 64;
 const FEWEST: u64 = 16;
-/// This many connections of one address may wait in the queue, or four times as many as are served at once if that is more.
-/// Further connections are closed. Served and waiting connections together may use three quarters of the descriptors.
+/// This many connections of one address may wait in the queue, or four times as many as are served at once if that is
+/// more. Further connections are closed. Served and waiting connections together may use three quarters of the
+/// descriptors.
 const LINE: usize = 4000;
 
 /// The places of a server. Clones share them.
@@ -28,7 +29,8 @@ pub(crate) struct Places(Arc<Inner>);
 struct Inner {
     /// How many connections the operating system allows.
     descriptors: usize,
-    /// A permit for each connection that the operating system allows. A connection that waits in the queue needs one too.
+    /// A permit for each connection that the operating system allows. A connection that waits in the queue needs one
+    /// too.
     sockets: Arc<Semaphore>,
     served: Arc<Semaphore>,
     idle: Idle,
@@ -36,7 +38,7 @@ struct Inner {
     closed: Notify,
     /// The maximum number of connections that are served at once for one address.
     most: usize,
-    /// The maximum number of connections of one address that are served or in line.
+    /// The maximum number of connections of one address that are served or in the queue.
     longest: usize,
     addresses: Mutex<HashMap<Identity, Address>>,
 }
@@ -78,7 +80,7 @@ impl Places {
         Self(Arc::new(Inner { descriptors, sockets, served, idle, closed, most, longest, addresses }))
     }
 
-    /// How many connections are open: those that are served, and those in line.
+    /// How many connections are open: those that are served, and those in the queue.
     pub(crate) fn open(&self) -> usize {
         // The accept loop always holds one permit for the next connection.
         self.0.descriptors.saturating_sub(self.0.sockets.available_permits()).saturating_sub(1)
@@ -100,8 +102,8 @@ impl Places {
         permit.await.ok()
     }
 
-    /// Registers an accepted connection; `None` if its address has too many in line. A trusted proxy connects on behalf
-    /// of many clients, and is not limited.
+    /// Registers an accepted connection; `None` if its address has too many in the queue. A trusted proxy connects on
+    /// behalf of many clients, and is not limited.
     pub(crate) fn accept(&self, socket: OwnedSemaphorePermit, address: IpAddr, trusted: bool) -> Option<Accepted> {
         let mut accepted = Accepted { places: self.clone(), identity: None, line: None, place: None, _socket: socket };
         if !trusted {

@@ -65,7 +65,7 @@ impl Metrics {
         let handle = builder.set_buckets_for_metric(suffix("_operations"), &OPERATIONS)?.install_recorder()?;
         describe_metrics();
         describe_gauge!("delivery_store_answers", "Whether the store answers: 1 or 0");
-        describe_gauge!("delivery_connections", "Connections that are open, served or in line");
+        describe_gauge!("delivery_connections", "Connections that are open, served or in the queue");
         Ok(Self { listener, handle })
     }
 

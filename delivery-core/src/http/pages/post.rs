@@ -10,6 +10,7 @@ use super::shown::{preview, time};
 use super::{ApiError, PageRequest, SignedIn};
 use crate::delivery::Delivery;
 use crate::http::Reply;
+use crate::http::parameter::BEFORE;
 use crate::post::{Category, NewPost, Post, PostId};
 use crate::store::{PostQuery, StoreError};
 use crate::terms::NEVER;
@@ -20,7 +21,7 @@ const NEWEST: usize = 100;
 pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
     // Without `before`, the list has no upper bound, so it includes posts that are not published yet.
     let until =
-        parameter::<i64>(&request, "before")?.map(|at| DateTime::from_timestamp(at, 0).ok_or(ApiError::MALFORMED));
+        parameter::<i64>(&request, BEFORE.name)?.map(|at| DateTime::from_timestamp(at, 0).ok_or(ApiError::MALFORMED));
     let until = until.transpose()?.unwrap_or(NEVER).min(NEVER);
     let found = request.delivery.posts(&PostQuery { category: None, until, limit: NEWEST }).await?;
     let next = older(request.delivery, &found).await?.map(|at| at.timestamp().to_string());

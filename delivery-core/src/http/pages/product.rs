@@ -10,6 +10,7 @@ use super::lists::{Chosen, PAGE, links, product_id};
 use super::shown::{archived, preview, price};
 use super::{ApiError, PageRequest, SignedIn, references, setup};
 use crate::http::Reply;
+use crate::http::parameter::BEFORE;
 use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::StoreError;
 use crate::terms::{OwnTerms, UseLimit, Validity};
@@ -19,7 +20,7 @@ const FIELDS: &[&str] =
     &["id", "seen", "name", "description", "content", "type", "price", "days", "uses", "language", "refs"];
 
 pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    let (listed, before) = (request.delivery.products().await?, product_id(&request, "before")?);
+    let (listed, before) = (request.delivery.products().await?, product_id(&request, BEFORE.name)?);
     let mut newest = listed.iter().rev().filter(|it| before.is_none_or(|before| it.id < before));
     let shown: Vec<&Listing> = newest.by_ref().take(PAGE).collect();
     let last = shown.last().filter(|_| newest.next().is_some()).map(|it| it.id.to_string());

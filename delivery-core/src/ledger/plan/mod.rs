@@ -30,7 +30,7 @@ pub(in crate::ledger) struct Planner<'n> {
 /// What an answer is based on, which determines whether the answer may be returned after the batch was persisted.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::ledger) enum Basis {
-    /// Rows that are not from a cache, or no row at all. The answer is valid once the batch is persisted.
+    /// Rows that cannot be stale, or no row at all. The answer is valid once the batch is persisted.
     Read,
     /// A cached row that may be stale. The answer is valid only if the batch also writes that key and the key is
     /// persisted, because a stale row cannot be persisted.

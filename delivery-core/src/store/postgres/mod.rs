@@ -216,8 +216,7 @@ async fn detached_for<T: Send + 'static>(
 #[async_trait]
 impl Ledger for PostgresStore {
     async fn submit(&self, operation: Operation) -> Result<Answer, StoreError> {
-        // The receiver writes each batch completely or not at all. Platform events need that, and so do operations that
-        // need a transaction.
+        // Operations that need a transaction have a writer of their own: one of them makes its whole batch atomic.
         let queue = match operation.subject() {
             Subject::NewKey(new) => self.writer(new.id),
             Subject::Key(id) if !operation.needs_transaction() => self.writer(id),
