@@ -78,10 +78,10 @@ impl Drop for Tell {
 }
 
 /// What the service does inside a transaction of the host application. If the transaction is committed, everything is
-/// committed with it: the key, its messages, its audit entry. If it is rolled back, nothing of this remains.
+/// committed with it, such as the key, its messages and the audit entry. If it is rolled back, nothing of this remains.
 ///
-/// A method that returns an error has changed nothing, and the transaction can go on. If a future is dropped before it
-/// completes, roll the transaction back.
+/// A method that returns an error has changed nothing, and the transaction can go on unless the database has ended it.
+/// If a future is dropped before it completes, roll the transaction back.
 ///
 /// On PostgreSQL the transaction is a `&mut PgConnection` or a `&mut Transaction<Postgres>` of sqlx. It must be in the
 /// database of the store. This is not checked: in another database with the same schema, the method changes that
@@ -96,16 +96,16 @@ impl Drop for Tell {
 ///
 /// # Errors
 ///
-/// Every method fails with [`Error::Store`]:
+/// Every method can fail with [`Error::Store`]. Besides the usual errors of a store, it can contain:
 ///
 /// - [`StoreError::Refused`] if no transaction is open, or if it is on another kind of database or in another SQLite
 ///   file.
 /// - [`StoreError::Conflict`] if a lock was not released in time, or if the transaction is repeatable read or
 ///   serializable and another transaction has changed the same rows in the meantime.
-/// - [`StoreError::Unsupported`] if the store has no transactions of the host application.
+/// - [`StoreError::Unsupported`] if the store cannot work inside transactions of the host application.
 impl Delivery {
-    /// Issues a key that was [prepared](Self::prepare) before the transaction. If the order already has a key, for
-    /// example from a webhook, returns that key.
+    /// Issues a key that was [prepared](Self::prepare) before the transaction. If the order already has a key for the
+    /// product, for example because it was also reported to the order endpoint, returns that key.
     ///
     /// ```no_run
     /// # async fn example(
@@ -220,7 +220,7 @@ impl Delivery {
             if let Some(store) = delivery.inner.editor.as_ref().and_then(|editor| editor.in_host_transactions()) {
                 store.committed();
             }
-            // Without a Tokio runtime, the events are retried within a day.
+            // Without a Tokio runtime, the events are retried within twelve hours.
             if let Ok(runtime) = Handle::try_current() {
                 runtime.spawn(async move { delivery.retry_events(None, None).await });
             }

@@ -31,8 +31,9 @@ pub struct InboxQuery {
     pub limit: usize,
 }
 
-/// The stored events of commerce platforms, and the customers, deals and dismissed products of these platforms. Events
-/// are added by [`Ledger::receive`](super::Ledger::receive).
+/// The stored events of commerce platforms, and what is known from them: the platforms' customers, and a [`Deal`] for
+/// each sale. Also the products of platforms that the seller has dismissed. Events are added by
+/// [`Ledger::receive`](super::Ledger::receive).
 ///
 /// # To ensure correctness
 ///
@@ -40,9 +41,10 @@ pub struct InboxQuery {
 /// * Prune only events that are done: their [`due_at`](InboxEvent::due_at) is `None`. Keep all other events for ever.
 #[async_trait]
 pub trait Inbox: Send + Sync {
-    /// Leases up to `limit` events that are due at `now`. Events that have been due longest are leased first. The
-    /// leases end at `lease_until`; until then no other worker gets these events. Each lease counts as an attempt. The
-    /// caller may apply the events in any order, because their outcomes do not depend on the order.
+    /// Leases up to `limit` events that are due at `now`, or more than [`MAX_RETRY_DELAY`](super::MAX_RETRY_DELAY)
+    /// after `now`. Events that have been due longest are leased first. The leases end at `lease_until`; until then no
+    /// other worker gets these events. Each lease counts as an attempt. The caller may apply the events in any order,
+    /// because their outcomes do not depend on the order.
     ///
     /// # Errors
     ///
@@ -140,7 +142,8 @@ impl InboxQuery {
             && self.numbers().contains(&event.number)
     }
 
-    /// Returns the numbers of the events that may match: those of the period, below [`before`](Self::before).
+    /// Returns a range that contains the numbers of all matching events: the numbers of the period that are below
+    /// [`before`](Self::before).
     #[must_use]
     pub fn numbers(&self) -> Range<i64> {
         let Range { start, end } = self.period.numbers();

@@ -1,19 +1,21 @@
-//! Stores, which keep keys, purchases and messages, products and posts.
+//! Stores. They keep keys, purchases, messages, products and posts.
 //!
-//! ```text
-//! Ledger     issue, find, change, complete         semantics, written once
-//!   planner  which rows to load, what to write     pure
-//!   Storage  load, persist                         yours; SQLite and PostgreSQL do the same in batches
-//! ```
+//! | layer | what it does | who implements it |
+//! |---|---|---|
+//! | [`Ledger`] | issues, finds and changes keys, completes messages | this crate, for every store |
+//! | planner | decides which rows to load and what to write, without I/O | this crate, for every store |
+//! | [`Storage`] | loads and persists rows | your store |
+//!
+//! The SQLite and PostgreSQL stores load and persist the rows of many operations at once.
 //!
 //! The end of this page explains [how an operation gets to the disk](self#how-an-operation-gets-to-the-disk).
 //!
 //! # Implementing `Storage`
 //!
-//! To write a store of your own, implement [`Storage`], which loads and persists rows, and [`Backend`], which registers
-//! signing secrets, searches, leases messages and closes the store. The store is then a [`Ledger`]. A store contains no
-//! rules: the planner decides what a change, a repeated order or a refusal means, and the store persists the planner's
-//! writes.
+//! To write a store of your own, implement [`Storage`], which loads and persists rows, and [`Backend`], whose methods
+//! do all the rest: they search, lease messages, register signing secrets and so on. The store is then a [`Ledger`]. A
+//! store contains no rules: the planner decides what a change, a repeated order or a refusal means, and the store
+//! persists the planner's writes.
 //!
 //! Each trait lists under *To ensure correctness* what the rest of this crate relies on.
 //!
@@ -127,9 +129,9 @@ pub use self::storage::{Backend, Office, Persisted, Storage};
 pub use self::subscribed::Subscribed;
 pub use crate::ledger::StoreError;
 
-/// The longest delay until a message is attempted again. If a message is due further in the future than this, a store
-/// assumes that a wrong clock has set the time, and makes the message due at once. So a worker that retries messages
-/// must not choose longer delays.
+/// The longest delay until a message is attempted again, or an event is applied again. If a message or an event is due
+/// further in the future than this, a store assumes that a wrong clock has set the time, and makes it due at once. So a
+/// worker must not choose longer delays.
 pub const MAX_RETRY_DELAY: TimeDelta = TimeDelta::hours(13);
 /// The longest time for which a message may be leased. If a lease ends further in the future than this, a store assumes
 /// that a wrong clock has set the time, and makes the message due at once.

@@ -14,16 +14,19 @@ use crate::ledger::plan::{Basis, Needs, Planner, ReferenceId};
 use crate::ledger::{Action, Edit, MOST_WEBHOOKS, MessageKind, Notice, StoreError};
 use crate::order::{OrderId, Source};
 
-/// The maximum number of row numbers that an event takes, besides the numbers for the keys that it issues. The numbers
-/// are for the event's inbox row, the event's deals, an audit entry if a person applies the event, and four changes of
-/// each key. Each change needs numbers for an audit entry, the webhooks and an e-mail.
+/// The maximum number of row numbers that an event takes, besides the numbers for the keys that it issues. Nine numbers
+/// are for the event's inbox row, the event's deals, and an audit entry if a person applies the event. The others are
+/// for four changes of each key. Each change needs numbers for an audit entry, the webhooks and an e-mail.
 const NUMBERS: usize = 9 + 4 * MOST_PRODUCTS * (2 + MOST_WEBHOOKS);
 /// An event that waits for the seller is first tried again after this pause. The pause doubles with each attempt, up to
 /// `LONGEST_RETRY`, or up to `RARE_RETRY` for an old event.
 const FIRST_RETRY: TimeDelta = TimeDelta::seconds(15);
 const LONGEST_RETRY: TimeDelta = TimeDelta::hours(1);
-/// The longest pause between two attempts for an old event. An event is old if it was received longer ago than this.
-const RARE_RETRY: TimeDelta = TimeDelta::days(1);
+/// The longest pause between two attempts for an old event. A store makes an event due at once if it is due more than
+/// 13 hours ahead, because it assumes that a wrong clock wrote the time.
+const RARE_RETRY: TimeDelta = TimeDelta::hours(12);
+/// An event is old if it was received longer ago than this.
+const OLD: TimeDelta = TimeDelta::days(1);
 
 /// A new platform event to store, or an event of the inbox to apply.
 #[derive(Clone)]
@@ -40,8 +43,8 @@ pub struct InboundEvent {
     pub at: DateTime<Utc>,
     /// The grace period: how long a subscription's key is valid beyond the time that is paid for.
     pub grace: TimeDelta,
-    /// Creates the messages that announce a change of a key. Each call creates new messages. The function is called
-    /// with the kinds of webhooks, and with [`Revoked`](MessageKind::Revoked), the e-mail to the buyer after a refund.
+    /// Creates the messages that announce a change of a key. Each call creates new messages. The function gets the
+    /// kind of a webhook, or [`Revoked`](MessageKind::Revoked) for the e-mail to the buyer after a refund.
     pub notices: Notices,
     /// The person who applies the event by hand, for the audit log; `None` if the event is applied automatically. The
     /// body in `event` includes what this person has added to the event.
@@ -132,7 +135,8 @@ impl InboundEvent {
         self.reports().iter().flat_map(|report| report.offers().0)
     }
 
-    /// Returns whether a person applies an event that is done but [can still be applied](InboxEvent::can_be_applied).
+    /// Returns whether a person applies, rather than dismisses, an event that is done but
+    /// [can still be applied](InboxEvent::can_be_applied).
     fn takes_back(&self, event: &InboxEvent) -> bool {
         let is_done = event.due_at.is_none() && event.can_be_applied();
         self.by.is_some() && is_done && !matches!(self.step, Some(Handling::Dismiss))
@@ -154,7 +158,7 @@ impl Planner<'_> {
         let (is_new, mut is_added) = (known.is_none(), false);
         let is_taken_back = known.as_ref().is_some_and(|event| inbound.takes_back(event));
         let event = match known {
-            // There is nothing to do: the platform sent the event again, or the event was applied meanwhile.
+            // There is nothing to do: the platform sent the event again, or another call finished the event first.
             Some(event) if !inbound.is_retry || (event.due_at.is_none() && !is_taken_back) => {
                 return Ok(Received::unchanged(is_new, event));
             }
@@ -221,7 +225,7 @@ impl Planner<'_> {
         event.keys = keys.into_iter().collect();
         event.due_at = (outcome == EventOutcome::NeedsAttention).then(|| {
             let pause = FIRST_RETRY * 2_i32.saturating_pow(event.attempts.min(16));
-            let is_old = inbound.at.signed_duration_since(event.received_at) > RARE_RETRY;
+            let is_old = inbound.at.signed_duration_since(event.received_at) > OLD;
             inbound.at + pause.min(if is_old { RARE_RETRY } else { LONGEST_RETRY })
         });
         (event.outcome, event.reason) = (Some(outcome), reason);
