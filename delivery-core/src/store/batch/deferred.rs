@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) struct Deferred<O, A> {
     jobs: Vec<Job<O, A>>,
-    /// Resolves when the deferred operations are due; `None` while there are none.
+    /// Resolves when the deferred operations are due; `None` while no operation is deferred.
     due: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -51,7 +51,7 @@ impl<O, A> Deferred<O, A> {
         self.jobs.drain(..).for_each(Job::refuse);
     }
 
-    /// Waits until new operations arrive or the deferred operations are due. Appends whichever came first to `into`.
+    /// Waits until new operations arrive or the deferred operations are due, and appends these operations to `into`.
     /// Returns false once the queue is closed and nothing is deferred.
     pub(super) async fn receive(&mut self, from: &mut mpsc::Receiver<Job<O, A>>, into: &mut Vec<Job<O, A>>) -> bool {
         let Some(due) = &mut self.due else { return receive(from, into, BATCH).await > 0 };

@@ -12,8 +12,8 @@ use super::*;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, interleave};
 
-/// A handler that records what it committed. It refuses a whole batch that contains [`CURSED`], as a transaction would.
-/// It leaves [`SHY`] uncommitted once.
+/// A handler that records what it committed. It refuses a whole batch that contains [`CURSED`], because one failed
+/// operation makes a transaction fail. It leaves [`SHY`] uncommitted once.
 struct Notes {
     left: bool,
     committed: Arc<Mutex<Vec<u32>>>,

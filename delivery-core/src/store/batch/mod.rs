@@ -1,8 +1,8 @@
 //! Group commit: operations that arrive while a transaction syncs to disk share the next transaction.
 //!
 //! One task owns the [`BatchHandler`], which owns the database connection. The task takes all waiting operations, up to
-//! [`BATCH`], and lets the handler commit them as one batch. It starts the next batch before it wakes the callers of
-//! the last one. The task never waits for more operations to arrive: a single operation is committed alone and at once,
+//! [`BATCH`], and lets the handler commit them as one batch. It starts each batch before it wakes the callers of the
+//! previous one. The task never waits for more operations to arrive: a single operation is committed alone and at once,
 //! and a thousand concurrent operations share a few syncs. A submitted operation completes even if its caller goes
 //! away.
 //!
@@ -12,8 +12,8 @@
 //! caller until the database answers again.
 //!
 //! If the database does not answer, an operation that was being committed may have been applied, so its caller gets
-//! [`StoreError::Unknown`]. If the handler panics, the callers of its batch get the same error, and the handler is
-//! restarted. A handler that only reads never causes this error.
+//! [`StoreError::Unknown`]. If the handler panics, the callers whose operations it was committing get the same error,
+//! and the handler is restarted. A handler that only reads never causes this error.
 
 mod deferred;
 #[cfg(all(test, shuttle))]
@@ -62,11 +62,11 @@ pub(super) trait BatchHandler: Send + 'static {
     }
 
     /// Commits `operations` in their order. Returns one entry per operation: its answer, or `None`. `None` means that
-    /// the operation was not applied and must be submitted again, as the next [`Attempt`]. If this returns an error
-    /// other than [`StoreError::Unknown`], no operation was applied.
+    /// the operation was not applied and must be committed by another call, with the [next](Attempt::next) attempt. If
+    /// this returns an error other than [`StoreError::Unknown`], no operation was applied.
     ///
-    /// If `after_lock` is true, these operations have already met a lock of another transaction. The handler then waits
-    /// only briefly for further locks.
+    /// If `after_lock` is true, a lock of another transaction has already delayed these operations. The handler then
+    /// waits only briefly for further locks.
     fn commit(
         &mut self,
         operations: &[Self::Operation],
@@ -74,9 +74,10 @@ pub(super) trait BatchHandler: Send + 'static {
         after_lock: bool,
     ) -> impl Future<Output = Result<Vec<Option<Self::Answer>>, StoreError>> + Send;
 
-    /// Returns whether another transaction is known to hold a lock that the operation needs. If so, the operation is
-    /// deferred instead of being tried. If `after_lock` is true, the operation has already met a lock, and this must
-    /// return true only if the lock is certain. If the database has no other writers, this always returns false.
+    /// Returns whether another transaction probably holds a lock that the operation needs. If so, the operation is
+    /// deferred instead of being tried. If `after_lock` is true, a lock has already delayed the operation. In that
+    /// case, this returns true only for a lock that the database has reported. If the database has no other writers,
+    /// this always returns false.
     fn is_locked(&self, _operation: &Self::Operation, _after_lock: bool) -> bool {
         false
     }
@@ -92,8 +93,8 @@ pub(super) trait BatchHandler: Send + 'static {
     }
 
     /// Called after the handler panicked. The handler must continue from the state of the database, not from what it
-    /// had in memory. If a handler moves its resources out of itself while it uses them, a panic drops them, and
-    /// nothing need be done here.
+    /// had in memory. A handler that moves its resources out of itself while it uses them has nothing to do here,
+    /// because the panic has dropped them.
     fn restart(&mut self) {}
 
     /// Called once, after the last batch.

@@ -14,9 +14,8 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 pub(super) struct Batch<O, A> {
     /// The parts to commit next, in reverse order: the last element is committed first. Each part is one transaction.
     pending: Vec<Part<O>>,
-    /// Parts of operations that were deferred before, also in reverse order. They are tried when `pending` is empty.
-    /// Each part has at most [`BATCH`](super::BATCH) operations.
-    retrying: Vec<Part<O>>,
+    /// The operations that an earlier batch deferred. They are committed when `pending` is empty.
+    retrying: Option<Part<O>>,
     callers: Callers<A>,
 }
 
@@ -25,9 +24,9 @@ struct Part<O> {
     operations: Vec<O>,
     places: Vec<CallerSlot>,
     attempt: Attempt,
-    /// How often the operations were tried.
+    /// How often a commit has left the operations unapplied because of conflicts.
     tries: u32,
-    /// Whether the operations have already met a lock of another transaction.
+    /// Whether a lock of another transaction has already delayed the operations.
     after_lock: bool,
 }
 
@@ -39,8 +38,9 @@ struct CallerSlot {
 }
 
 /// The number of times that a batch may wait for locks of other transactions. Each wait keeps all other callers
-/// waiting. After that many waits, parts that have already met a lock are deferred without being tried. The number
-/// suffices to find the one operation of a full batch that needs a locked row, by halving the batch repeatedly.
+/// waiting. After that many waits, parts that a lock has already delayed are deferred without being tried. The number
+/// suffices to find the one operation of a full batch that needs a locked row, by halving the batch repeatedly. The
+/// waits of operations that an earlier batch deferred are counted separately.
 const LOCKS: u32 = 2 + super::BATCH.ilog2();
 
 /// The callers of a batch. [`Batch::callers`] returns another handle to the same callers.
@@ -54,31 +54,19 @@ struct Waiting<A> {
 }
 
 impl<O, A> Batch<O, A> {
-    /// Creates a batch of `jobs`. Jobs that were deferred before come last, in parts of their own, because the rows
-    /// that they need may still be locked.
+    /// Creates a batch of `jobs`. Jobs that an earlier batch deferred come last, in a part of their own, because the
+    /// rows that they need may still be locked.
     pub(super) fn new(jobs: impl Iterator<Item = Job<O, A>>) -> Self {
-        let (mut first, mut retrying) = (Part::default(), Vec::<Part<O>>::new());
+        let (mut first, mut retrying) = (Part::default(), Part { after_lock: true, ..Part::default() });
         let mut callers = Vec::new();
         for Job { operation, caller, since } in jobs {
-            let place = CallerSlot { caller: callers.len(), since };
+            let part = if since.is_none() { &mut first } else { &mut retrying };
+            part.push(operation, CallerSlot { caller: callers.len(), since });
             callers.push(Some(caller));
-            if since.is_none() {
-                first.push(operation, place);
-                continue;
-            }
-            match retrying.last_mut() {
-                Some(part) if part.operations.len() < super::BATCH => part.push(operation, place),
-                _ => {
-                    let mut part = Part { after_lock: true, ..Part::default() };
-                    part.push(operation, place);
-                    retrying.push(part);
-                }
-            }
         }
-        retrying.reverse();
         Self {
             pending: vec![first],
-            retrying,
+            retrying: Some(retrying).filter(|part| !part.operations.is_empty()),
             callers: Callers(Arc::new(Mutex::new(Waiting { callers, running: Vec::new(), refused: false }))),
         }
     }
@@ -103,7 +91,7 @@ impl<O, A> Batch<O, A> {
                     // Counts the locks from 0 again, because locks that other operations met are no reason to defer
                     // these operations untried.
                     locks = 0;
-                    let Some(part) = retrying.pop() else { break };
+                    let Some(part) = retrying.take() else { break };
                     part
                 }
             };
@@ -158,8 +146,8 @@ impl<O, A> Batch<O, A> {
                     let locked = matches!(error, StoreError::Conflict { .. });
                     locks += u32::from(locked);
                     if locked && part.operations.iter().any(|operation| handler.is_locked(operation, true)) {
-                        // The handler has found out which operations need locked rows. The next pass defers these
-                        // operations and commits the others.
+                        // The handler has found out which operations need locked rows. The next iteration of this loop
+                        // defers these operations and commits the other operations of the part.
                         self.pending.push(part);
                         continue;
                     }
@@ -185,7 +173,7 @@ impl<O, A> Batch<O, A> {
                             }
                             error => error.clone(),
                         };
-                        for part in self.pending.drain(..).chain(self.retrying.drain(..)) {
+                        for part in self.pending.drain(..).chain(self.retrying.take()) {
                             answers.0.extend(self.callers.jobs(part).map(|job| (job.caller, Err(others.clone()))));
                         }
                     }
@@ -207,7 +195,7 @@ impl<O> Part<O> {
         self.places.push(place);
     }
 
-    /// Splits the part into the operations for which `is` returns true, and the others.
+    /// Splits the part in two: the operations for which `is` returns true, and all other operations.
     fn split(self, is: impl Fn(&O) -> bool) -> (Self, Self) {
         let (attempt, tries, after_lock) = (self.attempt, self.tries, self.after_lock);
         let empty = || Self { attempt, tries, after_lock, ..Self::default() };

@@ -144,8 +144,8 @@ async fn what_is_a_batch_by_itself_shares_its_time_with_nobody() {
     };
     let (first, shared, alone) = (ask(0), [ask(1), ask(2)], [ask(ALONE), ask(ALONE), ask(ALONE)]);
     yield_now().await;
-    // Each batch takes four seconds. That is less than the database may take for one batch, but two batches take
-    // longer.
+    // Each batch takes four seconds. The database may take `STALLED`, five seconds, for a batch. Two batches take
+    // longer than that.
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_secs(4)).await;
         gate.add_permits(1);
@@ -259,6 +259,18 @@ async fn many_that_came_with_a_locked_one_are_all_committed_while_it_is_locked()
         };
         timeout(Duration::from_secs(1), answered).await.unwrap();
     }
+}
+
+/// The next batch begins before the callers of this one are woken.
+#[tokio::test]
+async fn a_batch_keeps_its_answers_until_the_next_one_has_begun() {
+    let mut handler = Gated { gate: Arc::new(Semaphore::new(1)), left: false, held: Arc::default(), is_broken: false };
+    let (caller, mut answer) = oneshot::channel();
+    let batch = Batch::new(std::iter::once(Job { operation: 1, caller, since: None }));
+    let (answers, deferred) = batch.commit(&mut handler).await;
+    assert!(deferred.is_empty() && answer.try_recv().is_err());
+    drop(answers);
+    assert_eq!(answer.try_recv().unwrap().unwrap(), 10);
 }
 
 /// However many operations waited for a lock, they are committed in batches of at most [`BATCH`].
