@@ -77,7 +77,7 @@ pub(in crate::store) fn check(
     }
     let known = |row: &String| TABLES.iter().any(|table| table.row == row);
     if !first.counts.0.iter().all(|(row, _)| known(row)) {
-        return Err(DumpError::Newer { path: path.to_owned(), version: first.version });
+        return Err(DumpError::OtherVersion { path: path.to_owned(), version: first.version });
     }
     if !signed_by.is_empty() && !secrets.iter().any(|secret| signed_by.contains(secret)) {
         return Err(DumpError::OtherSecret);
@@ -101,7 +101,7 @@ fn first_line(path: &Path, line: &[u8]) -> Result<Frame, DumpError> {
     let path = path.to_owned();
     match serde_json::from_slice::<Says>(line) {
         Ok(says) if says.format != FORMAT => Err(DumpError::NotADump { path }),
-        Ok(says) if says.version != VERSION => Err(DumpError::Newer { path, version: says.version }),
+        Ok(says) if says.version != VERSION => Err(DumpError::OtherVersion { path, version: says.version }),
         Ok(_) => serde_json::from_slice(line).map_err(|_| DumpError::NotADump { path }),
         Err(_) => Err(DumpError::NotADump { path }),
     }
@@ -125,5 +125,33 @@ impl Checked {
         read.map_err(|source| DumpError::Read { path: self.path.clone(), source })?;
         self.hash.update(&*line);
         Ok(line.strip_suffix(b"\n").unwrap_or(line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_first_line_says() {
+        const NO_DUMP: Option<&str> = Some("shop.dump is no dump of a store: its first line does not say so");
+        for (line, refused) in [
+            (r#"{"format":"delivery-dump","version":1,"counts":{}}"#, None),
+            (
+                r#"{"format":"delivery-dump","version":0,"counts":{}}"#,
+                Some("this program cannot load shop.dump, which has version 0 of the format: use an older program"),
+            ),
+            (
+                r#"{"format":"delivery-dump","version":2,"rows":{}}"#,
+                Some("this program cannot load shop.dump, which has version 2 of the format: use a newer program"),
+            ),
+            (r#"{"format":"delivery-dump","version":1}"#, NO_DUMP),
+            (r#"{"format":"delivery-dump","version":"2","counts":{}}"#, NO_DUMP),
+            (r#"{"format":"another","version":2,"counts":{}}"#, NO_DUMP),
+            ("", NO_DUMP),
+        ] {
+            let said = first_line(Path::new("shop.dump"), line.as_bytes()).err().map(|error| error.to_string());
+            assert_eq!(said.as_deref(), refused, "{line}");
+        }
     }
 }

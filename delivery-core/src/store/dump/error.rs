@@ -11,8 +11,9 @@ use crate::store::PostgresError;
 use crate::store::SqliteError;
 use crate::store::StoreError;
 
-/// The reason why a store was not dumped or loaded. A load that fails has changed nothing, with one exception: after
-/// [`StoreError::Unknown`] the store is either loaded or empty.
+/// The reason why a store was not dumped or loaded. A load that fails has loaded no row, with one exception: after
+/// [`StoreError::Unknown`] the store is either loaded or empty. On PostgreSQL, a load that fails may have created or
+/// migrated the schema.
 ///
 /// The message is written for the operator and contains no values of rows.
 #[derive(Debug, Error)]
@@ -40,9 +41,13 @@ pub enum DumpError {
         /// The path of the file.
         path: PathBuf,
     },
-    /// A newer program wrote the dump.
-    #[error("{} has version {version} of the format, which this program does not know: use a newer one", path.display())]
-    Newer {
+    /// The dump has a version of the format, or a kind of rows, that this program cannot load.
+    #[error(
+        "this program cannot load {}, which has version {version} of the format: use {} program",
+        path.display(),
+        if *version < super::VERSION { "an older" } else { "a newer" }
+    )]
+    OtherVersion {
         /// The path of the dump.
         path: PathBuf,
         /// The version of the file's format.
