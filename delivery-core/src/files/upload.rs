@@ -36,7 +36,7 @@ pub(crate) struct Uploaded {
     pub(crate) sha256: [u8; 32],
 }
 
-/// Why an upload failed. No object was kept, except perhaps after an error of the object store.
+/// Why an upload failed. The upload leaves no object, except perhaps after an error of the object store.
 #[derive(Debug, Error)]
 pub(crate) enum UploadError {
     #[error("the file is larger than allowed")]
@@ -53,9 +53,9 @@ pub(crate) enum UploadError {
     Objects(#[from] object_store::Error),
 }
 
-/// A guard that deletes the written parts of an upload if it is dropped because the upload failed or the client
-/// disconnected. After a crash, only the object store can delete the parts that are left, for example by the lifecycle
-/// rules of a bucket.
+/// Deletes the written parts of an upload if this guard is dropped while it holds the writer, because the upload failed
+/// or the client disconnected. After a crash, only the object store can delete the parts that are left, for example by
+/// the lifecycle rules of a bucket.
 struct Abort(Option<BufWriter>);
 
 impl Drop for Abort {
@@ -89,9 +89,8 @@ impl FileStore {
         } else {
             writer
         };
-        let mut guard = Abort(Some(writer));
-        // This is never `None`, because the line above puts the writer into the guard.
-        let Some(writer) = &mut guard.0 else { return Err(UploadError::Busy) };
+        let mut guard = Abort(None);
+        let writer = guard.0.insert(writer);
         let received = timeout(LONGEST, self.receive(writer, &mut pieces)).await.unwrap_or(Err(UploadError::Late));
         let uploaded = received.and_then(|uploaded| {
             if length.is_some_and(|length| length != uploaded.size) {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::{Stream, stream};
 use http_body::{Body, Frame, SizeHint};
 
 /// A body that is read while it is sent.
@@ -25,7 +25,7 @@ pub struct ReplyBody {
 }
 
 /// The stream that a reply sends. Clones of a reply share the stream. The first clone that is converted into a body
-/// takes the stream, and the bodies of the other clones contain no bytes.
+/// takes the stream, and the bodies of the other clones fail.
 #[derive(Clone)]
 pub(super) struct Sent(Arc<Mutex<Option<Streamed>>>);
 
@@ -34,8 +34,10 @@ impl Sent {
         Self(Arc::new(Mutex::new(Some(stream))))
     }
 
-    fn take(&self) -> Option<Streamed> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Takes the stream. Returns a stream that fails if another clone has taken it.
+    fn take(&self) -> Streamed {
+        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        taken.unwrap_or_else(|| Box::pin(stream::iter([Err::<Bytes, io::Error>(io::ErrorKind::UnexpectedEof.into())])))
     }
 }
 
@@ -48,15 +50,16 @@ impl ReplyBody {
 
     /// Returns a body of the first `length` bytes of a stream, or of the whole stream if `length` is `None`.
     pub(super) fn of_stream(sent: &Sent, length: Option<u64>) -> Self {
-        Self { pieces: VecDeque::new(), stream: sent.take(), left: length }
+        Self { pieces: VecDeque::new(), stream: Some(sent.take()), left: length }
     }
 
     /// Waits for the next piece of the body, which is never empty. Returns `None` at the end of the body.
     ///
     /// # Errors
     ///
-    /// The error of the stream if a file or the store cannot be read, or `UnexpectedEof` if a stream is shorter than
-    /// its known length. The connection must then be closed, because the body is incomplete.
+    /// The error of the stream if a file or the store cannot be read. `UnexpectedEof` if a stream is shorter than its
+    /// known length, or if the body of a clone of the same reply has the stream. The connection must then be closed,
+    /// because the body is incomplete.
     pub fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let mut piece = match self.pieces.pop_front() {
             Some(piece) => piece,
@@ -113,5 +116,26 @@ impl Body for ReplyBody {
 impl fmt::Debug for ReplyBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReplyBody").field("left", &self.left).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn one_of_two_clones_has_the_stream_and_the_other_fails() {
+        for length in [None, Some(3)] {
+            let sent = Sent::new(Box::pin(stream::iter([Ok::<_, io::Error>(Bytes::from("abc"))])));
+            let [mut first, mut second] = [sent.clone(), sent].map(|sent| ReplyBody::of_stream(&sent, length));
+            let mut context = Context::from_waker(Waker::noop());
+            let Poll::Ready(Some(Ok(piece))) = first.poll_piece(&mut context) else { panic!("a piece") };
+            assert_eq!(piece, "abc");
+            assert!(matches!(first.poll_piece(&mut context), Poll::Ready(None)));
+            let Poll::Ready(Some(Err(error))) = second.poll_piece(&mut context) else { panic!("an error") };
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        }
     }
 }

@@ -88,7 +88,7 @@ impl Reply {
     }
 
     /// Returns the value for `Content-Length`, in bytes. For HEAD this is the length of the body that GET would send.
-    /// Returns `None` if the body is a stream of unknown length.
+    /// Returns `None` if the body is a stream of unknown length, and for 304.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
         self.length
@@ -105,7 +105,7 @@ impl Reply {
     pub fn into_body(self) -> ReplyBody {
         match &self.stream {
             Some(stream) => ReplyBody::of_stream(stream, self.length),
-            // The reply to HEAD for a stream of unknown length.
+            // A 304, or the reply to HEAD for a stream of unknown length.
             None if self.length.is_none() => ReplyBody::default(),
             None => ReplyBody::new(std::iter::once(self.body).chain(self.rest)),
         }
@@ -161,6 +161,13 @@ impl Reply {
         }
     }
 
+    /// Returns a 304 reply. It has no `Content-Length`, which would have to be the length of a 200 reply: RFC 9110,
+    /// section 8.6.
+    #[cfg(feature = "files")]
+    pub(super) fn not_modified() -> Self {
+        Self { length: None, ..Self::empty(StatusCode::NOT_MODIFIED) }
+    }
+
     /// Returns the reply with `length` bytes of a file as its body.
     #[cfg(feature = "files")]
     pub(super) fn streaming(self, contents: crate::files::Contents, length: u64) -> Self {
@@ -194,7 +201,8 @@ impl Reply {
         Self { body, rest: Vec::new(), length, ..self.header(&names::CONTENT_TYPE, kind) }
     }
 
-    /// Appends `rest` to the body. Nothing may have been appended before, because this replaces what was appended.
+    /// Appends `rest` to the body. Call this at most once for a reply, because a second call would discard the `rest`
+    /// of the first.
     #[cfg(any(feature = "files", feature = "pages"))]
     pub(super) fn followed_by(self, rest: Vec<Bytes>) -> Self {
         let more: u64 = rest.iter().map(|piece| piece.len() as u64).sum();

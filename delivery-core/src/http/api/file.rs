@@ -1,4 +1,5 @@
-//! `GET /api/file/TICKET/NAME`: downloads.
+//! `GET /api/file/TICKET/NAME`: downloads. A ticket is a signed text that permits the download of a file for a limited
+//! time.
 
 use ::http::{HeaderValue, Method, StatusCode};
 use data_encoding::{BASE64, HEXLOWER};
@@ -61,7 +62,7 @@ async fn serve(delivery: &Delivery, call: &Call, ticket: &Ticket) -> Result<Repl
     let (range, is_part) = match portion(&call.headers, &tag, file.size) {
         Portion::Whole => (0..file.size, false),
         Portion::Part(range) => (range, true),
-        Portion::NotModified => return Ok(described(Reply::empty(StatusCode::NOT_MODIFIED), &file, &digest)),
+        Portion::NotModified => return Ok(described(Reply::not_modified(), &file, &digest)),
         Portion::PreconditionFailed => return Ok(Reply::empty(StatusCode::PRECONDITION_FAILED)),
         Portion::NotSatisfiable => {
             let reply = Reply::empty(StatusCode::RANGE_NOT_SATISFIABLE);
@@ -93,7 +94,7 @@ async fn serve(delivery: &Delivery, call: &Call, ticket: &Ticket) -> Result<Repl
 }
 
 /// The suffix of the address of a file that a page shows as a picture. With this suffix, the answer is never a redirect
-/// to a storage provider, because pages may load pictures only from the host that serves them.
+/// to a storage provider, because a page may load pictures only from the page's own host.
 #[cfg(feature = "pages")]
 pub(in crate::http) const SHOWN: &str = "?shown";
 

@@ -170,20 +170,21 @@ fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>)
 }
 
 /// Returns the change that adds `more` uses to the limit of a key. The uses are added to the limit that the form
-/// showed, so submitting the form twice adds them only once. It is an error if the limit has changed otherwise since
-/// the form was shown.
+/// showed, so submitting the form twice adds them only once. It is an error if the limit has changed in another way
+/// since the form was shown.
 fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Undone> {
     let said = |text: &str| FormError::new("add_uses", text);
     let (now, shown) = (key.limit(), form.given("limit").and_then(|shown| shown.parse().ok()));
     let shown = shown.map_or(Ok(now), UseLimit::from_count).map_err(|_| ApiError::MALFORMED)?;
-    if shown == UseLimit::Unlimited {
+    let change = if shown == UseLimit::Unlimited {
         // If the key still has no limit, `set_terms` refuses this change with an error for the seller.
-        return Ok(LimitChange::Add(more));
-    }
-    let sum = UseLimit::from_count(shown.as_count().saturating_add(UseLimit::Uses(more).as_count()));
-    let sum = sum.map_err(|_| said("These are more uses than a key can have."))?;
-    if now == shown || now == sum {
-        Ok(LimitChange::Set(sum))
+        LimitChange::Add(more)
+    } else {
+        let sum = UseLimit::from_count(shown.as_count().saturating_add(UseLimit::Uses(more).as_count()));
+        LimitChange::Set(sum.map_err(|_| said("These are more uses than a key can have."))?)
+    };
+    if now == shown || change == LimitChange::Set(now) {
+        Ok(change)
     } else {
         Err(said("The limit was changed meanwhile. Look at the key again.").into())
     }
