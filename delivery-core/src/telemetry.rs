@@ -1,7 +1,7 @@
 //! Metrics, recorded with the `metrics` crate. Nothing is recorded unless the host application installs a recorder.
 //!
-//! Labels are only endpoints, statuses, codes, platforms and outcomes, which have few values. The number of label
-//! values therefore does not grow with the number of users.
+//! The labels are endpoints, statuses, codes, platforms and outcomes. Each of these has few values, so the number of
+//! time series does not grow with the number of users.
 
 use std::time::Duration;
 
@@ -35,7 +35,11 @@ const COUNTERS: [(&str, Unit, &str); 7] = [
     ("delivery_keys_issued_total", Unit::Count, "Keys issued"),
     ("delivery_uses_total", Unit::Count, "Uses counted"),
     ("delivery_refusals_total", Unit::Count, "Keys refused, by code"),
-    ("delivery_messages_total", Unit::Count, "Attempts to send messages, by outcome: sent, retried or failed for good"),
+    (
+        "delivery_messages_total",
+        Unit::Count,
+        "Attempts to send e-mails and webhooks, by outcome: sent, retried or failed for good",
+    ),
     ("delivery_platform_events_total", Unit::Count, "Events of commerce platforms, by platform and outcome"),
     ("delivery_events_dropped_total", Unit::Count, "Events that were dropped because observers were too slow"),
 ];
@@ -46,9 +50,9 @@ const HISTOGRAMS: [(&str, Unit, &str); 3] = [
 ];
 const GAUGES: [(&str, Unit, &str); 5] = [
     ("delivery_queue_depth", Unit::Count, "Operations that waited for the last commit to begin"),
-    ("delivery_messages_queued", Unit::Count, "Messages that wait to be sent"),
-    ("delivery_messages_failed", Unit::Count, "Messages that failed for good and are not retried"),
-    ("delivery_message_oldest_seconds", Unit::Seconds, "Age of the oldest message that waits to be sent"),
+    ("delivery_messages_queued", Unit::Count, "E-mails and webhooks that wait to be sent"),
+    ("delivery_messages_failed", Unit::Count, "E-mails and webhooks that failed for good and are not retried"),
+    ("delivery_message_oldest_seconds", Unit::Seconds, "Age of the oldest e-mail or webhook that waits to be sent"),
     ("delivery_platform_events_waiting", Unit::Count, "Events of commerce platforms that need the seller's attention"),
 ];
 
