@@ -1,14 +1,15 @@
 //! The outbox: sends each key to its buyer by e-mail, after the key was committed to the store.
 //!
-//! An e-mail is queued in the same transaction as its key. The [`Outbox`] leases the messages that are due, renders
-//! them, hands them to a [`Mailer`] outside any transaction, and completes each lease with the outcome.
+//! An e-mail is queued in the same transaction as its key. The [`Outbox`] leases the messages that are due: for a
+//! limited time, no other server sends them. It renders them, hands them to a [`Mailer`] outside any transaction, and
+//! completes each lease with the outcome.
 //!
 //! # Implementing `Mailer`
 //!
 //! [`send`](Mailer::send) is called concurrently, and each call is cancelled after [`SEND_TIMEOUT`]. After a crash or a
-//! time-out it can be called again with the same message and the same `Message-ID`. A failure that is neither
-//! [permanent](MailError::permanent) nor [unconfirmed](MailError::unconfirmed) is usually
-//! [transient](MailError::transient), and is retried for days. [`Mailer`] lists what an implementation must guarantee.
+//! time-out it can be called again with the same message and the same `Message-ID`. A failure that may be temporary is
+//! [transient](MailError::transient), and is retried for days. [`Failure`] lists the other kinds of failures.
+//! [`Mailer`] lists what an implementation must guarantee.
 //!
 //! ```
 //! use async_trait::async_trait;
@@ -65,8 +66,8 @@ use crate::ledger::{MessageId, MessageKind};
 use crate::redact::redacted;
 
 /// How long one attempt to send may take: the ten minutes that a mail server has for its last reply (RFC 5321,
-/// 4.5.3.2.6), plus the steps before it. An attempt that is cancelled may have been successful. If the process is
-/// suspended, at most 15 seconds of the suspension count.
+/// 4.5.3.2.6), and two minutes for the steps before that reply. An attempt that is cancelled may have been successful.
+/// If the process is suspended, at most 15 seconds of the suspension count.
 pub const SEND_TIMEOUT: Duration = Duration::from_mins(12);
 
 /// Sends a message. See the [module documentation](self) for how to implement it.
@@ -82,8 +83,8 @@ pub const SEND_TIMEOUT: Duration = Duration::from_mins(12);
 /// * Pass on the [`message_id`](Message::message_id), so that the receiving system can recognise a duplicate.
 /// * Log no part of the message, and repeat none of it in an error: it usually contains a key. See [`MailError`].
 ///
-/// A mailer for development, which writes messages to a terminal or a folder, does not meet the first and the last of
-/// these requirements. Such a mailer returns `true` from [`reaches_nobody`](Self::reaches_nobody).
+/// A mailer for development, which writes messages to a terminal or a folder, does not meet the first and the last
+/// requirement. Such a mailer returns `true` from [`reaches_nobody`](Self::reaches_nobody).
 #[async_trait]
 pub trait Mailer: fmt::Debug + Send + Sync + 'static {
     /// Hands `message` to a system that takes responsibility for delivering it.
@@ -116,7 +117,7 @@ pub trait Mailer: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Returns whether messages only become files or lines of a log, so that buyers get none. If it returns `true`, the
-    /// desk warns the seller. The default is `false`.
+    /// desk (the seller's HTML pages) shows the seller a warning. The default is `false`.
     fn reaches_nobody(&self) -> bool {
         false
     }
@@ -153,7 +154,7 @@ pub struct Message {
 pub struct About {
     /// The kind of e-mail.
     pub kind: MessageKind,
-    /// The key that the e-mail is about. If it is about several keys, the newest.
+    /// The key that the e-mail is about. If there are several, the newest of them.
     pub key: KeyId,
     /// The language in which the e-mail was rendered.
     pub language: Language,
@@ -230,12 +231,13 @@ struct Cause(String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The mail server was not contacted, because something on our side failed. The message is retried after a minute.
+    /// Something failed before the message was handed over, for example a read from the database. The message is
+    /// retried after a minute.
     NotTried,
     /// The failure may be temporary. The message is retried soon, and for days.
     Transient,
-    /// The mail server's refusal seems to concern the recipient, but may concern the sender. The message is retried for
-    /// a day.
+    /// The mail server refused the message. The refusal seems to concern the recipient, but may concern the sender. The
+    /// message is retried for a day.
     Doubtful,
     /// The message may have been accepted. It is retried only after hours, because each attempt may deliver another
     /// copy.
@@ -269,8 +271,8 @@ impl MailError {
         Self::new(Failure::Unconfirmed, reason)
     }
 
-    /// Makes an error for a failure before the message was handed over. An example is a failure of the host
-    /// application's own database.
+    /// Makes an error for a failure before the message was handed over, such as a failure of the host application's own
+    /// database.
     #[must_use]
     pub fn not_tried(reason: impl Into<String>) -> Self {
         Self::new(Failure::NotTried, reason)

@@ -27,13 +27,13 @@ use crate::observer::Observers;
 use crate::store::{Catalog, Ledger, StoreError};
 use crate::throttle::Throttle;
 
-/// The number of e-mails that are worth a commit of their own. If this many outcomes are waiting, they are stored
+/// The minimum number of e-mails that are worth a commit. If this many outcomes are waiting, they are stored
 /// without delay. If more e-mails are probably due, they are leased without delay once there is room for this many.
 /// Smaller groups are delayed by [`GATHER`], because a commit is too expensive for a single e-mail.
 const GROUP: usize = CONCURRENCY / 2;
 /// A group of fewer than [`GROUP`] e-mails waits until this time has passed since the last group. Without this delay,
-/// each of several orders that arrive one after the other would wait for two commits of the outbox: one that leases the
-/// e-mail of the order before, and one that stores its outcome. No buyer notices the delay.
+/// if several orders arrived one after the other, each would wait for two commits of the outbox: one that leases the
+/// e-mail of the previous order, and one that stores the outcome of that e-mail. No buyer notices the delay.
 const GATHER: Duration = Duration::from_millis(25);
 /// The number of renewal intervals in the duration of a lease. With three intervals, no lease expires if a single
 /// renewal fails.
@@ -41,18 +41,19 @@ const RENEWALS: u32 = 3;
 /// How often the queue is read if nothing wakes the worker. These reads find retries that have fallen due, and e-mails
 /// that other servers have queued.
 const POLL: Duration = Duration::from_secs(1);
-/// How long the outbox waits for the e-mails in progress when it stops. E-mails that take longer are cut off, and their
-/// leases are released. They are then sent by another server or after the next start, with the same `Message-ID`. An
-/// e-mail that the mailer has had for 95 seconds may already have been accepted, so it counts as unconfirmed instead.
+/// How long the outbox waits for the e-mails in progress when it stops. E-mails that take longer are cut off. Their
+/// leases are released, so that they are sent by another server or after the next start, with the same `Message-ID`.
+/// The exception is an e-mail that the mailer has had for 95 seconds: it may already have been accepted, so it counts
+/// as unconfirmed.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Sends e-mails: leases the messages that are due, renders them, sends them and completes the leases.
 ///
 /// An e-mail that fails is retried after 5 s, 1 min, 5 min, 30 min, 2 h, 5 h, 10 h and then every 12 h up to day 5,
 /// with a random extension of each delay. An e-mail that may have been accepted is retried after 2 h, 5 h and so on. An
-/// e-mail that can never be sent is marked as failed, logged with its reason, and kept for
-/// [`failed_messages`](crate::Delivery::failed_messages). E-mails do not wait for each other. Webhooks are sent in the
-/// same way, with one difference: a webhook that may have arrived is retried soon, because its receiver recognises the
+/// e-mail that is not retried any more is marked as failed, logged with its reason, and kept for
+/// [`failed_messages`](crate::Delivery::failed_messages). E-mails are sent concurrently. Webhooks are sent in the same
+/// way, with one difference: a webhook that may have arrived is retried soon, because its receiver recognises the
 /// repeated id.
 pub struct Outbox {
     pub(crate) ledger: Arc<dyn Ledger>,
@@ -147,8 +148,8 @@ impl Outbox {
         // filled all free slots, so that more e-mails are probably due.
         let (mut asked, mut more) = (true, false);
         while !*stop.borrow() {
-            // Handle every e-mail whose sending has ended. One pass of this loop may start many e-mails, so handling
-            // only one result in each pass would not keep up.
+            // Handle every message whose sending has ended. One iteration of this loop may start to send many messages,
+            // so handling only one result in each iteration would not keep up.
             while let Some(joined) = under_way.tasks.try_join_next_with_id() {
                 self.end(&mut under_way, joined);
             }
@@ -233,9 +234,9 @@ impl Outbox {
         Ok(more)
     }
 
-    /// Decides the outcome of an e-mail that is still being sent when the outbox stops. Usually its lease is released,
-    /// so that it is sent after the next start. If sending has taken long, the mail server may already have the
-    /// message, and the outcome is that of an unconfirmed e-mail.
+    /// Decides the outcome of a message that is still being sent when the outbox stops. If the mailer has had an e-mail
+    /// for 95 seconds or more, the mail server may already have accepted it, so the outcome is that of an unconfirmed
+    /// e-mail. Otherwise the lease of the message is released, so that the message is sent after the next start.
     fn cut_off(&self, sending: Sending) -> (LeasedMessage, Outcome) {
         if !sending.is_long() {
             return (sending.message, Outcome::Release);

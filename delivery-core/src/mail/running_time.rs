@@ -1,4 +1,4 @@
-//! Time limits that count only the time in which this process runs.
+//! Time limits that count only the time in which this process runs, and at most 15 seconds of each suspension.
 //!
 //! A process may be suspended for an hour: by a signal, or together with its virtual machine. When it resumes, all its
 //! timers have elapsed, although no server was slow. An e-mail whose reply has just arrived would then be recorded as

@@ -67,7 +67,7 @@ impl FromStr for Sender {
         };
         let name = name.trim().trim_matches('"');
         let (local, domain) = address.split_once('@').ok_or(EXPECTED)?;
-        // A `Message-ID` consists of a UUID and this domain, and has at most 250 characters.
+        // A `Message-ID` ends with this domain, and has at most 250 characters.
         let domain = ascii_domain(domain).filter(|domain| domain.len() <= MAX_DOMAIN).ok_or(EXPECTED)?;
         if line(name, 0, 100) && !name.contains(['<', '>', '"']) && is_dot_atom(local) {
             Ok(Self { name: (!name.is_empty()).then(|| name.to_owned()), address: format!("{local}@{domain}") })

@@ -141,11 +141,11 @@ impl SmtpMailer {
     /// waits for such a confirmation counts towards the limit. Each process counts its own connections.
     #[must_use]
     pub fn connections(self, limit: NonZeroUsize) -> Self {
-        Self { connections: Connections::to(self.connections.server().clone(), Some(limit)), ..self }
+        Self { connections: Connections::to(self.connections.server.clone(), Some(limit)), ..self }
     }
 
-    /// Sets how many e-mails are sent in a second. They are spaced evenly. By default there is no limit. Each process
-    /// counts its own e-mails.
+    /// Sets the maximum number of e-mails that are sent in a second. They are spaced evenly. By default there is no
+    /// limit. Each process counts its own e-mails.
     #[must_use]
     pub fn rate(self, per_second: NonZeroU32) -> Self {
         Self { pace: Some(Arc::new(Pace::of(per_second))), ..self }
@@ -193,7 +193,7 @@ fn is_this_machine(url: &Url) -> bool {
 
 impl fmt::Debug for SmtpMailer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SmtpMailer").field("server", &self.connections.server().to_string()).finish_non_exhaustive()
+        f.debug_struct("SmtpMailer").field("server", &self.connections.server.to_string()).finish_non_exhaustive()
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
             ("", None),
         ] {
             let mailer = url.parse::<SmtpMailer>().ok();
-            let server = mailer.map(|mailer| mailer.connections.server().to_string());
+            let server = mailer.map(|mailer| mailer.connections.server.to_string());
             assert_eq!(server.as_deref(), accepted, "{url}");
         }
     }

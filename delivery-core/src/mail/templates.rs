@@ -1,8 +1,4 @@
 //! The templates of e-mails: a subject, a plain text and an HTML body for each kind and language.
-//!
-//! A template is called `KIND.PART`, or `KIND.LANGUAGE.PART` for a language other than English. `KIND` is one of
-//! [`KINDS`]; `PART` is `subject`, `txt` or `html`. A name that begins with an underscore belongs to a fragment that
-//! templates include, import or extend.
 
 mod ours;
 mod preview;
@@ -16,7 +12,6 @@ use std::sync::{Arc, LazyLock};
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 use thiserror::Error;
 
-use self::ours::KINDS;
 pub(crate) use self::ours::named;
 pub(super) use self::values::{MOST_KEYS, ServiceValues, Shown};
 use crate::email::Email;
@@ -31,9 +26,10 @@ const ENGLISH: &str = "en";
 /// in English and German.
 ///
 /// A template is named `KIND.PART`, such as `purchase.html`, or `KIND.LANGUAGE.PART`, such as `purchase.de.html`. A
-/// name without a language stands for English. `KIND` is `purchase`, `resend`, `successor`, `expiring` or `revoked`;
-/// `PART` is `subject`, `txt` or `html`. Names that begin with `_` are fragments for `include`, `import` and `extends`;
-/// the built-in ones are `_layout.html`, `_parts.html`, `_key.txt`, `_words.txt` and `_words.de.txt`.
+/// name without a language stands for English. Case has no meaning in these names, except in fragments. `KIND` is the
+/// [name](MessageKind::template) of a kind: `purchase`, `resend`, `successor`, `expiring` or `revoked`. `PART` is
+/// `subject`, `txt` or `html`. Names that begin with `_` are fragments for `include`, `import` and `extends`; the
+/// built-in ones are `_layout.html`, `_parts.html`, `_key.txt`, `_words.txt` and `_words.de.txt`.
 ///
 /// Every template has these variables:
 ///
@@ -63,7 +59,7 @@ const ENGLISH: &str = "en";
 ///   never expires
 /// * `subscribed`: whether a subscription renews the key. The key is then valid as long as the subscription runs, and
 ///   `ends` is only the end of the time paid for, including the days of grace
-/// * `status`: `valid`, `expired` or `exhausted`
+/// * `status`: `valid`, `expired`, `exhausted` or `revoked`
 /// * `max_uses` and `remaining_uses` (-1: unlimited), `used_count`
 ///
 /// An undefined name is an error, not an empty string. Every value is escaped in templates and fragments whose names
@@ -127,6 +123,7 @@ impl Templates {
         let mut stems = BTreeSet::new();
         let mut names = BTreeSet::new();
         for (name, source) in ours.chain(theirs) {
+            let name = if name.starts_with('_') { name } else { Cow::Owned(name.to_ascii_lowercase()) };
             if !name.starts_with('_') {
                 let stem =
                     stem_of(&name).ok_or_else(|| TemplateError::new(&name, "has a name that no template has"))?;
@@ -182,7 +179,7 @@ impl Templates {
     /// for `de-AT`.
     #[must_use]
     pub fn speak(&self, language: &Language) -> bool {
-        language.lookup().any(|tag| KINDS.iter().any(|(kind, _)| self.stems.contains(&stem(*kind, tag))))
+        language.lookup().any(|tag| named().any(|kind| self.stems.contains(&stem(kind, tag))))
     }
 
     /// Renders an e-mail about `keys`, which must not be empty. The language of the e-mail is the first of these for
@@ -194,9 +191,8 @@ impl Templates {
         (service, language): (ServiceValues<'_>, &Language),
     ) -> Result<Rendered, TemplateError> {
         let wanted = keys.first().and_then(|shown| shown.product.language());
-        let tags = wanted.into_iter().chain([language]).flat_map(Language::lookup);
-        let mut tags = tags.filter(|tag| self.stems.contains(&stem(kind, tag)));
-        let tag = tags.next().unwrap_or(ENGLISH);
+        let mut tags = wanted.into_iter().chain([language]).flat_map(Language::lookup);
+        let tag = tags.find(|tag| self.stems.contains(&stem(kind, tag))).unwrap_or(ENGLISH);
         self.render_all((&stem(kind, tag), tag), &values::values(keys, to.as_str(), service, tag))
     }
 
@@ -259,10 +255,9 @@ fn stem(kind: MessageKind, language: &str) -> String {
 fn stem_of(name: &str) -> Option<&str> {
     let (stem, _) = name.rsplit_once('.').filter(|(_, part)| PARTS.contains(part))?;
     let (kind, language) = stem.split_once('.').unwrap_or((stem, ENGLISH));
-    let is_kind = KINDS.iter().any(|(known, _)| known.as_str() == kind);
-    // A tag must be in lower case, because tags are compared in lower case. A name for English must contain no tag.
-    let is_language = language.parse::<Language>().is_ok_and(|read| read.as_str() == language)
-        && (language != ENGLISH || !stem.contains('.'));
+    let is_kind = named().any(|known| known.as_str() == kind);
+    // A name for English must contain no tag.
+    let is_language = language.parse::<Language>().is_ok() && (language != ENGLISH || !stem.contains('.'));
     (is_kind && is_language).then_some(stem)
 }
 

@@ -178,8 +178,8 @@ impl Outbox {
         ServiceValues { base_url, links, brand, shows_commands: self.shows_commands }
     }
 
-    /// Returns the keys of an address that are not revoked, newest first, or an error if there are none. Returns at
-    /// most one key more than an e-mail shows, so that the e-mail can say that it omits keys.
+    /// Returns an address's keys, newest first, without those that were revoked. It is an error if none are left.
+    /// Returns at most one key more than an e-mail shows, so that the e-mail can say that it omits keys.
     async fn keys_of(&self, email: &Email) -> Result<Vec<Key>, MailError> {
         let mut query = KeyQuery { email: Some(email.clone()), limit: MOST_KEYS + 1, ..KeyQuery::default() };
         let mut keys: Vec<Key> = Vec::new();

@@ -11,7 +11,7 @@ use crate::observer::Event;
 use crate::telemetry;
 use crate::throttle::Throttle;
 
-/// The delay before the next attempt if a message could not be tried at all, because something on our side failed.
+/// The delay before the next attempt if something failed before the message was handed over.
 const SOON: TimeDelta = TimeDelta::minutes(1);
 /// The number of attempts to store an outcome, a second apart. If all of them fail, the lease expires, and the message
 /// is sent again.
@@ -92,7 +92,7 @@ impl Outbox {
                 self.observers.tell(|| Event::MessageFailed { key, kind, to, reason });
             }
             Outcome::Retry { .. } => telemetry::message("retried"),
-            // These do not count as attempts.
+            // These outcomes do not count as attempts.
             Outcome::Postpone { .. } | Outcome::Release => {}
         }
     }

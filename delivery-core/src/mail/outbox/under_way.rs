@@ -11,14 +11,14 @@ use crate::ledger::{Lease, LeasedMessage, Outcome, Recipient};
 use crate::mail::MailError;
 use crate::redact::why;
 
-/// The maximum number of e-mails in progress at once. An e-mail that was handed to the mailer longer than [`LONG`] ago
-/// does not count. Webhooks do not count either, so that a slow receiver delays no e-mail.
+/// The maximum number of e-mails in progress at once. An e-mail that was handed to the mailer at least [`LONG`] ago
+/// does not count. Webhooks do not count either, so that slow receivers of webhooks hardly delay e-mails.
 pub(super) const CONCURRENCY: usize = 16;
 /// The maximum number of messages in progress at once, counting all e-mails and all webhooks.
 pub(super) const MOST: usize = 256;
-/// The time after which the mail server is assumed to have an e-mail that was handed to the mailer. The server may then
-/// take up to ten minutes to reply. Meanwhile the e-mail does not count towards [`CONCURRENCY`], so that other e-mails
-/// can be sent.
+/// The time after which the mail server is assumed to have an e-mail that was handed to the mailer. It is longer than
+/// the minute that connecting and naming the recipient may take. The server may then take up to ten minutes to reply.
+/// Meanwhile the e-mail does not count towards [`CONCURRENCY`], so that other e-mails can be sent.
 pub(super) const LONG: Duration = Duration::from_secs(95);
 
 /// A message that is being sent.

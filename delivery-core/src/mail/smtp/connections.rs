@@ -58,11 +58,11 @@ pub(super) struct Server {
 
 /// The connections to a mail server.
 pub(super) struct Connections {
-    server: Arc<Server>,
+    pub(super) server: Arc<Server>,
     kept: Mutex<Kept>,
     /// The maximum number of open connections, if there is one.
     pub(super) limit: Option<NonZeroUsize>,
-    /// Enforces `limit`: a connection has a permit from before it is opened until it is closed.
+    /// Enforces `limit`: a connection takes a permit before it is opened, and returns the permit when it is closed.
     permits: Arc<Semaphore>,
     /// Notified when a connection becomes idle.
     idle: Notify,
@@ -81,7 +81,7 @@ struct Open {
     connection: AsyncSmtpConnection,
     wire: Wire,
     messages: u32,
-    /// Whether the connection has been idle since before the last cleanup.
+    /// Whether the connection has been idle since the last cleanup.
     unused: bool,
     permit: Permit,
 }
@@ -89,7 +89,7 @@ struct Open {
 /// A permit for one connection. It is `None` only if the semaphore is closed, which never happens.
 type Permit = Option<OwnedSemaphorePermit>;
 
-/// How the next e-mail is sent: over an idle connection, or over a new one.
+/// The connection for the next e-mail: an idle one, or a permit to open a new one.
 enum NextConnection {
     Idle(Open),
     New(Permit),
@@ -104,11 +104,7 @@ impl Connections {
         Arc::new(Self { server, kept: Mutex::default(), limit, permits, idle: Notify::new() })
     }
 
-    pub(super) fn server(&self) -> &Arc<Server> {
-        &self.server
-    }
-
-    /// Sends a message over an idle connection. If there is none, opens a new connection and sends the name `hello` in
+    /// Sends a message over an idle connection. If there is none, opens a new connection, with the name `hello` in
     /// EHLO.
     pub(super) async fn send(self: &Arc<Self>, message: &Message, hello: &ClientId) -> Result<(), SendError> {
         let text = message.formatted();
@@ -138,8 +134,8 @@ impl Connections {
     /// Waits for an idle connection, or for a permit to open one.
     async fn next_connection(&self) -> NextConnection {
         loop {
-            // Register for notifications before looking for an idle connection. A connection that becomes idle in
-            // between is then noticed.
+            // Register for notifications before looking for an idle connection. Otherwise, a connection that becomes
+            // idle just after the look would not be noticed.
             let mut notified = pin!(self.idle.notified());
             notified.as_mut().enable();
             if let Some(open) = self.idle().await {
@@ -152,7 +148,7 @@ impl Connections {
         }
     }
 
-    /// Returns a connection over which the server has accepted the sender and the recipient.
+    /// Returns a connection over which the server has accepted the sender and the recipient, and awaits the message.
     async fn ready_for(&self, message: &Message, text: &[u8], hello: &ClientId) -> Result<Open, SendError> {
         let permit = match self.next_connection().await {
             NextConnection::New(permit) => permit,
@@ -169,8 +165,8 @@ impl Connections {
         Ok(open)
     }
 
-    /// Sends the addresses of the sender and the recipient to the server. Records the recipient if the server accepts
-    /// it.
+    /// Sends the commands that precede the message: MAIL, RCPT and DATA. Records the recipient if the server accepts
+    /// them.
     async fn name(&self, open: &mut Open, message: &Message, text: &[u8]) -> Result<(), SendError> {
         let recipient = message.envelope().to().first().map(ToString::to_string);
         match exchange::envelope(&mut open.connection, message.envelope(), text).await {
@@ -250,8 +246,7 @@ impl Server {
 }
 
 impl Tls {
-    /// Upgrades a connection to TLS. lettre then reads `greeting` before the data that the server sends. This is needed
-    /// after STARTTLS, where lettre waits for a greeting, but the server sends none.
+    /// Upgrades a connection to TLS, as [`Wire::secured`] describes.
     async fn over(&self, wire: Wire, greeting: &str) -> Result<Wire, ConnectError> {
         wire.secured(&self.connector, self.host.clone(), greeting).await.map_err(ConnectError::Tls)
     }

@@ -160,7 +160,7 @@ pub(super) async fn envelope(
     if reply.has_code(GO_ON) { Ok(()) } else { Err(SendError::OutOfStep) }
 }
 
-/// Sends the message itself.
+/// Sends the message, after [`envelope`] has succeeded. The error says whether the server may have accepted it.
 pub(super) async fn message(connection: &mut AsyncSmtpConnection, wire: &Wire, text: &[u8]) -> Result<(), SendError> {
     // Clear the flag by reading it. An earlier message on this connection may have set it.
     wire.dot_sent();

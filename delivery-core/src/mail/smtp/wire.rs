@@ -8,7 +8,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
@@ -40,8 +39,6 @@ const READ: usize = 2048;
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
     inner: Arc<Mutex<Inner>>,
-    written: Arc<AtomicBool>,
-    dot_sent: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -49,6 +46,8 @@ struct Inner {
     /// `None` after the stream was taken out to be upgraded to TLS.
     stream: Option<Stream>,
     replies: Replies,
+    is_written: bool,
+    dot_sent: bool,
 }
 
 #[derive(Debug)]
@@ -82,8 +81,8 @@ impl Wire {
 
     fn over(stream: Stream, greeting: &str) -> Self {
         let replies = Replies { ready: greeting.bytes().collect(), ..Replies::default() };
-        let inner = Inner { stream: Some(stream), replies };
-        Self { inner: Arc::new(Mutex::new(inner)), written: Arc::default(), dot_sent: Arc::default() }
+        let inner = Inner { stream: Some(stream), replies, is_written: false, dot_sent: false };
+        Self { inner: Arc::new(Mutex::new(inner)) }
     }
 
     /// Upgrades the connection to TLS. lettre first reads `greeting`, then what the server sends. After STARTTLS,
@@ -103,13 +102,13 @@ impl Wire {
 
     /// Returns whether a command was sent to the server. If not, the server's last reply can only be its greeting.
     pub(super) fn is_written(&self) -> bool {
-        self.written.load(Ordering::Relaxed)
+        self.inner().is_written
     }
 
     /// Returns whether the dot that ends a message was sent since the last call of this function. If it was sent, the
     /// server may have accepted the message.
     pub(super) fn dot_sent(&self) -> bool {
-        self.dot_sent.swap(false, Ordering::Relaxed)
+        std::mem::take(&mut self.inner().dot_sent)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -195,12 +194,11 @@ impl AsyncRead for Wire {
 impl AsyncWrite for Wire {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(self.with_stream(|stream| stream.poll_write(context, bytes)))?;
-        self.written.store(true, Ordering::Relaxed);
-        let replies = &mut self.inner().replies;
+        let mut inner = self.inner();
+        inner.is_written = true;
+        inner.dot_sent |= bytes == DOT;
+        let replies = &mut inner.replies;
         (replies.read, replies.kept, replies.is_hello) = (0, 0, bytes.starts_with(b"EHLO"));
-        if bytes == DOT {
-            self.dot_sent.store(true, Ordering::Relaxed);
-        }
         Poll::Ready(Ok(written))
     }
 

@@ -12,8 +12,8 @@ use crate::mail::{Brand, MailLinks};
 use crate::product::Product;
 use crate::terms::NEVER;
 
-/// The maximum number of keys in one e-mail. If a buyer has more keys, only the newest are listed. Mail programs would
-/// cut off a longer e-mail.
+/// The maximum number of keys in one e-mail. If a buyer has more keys, only the newest are listed, because mail
+/// programs cut off longer e-mails.
 pub(in crate::mail) const MOST_KEYS: usize = 200;
 
 /// A key that an e-mail shows, with its product.
@@ -55,13 +55,10 @@ pub(super) fn examples() -> [Value; 6] {
         let service = ServiceValues { base_url, links: &links, brand: &brand, shows_commands: false };
         all(keys, (EXAMPLE_BUYER, service, "en"))
     };
-    let [used, endless, over, renewed] = [
-        (true, Status::Valid, false),
-        (false, Status::Valid, false),
-        (true, Status::Expired, false),
-        (true, Status::Valid, true),
-    ]
-    .map(|(ends, status, subscribed)| example(ends, status, subscribed));
+    let used = example(true, Status::Valid, false);
+    let endless = example(false, Status::Valid, false);
+    let over = example(true, Status::Expired, false);
+    let renewed = example(true, Status::Valid, true);
     [
         (vec![used.clone()], true),
         (vec![used.clone()], false),
