@@ -55,13 +55,13 @@ pub use self::platforms::SecretError;
 pub(crate) use self::recent::Recent;
 pub use self::running::Running;
 pub use self::seller::{Desk, Expiry, KnownKey, Person, PreviewError};
+pub(crate) use self::settings::PLATFORMS;
 #[cfg(any(feature = "pages", all(test, feature = "sqlite", feature = "files")))]
 pub(crate) use self::settings::PlatformRow;
 pub use self::settings::PlatformSettings;
 #[cfg(feature = "pages")]
 pub(crate) use self::settings::{NameForm, SIGNING_SECRET, SecretGuide};
 pub use self::settings::{Options, Setting, SettingError, Settings};
-pub(crate) use self::settings::{PLATFORM_COUNT, PLATFORMS};
 pub use self::stores::Stores;
 use crate::clock::Clock;
 use crate::cross_origin::CrossOrigin;
@@ -124,8 +124,8 @@ pub(crate) struct Inner {
     pub(crate) posts: Option<Arc<dyn Posts>>,
     pub(crate) platforms: platforms::Platforms,
     pub(crate) subscription_grace: SubscriptionGrace,
-    /// Limits how many exports, downloads of whole tables by sellers, run at the same time. The limit leaves
-    /// connections of the store to other requests.
+    /// Limits how many exports run at the same time. An export is a download of a whole table by a seller. The limit
+    /// leaves connections of the store to other requests.
     pub(crate) exports: Arc<Semaphore>,
     pub(crate) limiter: Arc<dyn RateLimiter>,
     pub(crate) rules: Rules,
@@ -210,8 +210,8 @@ pub enum Error {
     /// There is no such product.
     #[error("there is no such product")]
     UnknownProduct,
-    /// The [ticket](Delivery::ticket) was not made by this service, was made for another name than the one that is
-    /// checked, or was made for a file that no longer exists.
+    /// The [ticket](Delivery::ticket) was not made by this service, or not for the name that is checked. The same error
+    /// is returned if the file or the key of the ticket does not exist.
     #[error("the ticket is not valid")]
     UnknownTicket,
     /// The ticket or its key has expired.

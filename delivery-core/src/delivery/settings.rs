@@ -10,7 +10,7 @@ mod setting;
 use ipnet::IpNet;
 use thiserror::Error;
 
-pub(crate) use self::platform_table::{Details, PLATFORM_COUNT, PLATFORMS, PlatformRow};
+pub(crate) use self::platform_table::{Details, PLATFORMS, PlatformRow};
 #[cfg(feature = "pages")]
 pub(crate) use self::platform_table::{NameForm, SIGNING_SECRET, SecretGuide};
 pub use self::platforms::PlatformSettings;
@@ -67,9 +67,10 @@ pub struct Settings {
 pub struct Options {
     /// `MAIL_FROM`: the sender of e-mails, by default `Digital Delivery <delivery@localhost>`.
     pub sender: Sender,
-    /// `BASE_URL`: the URL of the API for buyers. If it is `None`, the builder keeps its own base URL.
+    /// `BASE_URL`: the URL at which the API is mounted, as buyers see it. If it is `None`, the builder keeps its own
+    /// base URL.
     pub base_url: Option<String>,
-    /// `LANGUAGE`: the language of e-mails about products that do not set their own, such as `de`.
+    /// `LANGUAGE`: the language of e-mails about products that do not set their own, such as `de`. The default is `en`.
     pub language: Language,
     /// `EXPIRY_NOTICE_DAYS`: how many days in advance buyers are notified that their key expires. 0 to 365; the
     /// default is 14. With 0 nobody is notified.

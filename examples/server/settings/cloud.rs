@@ -15,8 +15,8 @@ use delivery_core::object_store::{self, ObjectStore};
 use delivery_core::store::StoreError;
 use hyper::Method;
 
-/// A bucket as an object store, and the signer of links to its files; `None` if files pass through this server.
-type Bucket = (Arc<dyn ObjectStore>, Option<Arc<dyn Links>>);
+/// A bucket as an object store, and the signer of links to its files.
+pub(super) type Bucket = (Arc<dyn ObjectStore>, Arc<dyn Links>);
 
 /// Makes presigned links to the files of a bucket.
 #[derive(Debug)]
@@ -26,14 +26,14 @@ struct Presigned<S> {
 }
 
 /// Opens `s3://bucket/prefix` and the like. Credentials are read from the provider's usual environment variables.
-pub(super) fn read(url: &str, streams: bool) -> Result<Bucket, String> {
+pub(super) fn read(url: &str) -> Result<Bucket, String> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let (_, prefix) = rest.split_once('/').unwrap_or((rest, ""));
     let prefix = Path::parse(prefix.trim_end_matches('/')).map_err(cannot)?;
     match scheme {
-        "s3" => AmazonS3Builder::from_env().with_url(url).build().map(|bucket| open(bucket, prefix, streams)),
-        "gs" => GoogleCloudStorageBuilder::from_env().with_url(url).build().map(|bucket| open(bucket, prefix, streams)),
-        "az" => MicrosoftAzureBuilder::from_env().with_url(url).build().map(|bucket| open(bucket, prefix, streams)),
+        "s3" => AmazonS3Builder::from_env().with_url(url).build().map(|bucket| open(bucket, prefix)),
+        "gs" => GoogleCloudStorageBuilder::from_env().with_url(url).build().map(|bucket| open(bucket, prefix)),
+        "az" => MicrosoftAzureBuilder::from_env().with_url(url).build().map(|bucket| open(bucket, prefix)),
         _ => {
             return Err(
                 "must be file://FOLDER, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX".to_owned()
@@ -43,11 +43,10 @@ pub(super) fn read(url: &str, streams: bool) -> Result<Bucket, String> {
     .map_err(cannot)
 }
 
-fn open<S: ObjectStore + Signer>(bucket: S, prefix: Path, streams: bool) -> Bucket {
+fn open<S: ObjectStore + Signer>(bucket: S, prefix: Path) -> Bucket {
     let bucket = Arc::new(bucket);
     let objects = Arc::new(PrefixStore::new(bucket.clone(), prefix.clone()));
-    let links = (!streams).then(|| Arc::new(Presigned { bucket, prefix }) as Arc<dyn Links>);
-    (objects, links)
+    (objects, Arc::new(Presigned { bucket, prefix }))
 }
 
 fn cannot(error: impl Display) -> String {

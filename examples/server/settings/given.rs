@@ -1,32 +1,30 @@
 //! Reads flags and environment variables.
 
-use std::fmt::Display;
-use std::ops::RangeInclusive;
-use std::str::FromStr;
-
 use clap::builder::Resettable;
 use clap::{Arg, ArgMatches, FromArgMatches, Subcommand};
 use delivery_core::delivery::Setting;
 
 use super::command::Command;
 use super::files::{self, Files};
-use super::refusal::{flag, id, read};
+use super::refusal::{flag, id};
 use super::table::{FIRST, LAST};
 use crate::Refusal;
 
 /// The settings as text, and the command.
+#[derive(Default)]
 pub(crate) struct Given {
     matches: ArgMatches,
     pub(crate) command: Option<Command>,
     /// The files that secrets were read from.
-    pub(super) files: Files,
+    pub(crate) files: Files,
 }
 
 impl Given {
     /// Reads flags and environment. An empty variable counts as not set, because deployment tools leave variables
     /// empty.
     pub(crate) fn read() -> Result<Self, Refusal> {
-        let settings = FIRST.iter().copied().chain(Setting::all()).chain(LAST.iter().copied());
+        let last = LAST.iter().flat_map(|(heading, rows)| rows.iter().map(move |row| row.setting.under(heading)));
+        let settings = FIRST.iter().map(|row| row.setting).chain(Setting::all()).chain(last);
         let program = clap::Command::new("delivery")
             .version(env!("CARGO_PKG_VERSION"))
             .about("Sells digital products: takes paid orders, e-mails keys, serves products")
@@ -52,34 +50,6 @@ impl Given {
     /// The value of a setting, or its default; `None` if it is empty or has neither.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.matches.get_one(&id(name)).filter(|text: &&String| !text.is_empty()).cloned()
-    }
-
-    /// Reads a setting, if there is a text for it. The error names the setting, and never repeats its value.
-    pub(super) fn read_as<T, E: Display>(
-        &self,
-        name: &str,
-        parse: impl FnOnce(&str) -> Result<T, E>,
-    ) -> Result<Option<T>, Refusal> {
-        self.text(name).map(|text| read(name, &text, parse)).transpose()
-    }
-
-    /// Reads a setting that has a default.
-    pub(super) fn value<T, E: Display>(
-        &self,
-        name: &str,
-        parse: impl FnOnce(&str) -> Result<T, E>,
-    ) -> Result<T, Refusal> {
-        read(name, &self.text(name).unwrap_or_default(), parse)
-    }
-
-    /// Reads a number in `range`. The error for any other text is `expected`.
-    pub(super) fn number<T: FromStr + PartialOrd>(
-        &self,
-        name: &str,
-        range: RangeInclusive<T>,
-        expected: &'static str,
-    ) -> Result<T, Refusal> {
-        self.value(name, |text| text.parse().ok().filter(|number| range.contains(number)).ok_or(expected))
     }
 }
 

@@ -9,48 +9,41 @@ use delivery_core::files::Links;
 use delivery_core::object_store::ObjectStore;
 use delivery_core::object_store::local::LocalFileSystem;
 
-use super::given::Given;
-use super::refusal::refusal;
+use super::cloud::{self, Bucket};
 use crate::Refusal;
 
 /// How old a leftover of an upload must be before it is deleted. No upload takes more than 24 hours.
 const ABANDONED: Duration = Duration::from_hours(48);
 
 /// The settings of files.
+#[derive(Default)]
 pub(crate) struct Objects {
-    location: Location,
+    /// Where the files are if there is no bucket.
+    pub(super) folder: PathBuf,
+    bucket: Option<Bucket>,
+    /// Whether files in a bucket pass through this server.
+    pub(super) streams: bool,
+    /// In bytes.
     pub max_size: u64,
-}
-
-enum Location {
-    Folder(PathBuf),
-    Bucket(Opened),
 }
 
 /// The object store, and the signer of links to its files; `None` if files pass through this server.
 pub(crate) type Opened = (Arc<dyn ObjectStore>, Option<Arc<dyn Links>>);
 
 impl Objects {
-    pub(super) fn read(given: &Given, data_dir: &Path) -> Result<Self, Refusal> {
-        let max_size = given.value("MAX_FILE_SIZE", size)?;
-        let streams = given.value("FILES_PROXY", |text| match text {
-            "true" | "on" => Ok(true),
-            "false" | "off" => Ok(false),
-            _ => Err("must be true or false"),
-        })?;
-        let location = match given.text("FILES_URL") {
-            None => Location::Folder(data_dir.join("files")),
-            Some(url) => location(&url, streams).map_err(|expected| refusal("FILES_URL", expected))?,
-        };
-        Ok(Self { location, max_size })
+    /// Keeps the files at `url`: a folder or a bucket.
+    pub(super) fn keep_at(&mut self, url: &str) -> Result<(), Refusal> {
+        match url.strip_prefix("file://") {
+            Some("") => return Err("must name a folder after file://".into()),
+            Some(path) => self.folder = path.into(),
+            None => self.bucket = Some(cloud::read(url)?),
+        }
+        Ok(())
     }
 
     /// The folder with the files; `None` if they are in a bucket.
     pub(crate) fn folder(&self) -> Option<&Path> {
-        match &self.location {
-            Location::Folder(folder) => Some(folder),
-            Location::Bucket(_) => None,
-        }
+        self.bucket.is_none().then_some(self.folder.as_path())
     }
 
     /// Makes the folder, and deletes leftovers of interrupted uploads in it.
@@ -73,29 +66,17 @@ impl Objects {
 
     /// Opens the object store. If it is a folder, the folder must exist.
     pub(crate) fn open(&self) -> Result<Opened, Refusal> {
-        match &self.location {
-            Location::Folder(folder) => {
-                let objects = LocalFileSystem::new_with_prefix(folder)
-                    .map_err(|error| format!("{} cannot be used: {error}", folder.display()))?;
-                Ok((Arc::new(objects.with_fsync(true)), None))
-            }
-            Location::Bucket(opened) => Ok(opened.clone()),
+        if let Some((objects, links)) = self.bucket.clone() {
+            return Ok((objects, (!self.streams).then_some(links)));
         }
+        let objects = LocalFileSystem::new_with_prefix(&self.folder)
+            .map_err(|error| format!("{} cannot be used: {error}", self.folder.display()))?;
+        Ok((Arc::new(objects.with_fsync(true)), None))
     }
-}
-
-fn location(url: &str, streams: bool) -> Result<Location, String> {
-    if let Some(path) = url.strip_prefix("file://") {
-        return match path {
-            "" => Err("must name a folder after file://".to_owned()),
-            path => Ok(Location::Folder(path.into())),
-        };
-    }
-    super::cloud::read(url, streams).map(Location::Bucket)
 }
 
 /// Reads a size in bytes: a number, or a number of KiB, MiB or GiB.
-fn size(text: &str) -> Result<u64, &'static str> {
+pub(super) fn size(text: &str) -> Result<u64, &'static str> {
     const EXPECTED: &str = "must be a number of bytes, or of KiB, MiB or GiB, such as 500 MiB; at most 48 GiB";
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let shift = match unit.trim() {

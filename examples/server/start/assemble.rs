@@ -91,7 +91,7 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
     if let Some(links) = links {
         builder = builder.file_links(links);
     }
-    builder = builder.mail_route(settings.smtp_url.clone().unwrap_or_default());
+    builder = builder.mail_route(settings.given.text("SMTP_URL").unwrap_or_default());
     if let Some(observer) = observer {
         builder = builder.observer(Arc::new(observer));
     }

@@ -279,13 +279,8 @@ impl fmt::Display for Found {
 
 /// The secrets that are configured, and the prefix of keys.
 fn given(settings: &Settings) -> Values {
-    let given = [&settings.webhook_secret, &settings.admin_token, &settings.key_secret, &settings.key_prefix];
-    NAMES
-        .into_iter()
-        .chain([PREFIX])
-        .zip(given)
-        .filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)))
-        .collect()
+    let given = |name: &str| Some((name.to_owned(), settings.given.text(name)?));
+    NAMES.into_iter().chain([PREFIX]).filter_map(given).collect()
 }
 
 /// Appends the new lines to the file in place.

@@ -18,7 +18,7 @@ pub(crate) fn greeting(secrets: &Secrets, settings: &Settings, address: SocketAd
     let answer = quoted(&absolute(&settings.data_dir.join("first-order.json")));
     // Configured secrets are not printed. The lines contain the name of their file or environment variable instead.
     let secret = |name: &str| {
-        if let Some(file) = settings.files.get(name) {
+        if let Some(file) = settings.given.files.get(name) {
             format!("$(cat {})", quoted(&absolute(file)))
         } else if secrets.configured.contains(&name) {
             format!("${name}")

@@ -123,10 +123,7 @@ const STANDARD_WEBHOOKS: &[(&str, &str)] = &[
     ("webhook-signature", "`v1,` followed by the HMAC-SHA256 of `id.time.body` in base64."),
 ];
 
-/// The number of platforms. A literal, because `PLATFORMS.len()` causes a cycle error in an optimized build.
-pub(crate) const PLATFORM_COUNT: usize = 8;
-
-pub(crate) const PLATFORMS: [PlatformRow; PLATFORM_COUNT] = [
+pub(crate) const PLATFORMS: &[PlatformRow] = &[
     PlatformRow {
         path: "/api/webhook/stripe",
         guide: Guide {

@@ -14,48 +14,40 @@ use crate::text::Invalid;
 
 /// The settings of platforms, except the secrets.
 pub(super) static DETAILS: &[Row<PlatformSettings>] = &[
-    on_platforms(
-        "PADDLE_TOLERANCE",
-        Some("5"),
-        "Seconds that a Paddle signature may be old, 1 to 3600",
-        |settings, text| set(&mut settings.details.paddle_tolerance, seconds(text)),
-    ),
-    on_platforms(
-        "GUMROAD_SELLER_ID",
-        None,
-        "Your seller_id on Gumroad: events with another one are refused",
-        |settings, text| set(&mut settings.details.gumroad_seller, seller(text).map(Some)),
-    ),
-    on_platforms(
-        "ACCEPT_TEST_EVENTS",
-        Some("false"),
-        "Whether test purchases get real keys, true or false",
-        |settings, text| set(&mut settings.accept_test_events, flag(text)),
-    ),
-    on_platforms(
-        "SUBSCRIPTION_GRACE_DAYS",
-        Some("3"),
-        "Days that a key of a subscription lives longer than it is paid for, 0 to 60",
-        |settings, text| set(&mut settings.subscription_grace, text.parse()),
-    ),
+    on_platforms("PADDLE_TOLERANCE", Some("5"), |settings, text| {
+        set(&mut settings.details.paddle_tolerance, seconds(text))
+    })
+    .help("Seconds that a Paddle signature may be old, 1 to 3600"),
+    on_platforms("GUMROAD_SELLER_ID", None, |settings, text| {
+        set(&mut settings.details.gumroad_seller, seller(text).map(Some))
+    })
+    .help("Your seller_id on Gumroad: events with another one are refused"),
+    on_platforms("ACCEPT_TEST_EVENTS", Some("false"), |settings, text| {
+        set(&mut settings.accept_test_events, flag(text))
+    })
+    .help("Whether test purchases get real keys, true or false"),
+    on_platforms("SUBSCRIPTION_GRACE_DAYS", Some("3"), |settings, text| {
+        set(&mut settings.subscription_grace, text.parse())
+    })
+    .help("Days that a key of a subscription lives longer than it is paid for, 0 to 60"),
 ];
 
 const fn on_platforms(
     name: &'static str,
     default: Option<&'static str>,
-    help: &'static str,
     read: fn(&mut PlatformSettings, &str) -> Result<(), Invalid>,
 ) -> Row<PlatformSettings> {
-    Row { setting: Setting::new(name, default, help).under(HEADING), read }
+    Row { setting: Setting::new(name, default, "").under(HEADING), read }
 }
 
 /// The commerce platforms whose secrets are set, and the other settings of platforms.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct PlatformSettings {
-    /// The platforms of `STRIPE_SECRET`, `SHOPIFY_SECRET`, `LEMONSQUEEZY_SECRET`, `PADDLE_SECRET` with
-    /// `PADDLE_TOLERANCE` in seconds, `GUMROAD_TOKEN` with `GUMROAD_SELLER_ID`, `WOOCOMMERCE_SECRET`, `POLAR_SECRET`
-    /// and `STANDARD_SECRET`. The previous secret of each, `STRIPE_SECRET_OLD` and so on, is accepted too.
+    /// The platforms whose secrets are set: `STRIPE_SECRET`, `SHOPIFY_SECRET`, `LEMONSQUEEZY_SECRET`, `PADDLE_SECRET`,
+    /// `GUMROAD_TOKEN`, `WOOCOMMERCE_SECRET`, `POLAR_SECRET` and `STANDARD_SECRET`. The previous secret of each,
+    /// `STRIPE_SECRET_OLD` and so on, is accepted too. `PADDLE_TOLERANCE` (in seconds) and `GUMROAD_SELLER_ID` are
+    /// further settings of their platforms.
     pub platforms: Vec<Arc<dyn Platform>>,
     /// `ACCEPT_TEST_EVENTS`: whether test events are applied like real ones, `true` or `false`, by default `false`.
     pub accept_test_events: bool,
@@ -113,7 +105,7 @@ impl PlatformSettings {
     pub fn read(setting: impl Fn(&'static str) -> Option<String>) -> Result<Self, SettingError> {
         let mut settings = Self::default();
         read_rows(DETAILS, &mut settings, &setting)?;
-        for row in &PLATFORMS {
+        for row in PLATFORMS {
             settings.platforms.extend(platform(row, &settings.details, &setting)?);
         }
         Ok(settings)

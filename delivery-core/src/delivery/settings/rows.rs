@@ -7,7 +7,7 @@ use url::Url;
 use super::Options;
 use super::platform_table::PLATFORMS;
 use super::platforms::DETAILS;
-use super::setting::{Row, Setting, flag, row, set};
+use super::setting::{Row, Setting, flag, set};
 use crate::limit::Quota;
 use crate::terms::{UseLimit, Validity};
 use crate::text::Invalid;
@@ -52,90 +52,59 @@ pub(super) const KEY_PREFIX: Setting = Setting::new(
     "What keys begin with, 1 to 12 of a-z and 0-9; fixed by the first start, because keys with another one do not verify",
 );
 
+const fn row(
+    name: &'static str,
+    default: Option<&'static str>,
+    read: fn(&mut Options, &str) -> Result<(), Invalid>,
+) -> Row<Options> {
+    Row { setting: Setting::new(name, default, ""), read }
+}
+
 pub(super) static OPTIONS: &[Row<Options>] = &[
-    row(
-        "MAIL_FROM",
-        None,
-        "Sender of e-mails; required with SMTP_URL [default: Digital Delivery <delivery@localhost>]",
-        |options, text| set(&mut options.sender, text.parse()),
+    row("MAIL_FROM", None, |options, text| set(&mut options.sender, text.parse()))
+        .help("Sender of e-mails; required with SMTP_URL [default: Digital Delivery <delivery@localhost>]"),
+    row("BASE_URL", None, |options, text| set(&mut options.base_url, web_address(text).map(Some)))
+        .help("Address that buyers see; required with SMTP_URL [default: http://BIND]"),
+    row("LANGUAGE", Some("en"), |options, text| set(&mut options.language, text.parse())).help(
+        "Language of e-mails about products that have none of their own, and of pages whose browsers name none: en or \
+         de, or one that MAIL_TEMPLATES has",
     ),
-    row("BASE_URL", None, "Address that buyers see; required with SMTP_URL [default: http://BIND]", |options, text| {
-        set(&mut options.base_url, web_address(text).map(Some))
-    }),
-    row(
-        "LANGUAGE",
-        Some("en"),
-        "Language of e-mails about products that have none of their own, and of pages whose browsers name none: en or de, or one \
-         that MAIL_TEMPLATES has",
-        |options, text| set(&mut options.language, text.parse()),
-    ),
-    row(
-        "EXPIRY_NOTICE_DAYS",
-        Some("14"),
-        "Days before a key expires at which its buyer gets an e-mail; 0 sends none",
-        |options, text| set(&mut options.expiry_notice, text.parse()),
-    ),
-    row(
-        "MAIL_CURL",
-        Some("false"),
-        "true: e-mails show how to fetch a product with curl, not only for the type api",
-        |options, text| set(&mut options.mail_curl, flag(text)),
-    ),
-    row("TRUSTED_PROXIES", None, "Networks whose X-Forwarded-For is believed, comma-separated", |options, text| {
-        set(&mut options.trusted_proxies, networks(text))
-    }),
-    row(
-        "CORS_ORIGINS",
-        None,
+    row("EXPIRY_NOTICE_DAYS", Some("14"), |options, text| set(&mut options.expiry_notice, text.parse()))
+        .help("Days before a key expires at which its buyer gets an e-mail; 0 sends none"),
+    row("MAIL_CURL", Some("false"), |options, text| set(&mut options.mail_curl, flag(text)))
+        .help("true: e-mails show how to fetch a product with curl, not only for the type api"),
+    row("TRUSTED_PROXIES", None, |options, text| set(&mut options.trusted_proxies, networks(text)))
+        .help("Networks whose X-Forwarded-For is believed, comma-separated"),
+    row("CORS_ORIGINS", None, |options, text| set(&mut options.cross_origin, text.parse())).help(
         "Origins whose pages may list, validate and fetch, such as https://shop.example, comma-separated, or * for all",
-        |options, text| set(&mut options.cross_origin, text.parse()),
     ),
-    row("LIMIT_PRODUCT", Some("100"), "Fetches per minute and key", |options, text| {
-        set(&mut options.quotas.product, quota(text))
-    }),
-    row("LIMIT_VALIDATE", Some("60"), "Validations per minute and address", |options, text| {
-        set(&mut options.quotas.validate, quota(text))
-    }),
-    row("LIMIT_WEBHOOK", Some("30"), "Webhook calls per minute and address", |options, text| {
-        set(&mut options.quotas.webhook, quota(text))
-    }),
-    row("LIMIT_ADMIN", Some("10"), "Admin calls per minute and address", |options, text| {
-        set(&mut options.quotas.admin, quota(text))
-    }),
-    row(
-        "LIMIT_FAILURES",
-        Some("60"),
-        "Fetches with a key that does not verify, per minute and address",
-        |options, text| set(&mut options.quotas.failures, quota(text)),
-    ),
-    row(
-        "LIMIT_EVENTS",
-        Some("600"),
-        "New events per minute and commerce platform; those beyond it are applied later",
-        |options, text| set(&mut options.quotas.events, quota(text)),
-    ),
-    row("LIMIT_RESEND", Some("5"), "Requests for lost keys per minute and address", |options, text| {
-        set(&mut options.quotas.resend, quota(text))
-    }),
-    row("LIMIT_FILES", Some("300"), "Downloads of files per minute and key", |options, text| {
-        set(&mut options.quotas.files, quota(text))
-    }),
-    row("LIMIT_DESK", Some("300"), "Views of the desk per minute and session", |options, text| {
-        set(&mut options.quotas.desk, quota(text))
-    }),
-    row(
-        "KEY_DAYS",
-        Some("365"),
-        "Days a key is valid where neither order nor product says otherwise; -1 for ever",
-        // Text that is not a number is read as 0, which is refused with the message that says what the setting expects.
-        |options, text| set(&mut options.terms.validity, Validity::from_days(text.parse().unwrap_or_default())),
-    ),
-    row(
-        "KEY_USES",
-        Some("-1"),
-        "Uses of a key where neither order nor product says otherwise; -1 without limit",
-        |options, text| set(&mut options.terms.limit, UseLimit::from_count(text.parse().unwrap_or_default())),
-    ),
+    row("LIMIT_PRODUCT", Some("100"), |options, text| set(&mut options.quotas.product, quota(text)))
+        .help("Fetches per minute and key"),
+    row("LIMIT_VALIDATE", Some("60"), |options, text| set(&mut options.quotas.validate, quota(text)))
+        .help("Validations per minute and address"),
+    row("LIMIT_WEBHOOK", Some("30"), |options, text| set(&mut options.quotas.webhook, quota(text)))
+        .help("Webhook calls per minute and address"),
+    row("LIMIT_ADMIN", Some("10"), |options, text| set(&mut options.quotas.admin, quota(text)))
+        .help("Admin calls per minute and address"),
+    row("LIMIT_FAILURES", Some("60"), |options, text| set(&mut options.quotas.failures, quota(text)))
+        .help("Fetches with a key that does not verify, per minute and address"),
+    row("LIMIT_EVENTS", Some("600"), |options, text| set(&mut options.quotas.events, quota(text)))
+        .help("New events per minute and commerce platform; those beyond it are applied later"),
+    row("LIMIT_RESEND", Some("5"), |options, text| set(&mut options.quotas.resend, quota(text)))
+        .help("Requests for lost keys per minute and address"),
+    row("LIMIT_FILES", Some("300"), |options, text| set(&mut options.quotas.files, quota(text)))
+        .help("Downloads of files per minute and key"),
+    row("LIMIT_DESK", Some("300"), |options, text| set(&mut options.quotas.desk, quota(text)))
+        .help("Views of the desk per minute and session"),
+    // Text that is not a number is read as 0, which is refused with the message that says what the setting expects.
+    row("KEY_DAYS", Some("365"), |options, text| {
+        set(&mut options.terms.validity, Validity::from_days(text.parse().unwrap_or_default()))
+    })
+    .help("Days a key is valid where neither order nor product says otherwise; -1 for ever"),
+    row("KEY_USES", Some("-1"), |options, text| {
+        set(&mut options.terms.limit, UseLimit::from_count(text.parse().unwrap_or_default()))
+    })
+    .help("Uses of a key where neither order nor product says otherwise; -1 without limit"),
 ];
 
 fn quota(text: &str) -> Result<Quota, Invalid> {

@@ -52,13 +52,11 @@ pub(super) struct Row<T> {
     pub(super) read: fn(&mut T, &str) -> Result<(), Invalid>,
 }
 
-pub(super) const fn row<T>(
-    name: &'static str,
-    default: Option<&'static str>,
-    help: &'static str,
-    read: fn(&mut T, &str) -> Result<(), Invalid>,
-) -> Row<T> {
-    Row { setting: Setting::new(name, default, help), read }
+impl<T> Row<T> {
+    pub(super) const fn help(mut self, help: &'static str) -> Self {
+        self.setting.help = help;
+        self
+    }
 }
 
 pub(super) fn set<T>(field: &mut T, value: Result<T, Invalid>) -> Result<(), Invalid> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::delivery::{Delivery, PLATFORM_COUNT, PLATFORMS};
+use crate::delivery::{Delivery, PLATFORMS};
 use crate::error::ErrorCode;
 use crate::http::Reply;
 use crate::http::body::BodyRule;
@@ -27,10 +27,10 @@ pub struct PlatformPath(&'static str);
 impl PlatformPath {
     /// The paths of the platforms that this crate supports.
     #[expect(clippy::indexing_slicing, reason = "an index out of bounds would not compile")]
-    pub const BUILT_IN: [Self; PLATFORM_COUNT] = {
-        let mut paths = [Self(""); PLATFORM_COUNT];
+    pub const BUILT_IN: &'static [Self] = &{
+        let mut paths = [Self(""); PLATFORMS.len()];
         let mut at = 0;
-        while at < PLATFORM_COUNT {
+        while at < paths.len() {
             paths[at] = Self(PLATFORMS[at].path);
             at += 1;
         }

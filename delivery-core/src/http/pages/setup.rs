@@ -1,4 +1,4 @@
-//! Setup: the webhook addresses for the platforms, a test e-mail, and erasing a customer.
+//! Setup: the webhook addresses for the platforms, the secrets of the platforms, a test e-mail, and erasing a customer.
 
 use minijinja::{Value, context};
 
@@ -14,9 +14,9 @@ use crate::ledger::{EventOutcome, InboxEvent, Recipient};
 use crate::order::Source;
 use crate::store::{InboxQuery, MessageQuery, MessageState, StoreError};
 
-/// The number of messages that one query reads in the search for an error.
+/// The number of messages that one query of [`last_trouble`] reads.
 const RECENT: usize = 100;
-/// The maximum number of such queries in each of the two states that are searched, queued and failed.
+/// The maximum number of such queries for each of the two message states, queued and failed.
 const PAGES: usize = 10;
 
 pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
@@ -155,7 +155,7 @@ async fn platforms(request: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>)
             fault => fault.and_then(|event| event.reason),
         }
     };
-    let all = PlatformPath::BUILT_IN.into_iter().chain(PlatformPath::of_host(request.delivery));
+    let all = PlatformPath::BUILT_IN.iter().copied().chain(PlatformPath::of_host(request.delivery));
     let (mut ready, mut others) = (Vec::new(), Vec::new());
     for path in all {
         let source: Source = path.name().parse().map_err(|_| ApiError::MALFORMED)?;
@@ -169,7 +169,7 @@ async fn platforms(request: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>)
 
 /// Returns the name and the display name of each platform.
 pub(super) fn names(delivery: &Delivery) -> Vec<(&'static str, &'static str)> {
-    let all = PlatformPath::BUILT_IN.into_iter().chain(PlatformPath::of_host(delivery));
+    let all = PlatformPath::BUILT_IN.iter().copied().chain(PlatformPath::of_host(delivery));
     all.map(|path| (path.name(), shown(path.name()))).collect()
 }
 
