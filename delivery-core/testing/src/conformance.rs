@@ -47,6 +47,8 @@ mod reopened;
 mod requests;
 mod rotation;
 mod shared;
+mod uses;
+mod waiting;
 
 use std::fmt;
 use std::future::Future;

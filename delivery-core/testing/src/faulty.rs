@@ -1,6 +1,6 @@
 //! A store that fails on demand.
 
-mod files;
+mod catalog;
 mod pages;
 
 use std::collections::VecDeque;
@@ -8,12 +8,10 @@ use std::future::Future;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use delivery_core::HostRef;
 use delivery_core::email::Email;
 use delivery_core::key::{Fingerprint, Key, KeyId};
 use delivery_core::ledger::{
@@ -21,12 +19,10 @@ use delivery_core::ledger::{
     ReferenceKind, Route,
 };
 use delivery_core::order::{OrderId, Source};
-use delivery_core::post::{NewPost, Post, PostId};
-use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
+use delivery_core::product::RefName;
 use delivery_core::store::{
-    AuditEntry, AuditQuery, Backend, Backlog, Catalog, CatalogEditor, ExpiryScan, Figures, Files, Inbox, InboxQuery,
-    KeyQuery, Ledger, MessageQuery, Office, Page, PostQuery, Posts, ProductNames, Records, Requests, StoreError,
-    StoredMessage, Use, UseId,
+    AuditEntry, AuditQuery, Backend, Backlog, ExpiryScan, Figures, Inbox, InboxQuery, KeyQuery, Ledger, MessageQuery,
+    Office, Page, Records, Requests, StoreError, StoredMessage, Use, UseId,
 };
 
 /// What happens to a call of a [`Faulty`] store.
@@ -141,73 +137,10 @@ impl<S> Faulty<S> {
             Fault::Panic => resume_unwind(Box::new("scripted to panic")),
         }
     }
-}
 
-#[async_trait]
-impl<S: Ledger> Ledger for Faulty<S> {
-    async fn submit(&self, operation: Operation) -> Result<Answer, StoreError> {
-        self.call(self.inner.submit(operation)).await
-    }
-
-    async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
-        self.call(self.inner.find(id)).await
-    }
-}
-
-#[async_trait]
-impl<S: Ledger> Backend for Faulty<S> {
-    async fn register(&self, keyring: &[Fingerprint]) -> Result<(), StoreError> {
-        self.call(self.inner.register(keyring)).await
-    }
-
-    async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
-        self.call(self.inner.search(query)).await
-    }
-
-    async fn claim_messages(
-        &self,
-        now: DateTime<Utc>,
-        lease_until: DateTime<Utc>,
-        limit: usize,
-    ) -> Result<Vec<LeasedMessage>, StoreError> {
-        self.call(self.inner.claim_messages(now, lease_until, limit)).await
-    }
-
-    async fn renew_leases(&self, leases: &[Lease], lease_until: DateTime<Utc>) -> Result<(), StoreError> {
-        self.call(self.inner.renew_leases(leases, lease_until)).await
-    }
-
-    async fn failed_messages(&self, limit: usize) -> Result<Vec<FailedMessage>, StoreError> {
-        self.call(self.inner.failed_messages(limit)).await
-    }
-
-    async fn retry_message(&self, message: MessageNumber, edit: Edit) -> Result<bool, StoreError> {
-        self.call(self.inner.retry_message(message, edit)).await
-    }
-
-    async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.call(self.inner.retry_messages(route, now)).await
-    }
-
-    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
-        self.call(self.inner.history(id, before, limit)).await
-    }
-
-    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.call(self.inner.prune_history(before)).await
-    }
-
-    fn office(&self) -> Option<&dyn Office> {
-        self.inner.office().map(|_| self as &dyn Office)
-    }
-
-    async fn ping(&self) -> Result<(), StoreError> {
-        self.call(self.inner.ping()).await
-    }
-
-    /// Closes the store, regardless of the script.
-    async fn close(&self) {
-        self.inner.close().await;
+    #[expect(clippy::unnecessary_wraps, reason = "`port!` asks for each part of a store alike")]
+    fn whole(&self) -> Result<&S, StoreError> {
+        Ok(&self.inner)
     }
 }
 
@@ -217,186 +150,88 @@ impl<S: Ledger> Faulty<S> {
     }
 }
 
-#[async_trait]
-impl<S: Ledger> Requests for Faulty<S> {
-    async fn prune_requests(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.call(self.kept()?.prune_requests(before)).await
+/// Implements a port. Each method calls the method of the same name of a part of the wrapped store, unless a fault
+/// prevents the call. The word after `by` is the function that returns that part.
+macro_rules! port {
+    (
+        impl<S: $bound:ident> $port:ident by $part:ident {
+            $($method:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+
+        }
+        $(and { $($other:tt)+ })?
+    ) => {
+        #[async_trait::async_trait]
+        impl<S: $bound> $port for Faulty<S> {
+            $(async fn $method(&self, $($argument: $type),*) -> Result<$answer, StoreError> {
+                self.call(self.$part()?.$method($($argument),*)).await
+            })+
+
+            $($($other)+)?
+        }
+    };
+}
+use port;
+
+port! {
+    impl<S: Ledger> Ledger by whole {
+        submit(operation: Operation) -> Answer;
+        find(id: KeyId) -> Option<Key>;
     }
 }
 
-#[async_trait]
-impl<S: Ledger> Inbox for Faulty<S> {
-    async fn claim_events(
-        &self,
-        now: DateTime<Utc>,
-        lease_until: DateTime<Utc>,
-        limit: usize,
-    ) -> Result<Vec<InboxEvent>, StoreError> {
-        self.call(self.kept()?.claim_events(now, lease_until, limit)).await
+port! {
+    impl<S: Ledger> Backend by whole {
+        register(keyring: &[Fingerprint]) -> ();
+        search(query: &KeyQuery) -> Page<Key, KeyId>;
+        claim_messages(now: DateTime<Utc>, lease_until: DateTime<Utc>, limit: usize) -> Vec<LeasedMessage>;
+        renew_leases(leases: &[Lease], lease_until: DateTime<Utc>) -> ();
+        failed_messages(limit: usize) -> Vec<FailedMessage>;
+        retry_message(message: MessageNumber, edit: Edit) -> bool;
+        retry_messages(route: Option<Route>, now: DateTime<Utc>) -> u64;
+        history(id: KeyId, before: Option<UseId>, limit: usize) -> Page<Use, UseId>;
+        prune_history(before: DateTime<Utc>) -> u64;
+        ping() -> ();
     }
+    and {
+        fn office(&self) -> Option<&dyn Office> {
+            self.inner.office().map(|_| self as &dyn Office)
+        }
 
-    async fn retry_events(
-        &self,
-        source: Option<&Source>,
-        customer: Option<&OrderId>,
-        now: DateTime<Utc>,
-    ) -> Result<u64, StoreError> {
-        self.call(self.kept()?.retry_events(source, customer, now)).await
-    }
-
-    async fn events(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
-        self.call(self.kept()?.events(query)).await
-    }
-
-    async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError> {
-        self.call(self.kept()?.customer(source, reference)).await
-    }
-
-    async fn customers(&self, email: &Email) -> Result<Vec<Customer>, StoreError> {
-        self.call(self.kept()?.customers(email)).await
-    }
-
-    async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError> {
-        self.call(self.kept()?.deal(source, kind, name)).await
-    }
-
-    async fn dismiss(&self, source: &Source, name: &RefName, is_dismissed: bool, edit: Edit) -> Result<(), StoreError> {
-        self.call(self.kept()?.dismiss(source, name, is_dismissed, edit)).await
-    }
-
-    async fn is_dismissed(&self, source: &Source, name: &RefName) -> Result<bool, StoreError> {
-        self.call(self.kept()?.is_dismissed(source, name)).await
-    }
-
-    async fn prune_inbox(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.call(self.kept()?.prune_inbox(before)).await
+        /// Closes the store, regardless of the script.
+        async fn close(&self) {
+            self.inner.close().await;
+        }
     }
 }
 
-#[async_trait]
-impl<S: Ledger> Records for Faulty<S> {
-    async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
-        self.call(self.kept()?.messages(query)).await
-    }
-
-    async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {
-        self.call(self.kept()?.audit(query)).await
-    }
-
-    async fn log(&self, action: Action, edit: Edit) -> Result<(), StoreError> {
-        self.call(self.kept()?.log(action, edit)).await
-    }
-
-    async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
-        self.call(self.kept()?.figures(since, now)).await
-    }
-
-    async fn backlog(&self) -> Result<Backlog, StoreError> {
-        self.call(self.kept()?.backlog()).await
-    }
-
-    async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError> {
-        self.call(self.kept()?.notify_expiring(scan)).await
-    }
-
-    async fn mark_expired(&self, now: DateTime<Utc>, most: usize) -> Result<usize, StoreError> {
-        self.call(self.kept()?.mark_expired(now, most)).await
-    }
-
-    async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
-        self.call(self.kept()?.erase(email, pseudonym, edit)).await
+port! {
+    impl<S: Ledger> Requests by kept {
+        prune_requests(before: DateTime<Utc>) -> u64;
     }
 }
 
-#[async_trait]
-impl<S: ProductNames> ProductNames for Faulty<S> {
-    async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError> {
-        self.call(self.inner.product_named(source, name)).await
+port! {
+    impl<S: Ledger> Inbox by kept {
+        claim_events(now: DateTime<Utc>, lease_until: DateTime<Utc>, limit: usize) -> Vec<InboxEvent>;
+        retry_events(source: Option<&Source>, customer: Option<&OrderId>, now: DateTime<Utc>) -> u64;
+        events(query: &InboxQuery) -> Page<InboxEvent, i64>;
+        customer(source: &Source, reference: &OrderId) -> Option<Email>;
+        customers(email: &Email) -> Vec<Customer>;
+        deal(source: &Source, kind: ReferenceKind, name: &OrderId) -> Option<Deal>;
+        dismiss(source: &Source, name: &RefName, is_dismissed: bool, edit: Edit) -> ();
+        is_dismissed(source: &Source, name: &RefName) -> bool;
+        prune_inbox(before: DateTime<Utc>) -> u64;
     }
 }
 
-#[async_trait]
-impl<S: Catalog> Catalog for Faulty<S> {
-    async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-        self.call(self.inner.product(id)).await
-    }
-
-    async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
-        self.call(self.inner.products()).await
-    }
-}
-
-#[async_trait]
-impl<S: CatalogEditor> CatalogEditor for Faulty<S> {
-    async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
-        self.call(self.inner.add_product(product, edit)).await
-    }
-
-    async fn add_product_once(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
-        self.call(self.inner.add_product_once(product, edit)).await
-    }
-
-    async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
-        self.call(self.inner.product_called(host_ref)).await
-    }
-
-    async fn archived_products(&self) -> Result<Vec<Listing>, StoreError> {
-        self.call(self.inner.archived_products()).await
-    }
-
-    async fn update_product(
-        &self,
-        id: ProductId,
-        product: NewProduct,
-        was: Option<&NewProduct>,
-        edit: Edit,
-    ) -> Result<Option<Arc<Product>>, StoreError> {
-        self.call(self.inner.update_product(id, product, was, edit)).await
-    }
-
-    async fn set_archived(
-        &self,
-        id: ProductId,
-        archived: bool,
-        edit: Edit,
-    ) -> Result<Option<Arc<Product>>, StoreError> {
-        self.call(self.inner.set_archived(id, archived, edit)).await
-    }
-
-    fn files(&self) -> Option<&dyn Files> {
-        self.inner.files().map(|_| self as _)
-    }
-}
-
-#[async_trait]
-impl<S: Posts> Posts for Faulty<S> {
-    async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
-        self.call(self.inner.posts(query)).await
-    }
-
-    async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
-        self.call(self.inner.add_post(post, edit)).await
-    }
-
-    async fn add_post_once(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
-        self.call(self.inner.add_post_once(post, edit)).await
-    }
-
-    async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError> {
-        self.call(self.inner.post(id)).await
-    }
-
-    async fn update_post(
-        &self,
-        id: PostId,
-        post: NewPost,
-        was: Option<&NewPost>,
-        edit: Edit,
-    ) -> Result<Option<Post>, StoreError> {
-        self.call(self.inner.update_post(id, post, was, edit)).await
-    }
-
-    async fn delete_post(&self, id: PostId, edit: Edit) -> Result<bool, StoreError> {
-        self.call(self.inner.delete_post(id, edit)).await
+port! {
+    impl<S: Ledger> Records by kept {
+        messages(query: &MessageQuery) -> Page<StoredMessage, MessageNumber>;
+        audit(query: &AuditQuery) -> Page<AuditEntry, i64>;
+        log(action: Action, edit: Edit) -> ();
+        figures(since: DateTime<Utc>, now: DateTime<Utc>) -> Figures;
+        backlog() -> Backlog;
+        notify_expiring(scan: ExpiryScan) -> usize;
+        mark_expired(now: DateTime<Utc>, most: usize) -> usize;
+        erase(email: &Email, pseudonym: &Email, edit: Edit) -> Vec<KeyId>;
     }
 }

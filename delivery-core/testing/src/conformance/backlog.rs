@@ -1,33 +1,17 @@
 //! The backlog: the messages that wait, and the messages that failed.
 
-use std::sync::Arc;
-
-use chrono::{DateTime, TimeDelta, Utc};
-
-use super::fixtures::{Whole, e_mail, key, now, records, use_at};
-use delivery_core::key::{Actor, KeyId, NewKey};
-use delivery_core::ledger::{Addressee, MessageKind, NewSale, Notice, Outcome, Resend, Route, Successor};
+use super::fixtures::{WholePort, at, e_mail, key, records, rotate, sell, successor, use_at};
+use delivery_core::key::{Actor, NewKey};
+use delivery_core::ledger::{Addressee, MessageKind, Notice, Outcome, Resend, Route};
 use delivery_core::store::Backlog;
 
-type Port = Arc<dyn Whole>;
-
-fn at(minutes: i64) -> DateTime<Utc> {
-    now() + TimeDelta::minutes(minutes)
-}
-
-/// Issues a key with its e-mail, `index` minutes after [`now`].
-async fn issue(store: &Port, index: u8) -> KeyId {
-    let granted = NewKey { issued_at: at(i64::from(index)), ..key(index, 1) };
-    let sale = NewSale::new(granted, e_mail(&index.to_string()));
-    store.issue(sale).await.expect("issued").into_key().id()
-}
-
-pub(super) async fn the_backlog_is_what_waits_and_what_failed(store: Port) {
+pub(super) async fn the_backlog_is_what_waits_and_what_failed(store: WholePort) {
     let backlog = async || records(&store).backlog().await.expect("counted");
     assert_eq!(backlog().await, Backlog::default());
     let mut sold = Vec::new();
     for index in 1..=5 {
-        sold.push(issue(&store, index).await);
+        let granted = NewKey { issued_at: at(index.into()), ..key(index, 1) };
+        sold.push(sell(&store, granted, &index.to_string()).await);
     }
     let all = Backlog { queued: 5, oldest: Some(at(1)), ..Backlog::default() };
     assert_eq!(backlog().await, all);
@@ -52,9 +36,7 @@ pub(super) async fn the_backlog_is_what_waits_and_what_failed(store: Port) {
     store.change(sold[2], use_at(at(7)), vec![told]).await.expect("changed").expect("known").expect("granted");
     let failed = Backlog { queued: 3, ..failed };
     assert_eq!(backlog().await, failed, "a webhook does not deliver the key");
-    let (heir, by, messages, withdrawn) = (key(6, 1), Actor::admin(), Vec::new(), Vec::new());
-    let successor = Successor { id: heir.id, secret: heir.secret, at: at(7), by, messages, withdrawn };
-    store.rotate(sold[1], successor).await.expect("rotated");
+    rotate(&store, sold[1], successor(key(6, 1).id, at(7), Actor::admin())).await;
     assert_eq!(backlog().await, Backlog { unanswered: 1, ..failed }, "the successor's e-mail takes its place");
     let again = Resend { email: None, at: at(8), messages: e_mail("again"), corrected: Vec::new(), by: Actor::admin() };
     store.resend(sold[2], again).await.expect("queued").expect("known").expect("not revoked");

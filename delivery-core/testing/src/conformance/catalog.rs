@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use chrono::{DateTime, TimeDelta, Utc};
-
-use super::fixtures::edit;
+use super::fixtures::{at, edit, product};
 use super::{Case, cases};
 use delivery_core::HostRef;
 use delivery_core::post::{Category, NewPost};
-use delivery_core::product::{Listing, NewProduct, ProductId, Refs};
+use delivery_core::product::{Listing, NewProduct, Product, ProductId, Refs};
 use delivery_core::store::{CatalogEditor, PostQuery, Posts, StoreError};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
 
@@ -33,10 +31,17 @@ cases![
     a_list_is_the_same_while_nothing_changes_and_holds_a_mebibyte,
 ];
 
-type Port = Arc<dyn Shop>;
+pub(super) type Port = Arc<dyn Shop>;
 
-fn now() -> DateTime<Utc> {
-    DateTime::from_timestamp(1_795_255_200, 0).unwrap_or_default()
+/// Updates a product that the catalog has, whatever it was before.
+async fn update(catalog: &Port, id: ProductId, product: NewProduct) -> Arc<Product> {
+    catalog.update_product(id, product, None, edit()).await.expect("updated").expect("known")
+}
+
+/// Returns a post that is published at this minute.
+fn new_post(title: &str, category: &str, minutes: i64, content: &str) -> NewPost {
+    let category = Category::new(category).expect("a category");
+    NewPost::new(title, category, at(minutes)).expect("a title").content(content).expect("content")
 }
 
 async fn a_product_is_found_as_it_was_added(catalog: Port) {
@@ -56,7 +61,7 @@ async fn a_product_is_found_as_it_was_added(catalog: Port) {
 
 async fn an_unknown_product_is_not_found(catalog: Port) {
     for id in [1, 7, i64::MAX] {
-        assert_eq!(catalog.product(ProductId::new(id).expect("1 or more")).await.expect("answered"), None);
+        assert_eq!(catalog.product(product(id)).await.expect("answered"), None);
     }
 }
 
@@ -76,8 +81,7 @@ async fn an_updated_product_is_served_at_once(catalog: Port) {
     let added = catalog.add_product(facts("old"), edit()).await.expect("added");
     for name in ["new", "newer", "newer"] {
         assert!(catalog.product(added.id()).await.expect("found").is_some());
-        let updated =
-            catalog.update_product(added.id(), facts(name), None, edit()).await.expect("updated").expect("known");
+        let updated = update(&catalog, added.id(), facts(name)).await;
         assert_eq!((updated.id(), updated.name()), (added.id(), name));
         assert_eq!(catalog.product(added.id()).await.expect("found"), Some(updated.clone()));
         assert_eq!(*catalog.products().await.expect("listed"), [Listing::of(&updated)]);
@@ -89,9 +93,8 @@ async fn an_updated_product_is_served_at_once(catalog: Port) {
     assert_eq!(catalog.product(added.id()).await.expect("found").expect("known").facts(), &is);
     let changed = catalog.update_product(added.id(), facts("newest"), Some(&is), edit()).await;
     assert_eq!(changed.expect("updated").expect("known").name(), "newest");
-    let unknown = ProductId::new(99).expect("1 or more");
-    assert_eq!(catalog.update_product(unknown, facts("new"), None, edit()).await.expect("answered"), None);
-    assert_eq!(catalog.product(unknown).await.expect("answered"), None);
+    assert_eq!(catalog.update_product(product(99), facts("new"), None, edit()).await.expect("answered"), None);
+    assert_eq!(catalog.product(product(99)).await.expect("answered"), None);
 }
 
 async fn an_archived_product_is_not_listed_and_still_found(catalog: Port) {
@@ -109,9 +112,7 @@ async fn an_archived_product_is_not_listed_and_still_found(catalog: Port) {
         assert_eq!(*catalog.products().await.expect("listed"), [Listing::of(&kept)]);
         assert_eq!(catalog.archived_products().await.expect("listed"), [Listing::of(&old)]);
     }
-    let updated =
-        catalog.update_product(old.id(), facts("newer"), None, edit()).await.expect("updated").expect("known");
-    assert!(updated.is_archived(), "an update does not sell it again");
+    assert!(update(&catalog, old.id(), facts("newer")).await.is_archived(), "an update does not sell it again");
     for _ in 0..2 {
         let restored = catalog.set_archived(old.id(), false, edit()).await.expect("restored").expect("known");
         assert!(!restored.is_archived());
@@ -125,26 +126,23 @@ async fn an_archived_product_is_not_listed_and_still_found(catalog: Port) {
     let archived = catalog.archived_products().await.expect("listed");
     assert_eq!(archived.iter().map(|listed| listed.id).collect::<Vec<_>>(), [kept.id(), old.id()], "by their number");
     for archived in [true, false] {
-        let unknown = ProductId::new(99).expect("1 or more");
-        assert_eq!(catalog.set_archived(unknown, archived, edit()).await.expect("answered"), None);
+        assert_eq!(catalog.set_archived(product(99), archived, edit()).await.expect("answered"), None);
     }
 }
 
 async fn what_is_added_once_is_not_added_again(catalog: Port) {
-    let product = async |content: &str| {
+    let add = async |content: &str| {
         let facts = NewProduct::new("Atlas").expect("a name").content(content).expect("content");
         catalog.add_product_once(facts, edit()).await.expect("added").id()
     };
-    let first = product("one").await;
-    assert_eq!(product("one").await, first);
-    assert_ne!(product("two").await, first, "it says something else");
+    let first = add("one").await;
+    assert_eq!(add("one").await, first);
+    assert_ne!(add("two").await, first, "it says something else");
     catalog.set_archived(first, true, edit()).await.expect("archived");
-    assert_ne!(product("one").await, first, "it is sold no more");
+    assert_ne!(add("one").await, first, "it is sold no more");
     assert_eq!(catalog.products().await.expect("listed").len(), 2);
     let post = async |content: &str, minutes| {
-        let category = Category::new("news").expect("a category");
-        let post = NewPost::new("Atlas", category, now() + TimeDelta::minutes(minutes)).expect("a title");
-        catalog.add_post_once(post.content(content).expect("content"), edit()).await.expect("added").id()
+        catalog.add_post_once(new_post("Atlas", "news", minutes, content), edit()).await.expect("added").id()
     };
     let first = post("one", 1).await;
     assert_eq!(post("one", 2).await, first);
@@ -179,17 +177,12 @@ async fn a_product_is_found_by_what_platforms_call_it(catalog: Port) {
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
     assert_eq!((named("polar", "new").await, named("paddle", "plink_1").await), (None, Some(other.id())));
     // A name that was removed from a product is free again.
-    catalog
-        .update_product(added.id(), facts(&[("stripe", "plink_2")]), None, edit())
-        .await
-        .expect("updated")
-        .expect("known");
-    let freed = facts(&[("stripe", "plink_1"), ("shopify", "BOOK-1")]);
-    catalog.update_product(other.id(), freed, None, edit()).await.expect("updated").expect("known");
-    assert_eq!(
-        (named("stripe", "plink_1").await, named("shopify", "BOOK-1").await),
-        (Some(other.id()), Some(other.id()))
-    );
+    update(&catalog, added.id(), facts(&[("stripe", "plink_2")])).await;
+    let freed = [("stripe", "plink_1"), ("shopify", "BOOK-1")];
+    update(&catalog, other.id(), facts(&freed)).await;
+    for (source, name) in freed {
+        assert_eq!(named(source, name).await, Some(other.id()), "{source} {name}");
+    }
     assert_eq!((named("stripe", "plink_2").await, named("paddle", "plink_1").await), (Some(added.id()), None));
     catalog.set_archived(added.id(), true, edit()).await.expect("archived");
     assert_eq!(named("stripe", "plink_2").await, Some(added.id()), "also of an archived product");
@@ -218,9 +211,7 @@ async fn posts_are_listed_newest_first_by_category_and_time(catalog: Port) {
     for (title, category, minutes) in
         [("old", "news", 0), ("new", "news", 2), ("tip", "tips", 1), ("tip too", "tips", 1), ("soon", "news", 9)]
     {
-        let category = Category::new(category).expect("a category");
-        let post = NewPost::new(title, category, now() + TimeDelta::minutes(minutes)).expect("a title");
-        catalog.add_post(post.content("x").expect("content"), edit()).await.expect("added");
+        catalog.add_post(new_post(title, category, minutes, "x"), edit()).await.expect("added");
     }
     let category = |name| Some(Category::new(name).expect("a category"));
     for (category, limit, expected) in [
@@ -230,20 +221,16 @@ async fn posts_are_listed_newest_first_by_category_and_time(catalog: Port) {
         (category("NEWS"), 10, vec![]),
         (category("%"), 10, vec![]),
     ] {
-        let query = PostQuery { category, until: now() + TimeDelta::minutes(5), limit };
+        let query = PostQuery { category, until: at(5), limit };
         let posts = catalog.posts(&query).await.expect("listed");
         assert_eq!(posts.iter().map(delivery_core::post::Post::title).collect::<Vec<_>>(), expected, "{query:?}");
     }
 }
 
 async fn a_post_is_changed_and_deleted_at_once(catalog: Port) {
-    let new = |title: &str, minutes| {
-        let category = Category::new("news").expect("a category");
-        let post = NewPost::new(title, category, now() + TimeDelta::minutes(minutes)).expect("a title");
-        post.content(format!("# {title}")).expect("content")
-    };
+    let new = |title: &str, minutes| new_post(title, "news", minutes, &format!("# {title}"));
     let listed = async || -> Vec<String> {
-        let query = PostQuery { category: None, until: now() + TimeDelta::minutes(5), limit: 9 };
+        let query = PostQuery { category: None, until: at(5), limit: 9 };
         let posts = catalog.posts(&query).await.expect("listed");
         posts.iter().map(|post| format!("{} {}", post.title(), post.content())).collect()
     };
@@ -271,11 +258,9 @@ async fn a_post_is_changed_and_deleted_at_once(catalog: Port) {
 }
 
 async fn a_list_is_the_same_while_nothing_changes_and_holds_a_mebibyte(catalog: Port) {
-    let query = PostQuery { category: None, until: now() + TimeDelta::hours(1), limit: 100 };
+    let query = PostQuery { category: None, until: at(60), limit: 100 };
     let add = async |bytes: usize, minutes: i64| {
-        let category = Category::new("news").expect("a category");
-        let post = NewPost::new("t", category, now() + TimeDelta::minutes(minutes)).expect("a title");
-        catalog.add_post(post.content("x".repeat(bytes)).expect("content"), edit()).await.expect("added");
+        catalog.add_post(new_post("t", "news", minutes, &"x".repeat(bytes)), edit()).await.expect("added");
     };
     for minutes in 0..5 {
         add(400_000, minutes).await;

@@ -1,14 +1,12 @@
 //! Deals: a sale or subscription is found by each of its references, and has one key whatever the order of the reports.
 
-use chrono::TimeDelta;
-use tokio::task::JoinSet;
-
-use super::events::{all, another, charged, inbound, inbox, keys, name, paid, receive, refunded, shop};
-use super::fixtures::{Port, now};
+use super::events::{
+    all, another, charged, inbox, keys, name, paid, receive, receive_at_once, refunded, reported, shop,
+};
+use super::fixtures::{Port, day, find, now, rotate, successor};
 use delivery_core::key::{Actor, Key, KeyId, Status};
 use delivery_core::ledger::{
-    Bought, ChargeRef, Charged, EventOutcome, Handling, Links, ReferenceKind, Report, Standing, SubscriptionReport,
-    Successor, Term,
+    Bought, ChargeRef, Charged, EventOutcome, Links, ReferenceKind, Report, Standing, SubscriptionReport, Term,
 };
 use delivery_core::order::Source;
 
@@ -18,7 +16,7 @@ pub(super) async fn a_sale_is_found_by_each_of_its_references(ledger: Port) {
         invoice: Some(name(invoice)).filter(|it| it.as_str() != "-"),
         ..Links::default()
     };
-    let linked = |event: &str, links: Links| inbound(event, Some(Handling::Apply(vec![Report::Linked(links)])));
+    let linked = |event: &str, links: Links| reported(event, Report::Linked(links));
     // The refunds of A and B name the payment. A's refund arrives after the sale, B's before it. The payments of C and
     // D are connected with the sale only by an invoice. That link is reported after C's sale and before D's.
     receive(&ledger, paid("a1", "A", links("pi_a", "-"))).await;
@@ -61,7 +59,7 @@ pub(super) async fn a_deal_is_found_by_each_of_its_references_and_merged_deals_a
     let refund = found(payment, "pi_a").await.expect("a deal");
     assert_eq!((refund.keys().count(), found(order, "A").await), (0, Some(deal)));
     let links = Links { payment: Some(name("pi_a")), invoice: Some(name("in_a")), ..Links::default() };
-    receive(&ledger, inbound("evt_3", Some(Handling::Apply(vec![Report::Linked(links)])))).await;
+    receive(&ledger, reported("evt_3", Report::Linked(links))).await;
     let merged = found(order, "A").await.expect("a deal");
     assert_eq!((merged.merged(), merged.keys().collect::<Vec<_>>()), (None, vec![sold]));
     for (kind, reference) in [(payment, "pi_a"), (invoice, "in_a")] {
@@ -78,12 +76,7 @@ pub(super) async fn a_sale_and_its_refund_that_race_leave_no_valid_key(ledger: P
             refunded(&format!("refund {round}"), ChargeRef::Payment(name(&payment))),
             refunded(&format!("cancelled {round}"), ChargeRef::Order(name(&order))),
         ];
-        let mut racing = JoinSet::new();
-        for event in events {
-            let ledger = ledger.clone();
-            racing.spawn(async move { receive(&ledger, event).await });
-        }
-        racing.join_all().await;
+        receive_at_once(&ledger, events).await;
     }
     let valid = keys(&ledger).await.into_iter().filter(|key| key.status(now()) == Status::Valid);
     assert_eq!(valid.count(), 0);
@@ -93,19 +86,15 @@ pub(super) async fn a_refund_revokes_the_key_that_took_the_place_of_the_one_sold
     let sold = receive(&ledger, paid("evt_1", "A", Links::default())).await.issued.remove(0);
     let mut last = sold.id();
     for _ in 0..2 {
-        let (id, secret, at, by) = (another(), sold.granted().secret, now(), Actor::admin());
-        let successor = Successor { id, secret, at, by, messages: Vec::new(), withdrawn: Vec::new() };
-        let rotated = ledger.rotate(last, successor).await.expect("rotated").expect("known").expect("not revoked");
-        last = rotated.into_key().id();
+        last = rotate(&ledger, last, successor(another(), now(), Actor::admin())).await.into_key().id();
     }
     let refund = receive(&ledger, refunded("evt_2", ChargeRef::Order(name("A")))).await;
     assert_eq!(refund.event.keys, [last]);
-    assert!(ledger.find(last).await.expect("found").expect("known").revoked_at().is_some());
+    assert!(find(&ledger, last).await.revoked_at().is_some());
     assert_eq!(keys(&ledger).await.len(), 3);
 }
 
 pub(super) async fn charges_of_a_subscription_that_race_have_one_key_that_lives_as_long_as_it_is_paid(ledger: Port) {
-    let day = |days: i64| now() + TimeDelta::days(days);
     for round in 0..8 {
         let links = || Links { subscription: Some(name(&format!("sub {round}"))), ..Links::default() };
         // Four charges, each for the 30 days after those of the previous one.
@@ -113,20 +102,15 @@ pub(super) async fn charges_of_a_subscription_that_race_have_one_key_that_lives_
             let (from, until) = (day(30 * number), day(30 * number + 30));
             let sold = charged(&format!("charge {round} {number}"), links());
             let line = Bought { term: Term::Period { from, until }, ..sold.lines.first().expect("a line").clone() };
-            let report = Report::Charged(Charged { at: from, lines: vec![line], ..sold });
-            inbound(&format!("charged {round} {number}"), Some(Handling::Apply(vec![report])))
+            let charged = Charged { at: from, lines: vec![line], ..sold };
+            reported(&format!("charged {round} {number}"), Report::Charged(charged))
         });
-        let mut racing = JoinSet::new();
-        for charge in charges {
-            let ledger = ledger.clone();
-            racing.spawn(async move { receive(&ledger, charge).await });
-        }
-        let received = racing.join_all().await;
+        let received = receive_at_once(&ledger, charges).await;
         let outcomes = |outcome| received.iter().filter(|it| it.event.outcome == Some(outcome)).count();
         assert_eq!((outcomes(EventOutcome::Issued), outcomes(EventOutcome::Renewed)), (1, 3), "{received:#?}");
         let issued: Vec<KeyId> = received.iter().flat_map(|it| &it.issued).map(Key::id).collect();
         let [id] = issued[..] else { panic!("one key: {issued:?}") };
-        let expires_at = async || ledger.find(id).await.expect("found").expect("known").expires_at();
+        let expires_at = async || find(&ledger, id).await.expires_at();
         assert_eq!((keys(&ledger).await.len(), expires_at().await), (round + 1, day(123)), "three days of grace");
         // The end of the subscription shortens the key's validity, although a longer time was charged before.
         let word = SubscriptionReport {
@@ -137,7 +121,7 @@ pub(super) async fn charges_of_a_subscription_that_race_have_one_key_that_lives_
             term: Term::Until(day(100)),
             offers: Vec::new(),
         };
-        let ended = inbound(&format!("ended {round}"), Some(Handling::Apply(vec![Report::Subscription(word)])));
+        let ended = reported(&format!("ended {round}"), Report::Subscription(word));
         let received = receive(&ledger, ended).await;
         assert_eq!((received.event.outcome, received.changed.len()), (Some(EventOutcome::Ended), 1));
         assert_eq!(expires_at().await, day(100));

@@ -1,66 +1,49 @@
 //! How persons are erased.
 
-use std::sync::Arc;
-
-use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::email::Email;
-use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, Refusal, SecretVersion};
+use delivery_core::key::{Change, Key, KeyId, NewKey, Refusal};
 use delivery_core::ledger::{
-    Action, Customer, Edit, EventId, Handling, InboundEvent, InboxEvent, MessageId, MessageKind, NewSale, Notice,
-    Outcome, Resend, Route, Successor,
+    Action, Customer, Edit, Handling, InboundEvent, InboxEvent, MessageId, MessageKind, NewSale, Notice, Outcome,
+    Resend, Route, Successor,
 };
-use delivery_core::order::{OrderId, Source};
+use delivery_core::order::OrderId;
 use delivery_core::store::{AuditQuery, InboxQuery, KeyQuery, MessageQuery};
 
-use super::fixtures::{Whole, e_mail, edit, key, now, order, records, use_at};
+use super::events::{inbound, shop};
+use super::fixtures::{
+    WholePort, alice, apply, at, e_mail, edit, find, key, now, order, records, rotate, sell, successor, use_at,
+};
 
-type Port = Arc<dyn Whole>;
-
-fn alice() -> Actor {
-    "alice".parse().expect("a name")
-}
-
-fn at(minutes: i64) -> DateTime<Utc> {
-    now() + TimeDelta::minutes(minutes)
-}
-
-async fn issue(store: &Port, granted: NewKey, name: &str) -> KeyId {
-    let sale = NewSale::new(granted, e_mail(name));
-    store.issue(sale).await.expect("issued").into_key().id()
-}
-
-pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
-    let (ada, shouted): (Email, Email) =
-        ("ada@example.com".parse().expect("an address"), "ADA@example.com".parse().expect("an address"));
+pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: WholePort) {
+    let [ada, shouted]: [Email; 2] =
+        ["ada@example.com", "ADA@example.com"].map(|email| email.parse().expect("an address"));
     let pseudonym: Email = "erased-1@erased.invalid".parse().expect("an address");
     let of = |index, email: &Email| NewKey { email: email.clone(), ..key(index, 3) };
-    let sold = issue(&store, of(1, &ada).bought_with(order("A")), "1").await;
-    let other = issue(&store, key(2, 3), "2").await;
-    let shouting = issue(&store, of(3, &shouted), "3").await;
-    let corrected = issue(&store, of(4, &ada), "4").await;
+    let sold = sell(&store, of(1, &ada).bought_with(order("A")), "1").await;
+    let other = sell(&store, key(2, 3), "2").await;
+    let shouting = sell(&store, of(3, &shouted), "3").await;
+    let corrected = sell(&store, of(4, &ada), "4").await;
     // Of Ada's e-mails, one is sent, one fails with a reply that contains her address, and two wait.
     let claimed = store.claim_messages(at(1), at(6), 2).await.expect("claimed");
     store.complete_message(claimed[0].lease, Outcome::Sent { at: at(1) }).await.expect("completed");
     let reason = "550 5.1.1 <ADA@example.com>: no such user".to_owned();
-    let again = store.resend(sold, resend_now("5")).await.expect("queued");
-    again.expect("known").expect("not revoked");
+    store.resend(sold, resend_now("5")).await.expect("queued").expect("known").expect("not revoked");
     store.complete_message(claimed[1].lease, Outcome::Sent { at: at(1) }).await.expect("completed");
     let mut claimed = store.claim_messages(at(2), at(7), 1).await.expect("claimed");
     let fail = Outcome::Fail { at: at(2), reason, route: Route::from_bytes([1; 16]) };
     store.complete_message(claimed.remove(0).lease, fail).await.expect("completed");
     store.resend(other, resend_now("6")).await.expect("queued").expect("known").expect("not revoked");
-    store.change(sold, use_at(at(1)), Vec::new()).await.expect("changed");
+    apply(&store, sold, use_at(at(1))).await.expect("allowed");
     let email: Email = "lovelace@example.com".parse().expect("an address");
-    store.change(corrected, Change::SetEmail { at: at(1), by: alice(), email }, Vec::new()).await.expect("changed");
+    apply(&store, corrected, Change::SetEmail { at: at(1), by: alice(), email }).await.expect("allowed");
     for id in [shouting, corrected] {
         let told = format!("asked for by {ada}").parse().ok();
-        let revoked = Change::Revoke { at: at(1), reason: told, by: alice() };
-        store.change(id, revoked, Vec::new()).await.expect("changed");
+        apply(&store, id, Change::Revoke { at: at(1), reason: told, by: alice() }).await.expect("allowed");
     }
     // Ada is a customer of a platform. Some of the waiting sales name her address or her reference; the others are of
     // other persons.
     let reference: OrderId = r#"cus\_"1"#.parse().expect("a reference");
-    let customer = Customer { source: source(), reference: reference.clone(), email: ada.clone(), told_at: now() };
+    let customer = Customer { source: shop(), reference: reference.clone(), email: ada.clone(), told_at: now() };
     event(&store, "evt_1", "{}", Handling::Remember(customer)).await;
     for (name, body) in [
         ("evt_2", r#"{"buyer":{"email":"Ada@example.com","customer":null}}"#),
@@ -94,12 +77,12 @@ pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
     for message in &messages {
         assert!(!message.recipient.to_string().to_lowercase().contains("ada@"), "{message:?}");
     }
-    let key = store.find(sold).await.expect("found").expect("known");
-    assert_eq!((key.email(), key.used()), (&pseudonym, 1));
-    assert_eq!(store.find(other).await.expect("found").expect("known").email(), &super::fixtures::key(2, 3).email);
+    let sold = find(&store, sold).await;
+    assert_eq!((sold.email(), sold.used()), (&pseudonym, 1));
+    assert_eq!(find(&store, other).await.email(), &key(2, 3).email);
     // The order still has its key, and the e-mails that waited for Ada are not sent.
     let replay = NewSale::new(of(9, &ada).bought_with(order("A")), e_mail("9"));
-    assert_eq!(store.issue(replay).await.expect("answered").into_key(), key);
+    assert_eq!(store.issue(replay).await.expect("answered").into_key(), sold);
     let waiting = store.claim_messages(at(99), at(104), 9).await.expect("claimed");
     let waiting: Vec<KeyId> = waiting.iter().map(|message| message.key.id()).collect();
     assert_eq!(waiting, [corrected, other], "what goes to others is sent");
@@ -107,7 +90,7 @@ pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
         audit.first().map(|it| (it.action, it.actor.clone(), it.detail.clone())),
         Some((Action::CustomerErased, alice(), Some(pseudonym.to_string())))
     );
-    assert_eq!(inbox.customer(&source(), &reference).await.expect("read"), None);
+    assert_eq!(inbox.customer(&shop(), &reference).await.expect("read"), None);
     let waiting: Vec<_> = events.iter().filter(|it| it.body.is_some()).map(|it| it.id.name.as_str()).collect();
     assert_eq!(waiting, ["evt_7", "evt_4"], "an address that contains hers is another person's");
     let waiting: Vec<_> = events.iter().filter(|it| it.due_at.is_some()).map(|it| it.id.name.as_str()).collect();
@@ -120,49 +103,21 @@ fn resend_now(name: &str) -> Resend {
     Resend { at: at(1), by: alice(), email: None, messages: e_mail(name), corrected: Vec::new() }
 }
 
-fn source() -> Source {
-    "stripe".parse().expect("a platform")
-}
-
 /// Receives a platform event with this body.
-async fn event(store: &Port, name: &str, body: &str, step: Handling) {
-    let event = InboxEvent {
-        number: 0,
-        id: EventId { source: source(), name: name.parse().expect("a name") },
-        kind: "paid".to_owned(),
-        order: None,
-        body: Some(body.to_owned()),
-        received_at: now(),
-        outcome: None,
-        reason: None,
-        keys: Vec::new(),
-        due_at: Some(at(1)),
-        attempts: 0,
-        version: 0,
-    };
-    let notices = Arc::new(|_| Ok(Vec::new()));
-    store
-        .receive(InboundEvent {
-            event,
-            is_retry: false,
-            step: Some(step),
-            at: now(),
-            grace: TimeDelta::zero(),
-            notices,
-            by: None,
-        })
-        .await
-        .expect("kept");
+async fn event(store: &WholePort, name: &str, body: &str, step: Handling) {
+    let inbound = inbound(name, Some(step));
+    let event = InboxEvent { body: Some(body.to_owned()), ..inbound.event };
+    store.receive(InboundEvent { event, ..inbound }).await.expect("kept");
 }
 
 /// Addresses are compared without regard to the case of ASCII letters. Other letters match only themselves, whatever
 /// the language of the database.
-pub(super) async fn addresses_in_any_script_are_found_and_erased(store: Port) {
+pub(super) async fn addresses_in_any_script_are_found_and_erased(store: WholePort) {
     let addresses = ["Ömer@example.com", "ÖMER@example.com", "ömer@example.com", "IŞIL@example.com"];
     let mut ids = Vec::new();
     for (index, address) in (1..).zip(addresses) {
         let granted = NewKey { email: address.parse().expect("an address"), ..key(index, 3) };
-        ids.push(issue(&store, granted, &index.to_string()).await);
+        ids.push(sell(&store, granted, &index.to_string()).await);
     }
     let pseudonym: Email = "erased-1@erased.invalid".parse().expect("an address");
     let found = async |address: &str| -> Vec<KeyId> {
@@ -186,13 +141,10 @@ pub(super) async fn addresses_in_any_script_are_found_and_erased(store: Port) {
 }
 
 /// An audit entry about another person's longer address, which contains this one, is erased only with that person.
-pub(super) async fn who_has_a_longer_address_is_erased_alone(store: Port) {
+pub(super) async fn who_has_a_longer_address_is_erased_alone(store: WholePort) {
     let [ann, joann]: [Email; 2] = ["ann@example.com", "joann@example.com"].map(|it| it.parse().expect("an address"));
-    let id = issue(&store, NewKey { email: joann.clone(), ..key(1, 3) }, "1").await;
-    store
-        .change(id, Change::SetEmail { at: at(1), by: alice(), email: ann.clone() }, Vec::new())
-        .await
-        .expect("changed");
+    let id = sell(&store, NewKey { email: joann.clone(), ..key(1, 3) }, "1").await;
+    apply(&store, id, Change::SetEmail { at: at(1), by: alice(), email: ann.clone() }).await.expect("allowed");
     let details = async || {
         let query = AuditQuery { key: Some(id), limit: 9, ..AuditQuery::default() };
         let audit = records(&store).audit(&query).await.expect("read").items;
@@ -210,18 +162,16 @@ pub(super) async fn who_has_a_longer_address_is_erased_alone(store: Port) {
     assert_eq!((details().await, recipient().await), (vec![format!("was {second}")], second.to_string()));
 }
 
-pub(super) async fn nothing_is_sent_to_a_person_who_was_erased(store: Port) {
-    let id = issue(&store, key(1, 3), "1").await;
+pub(super) async fn nothing_is_sent_to_a_person_who_was_erased(store: WholePort) {
+    let id = sell(&store, key(1, 3), "1").await;
     let email = key(1, 3).email;
     let pseudonym: Email = "erased-1@erased.invalid".parse().expect("an address");
     records(&store).erase(&email, &pseudonym, edit()).await.expect("erased");
     let refused = store.resend(id, resend_now("2")).await.expect("answered").expect("known").expect_err("refused");
     assert_eq!(refused.refusal, Refusal::NoAddress);
-    let (secret, withdrawn) = (SecretVersion::from_stored(513), Vec::new());
-    let (heir, messages) =
-        (key(2, 1).id, vec![Notice::email(MessageId::new("3@example.com").expect("an id"), MessageKind::Successor)]);
-    let successor = Successor { id: heir, secret, at: at(2), by: alice(), messages, withdrawn };
-    store.rotate(id, successor).await.expect("rotated").expect("known").expect("allowed");
+    let heir = key(2, 1).id;
+    let messages = vec![Notice::email(MessageId::new("3@example.com").expect("an id"), MessageKind::Successor)];
+    rotate(&store, id, Successor { messages, ..successor(heir, at(2), alice()) }).await;
     assert_eq!(store.claim_messages(at(3), at(8), 9).await.expect("claimed").len(), 0);
     // A buyer who has a new address gets e-mails again.
     let resend = Resend { email: "new@example.com".parse().ok(), ..resend_now("4") };

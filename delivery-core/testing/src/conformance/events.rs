@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::TimeDelta;
+use tokio::task::JoinSet;
 
-use super::fixtures::{Port, key, now};
+use super::fixtures::{Port, at, key, now};
 use delivery_core::key::{Key, KeyId, NewKey};
 use delivery_core::ledger::{
     Bought, ChargeRef, Charged, EventId, EventOutcome, Handling, InboundEvent, InboxEvent, Links, MessageId, NewSale,
@@ -54,8 +55,28 @@ pub(super) fn inbound(event: &str, step: Option<Handling>) -> InboundEvent {
     }
 }
 
+/// Returns an event that waits for this reason.
+pub(super) fn waits(event: &str, reason: &str) -> InboundEvent {
+    inbound(event, Some(Handling::Wait(reason.to_owned())))
+}
+
+/// Returns an event that reports this.
+pub(super) fn reported(event: &str, report: Report) -> InboundEvent {
+    inbound(event, Some(Handling::Apply(vec![report])))
+}
+
 pub(super) async fn receive(ledger: &Port, inbound: InboundEvent) -> Received {
     ledger.receive(inbound).await.expect("received")
+}
+
+/// Receives events, each in a task of its own.
+pub(super) async fn receive_at_once(ledger: &Port, events: impl IntoIterator<Item = InboundEvent>) -> Vec<Received> {
+    let mut racing = JoinSet::new();
+    for event in events {
+        let ledger = ledger.clone();
+        racing.spawn(async move { receive(&ledger, event).await });
+    }
+    racing.join_all().await
 }
 
 pub(super) fn inbox(ledger: &Port) -> &dyn Inbox {
@@ -67,7 +88,7 @@ pub(super) async fn keys(ledger: &Port) -> Vec<Key> {
 }
 
 pub(super) async fn messages(ledger: &Port) -> usize {
-    ledger.claim_messages(now() + TimeDelta::hours(1), now() + TimeDelta::hours(2), 100).await.expect("claimed").len()
+    ledger.claim_messages(at(60), at(120), 100).await.expect("claimed").len()
 }
 
 pub(super) async fn all(ledger: &Port, outcome: Option<EventOutcome>) -> Vec<InboxEvent> {
@@ -76,7 +97,7 @@ pub(super) async fn all(ledger: &Port, outcome: Option<EventOutcome>) -> Vec<Inb
 }
 
 pub(super) fn paid(event: &str, order: &str, links: Links) -> InboundEvent {
-    inbound(event, Some(Handling::Apply(vec![Report::Charged(charged(order, links))])))
+    reported(event, Report::Charged(charged(order, links)))
 }
 
 /// Returns a charge for one piece of the first product, for no particular period.
@@ -116,6 +137,5 @@ pub(super) fn another() -> KeyId {
 }
 
 pub(super) fn refunded(event: &str, of: ChargeRef) -> InboundEvent {
-    let report = Report::Refunded(Refund::full(of));
-    inbound(event, Some(Handling::Apply(vec![report])))
+    reported(event, Report::Refunded(Refund::full(of)))
 }

@@ -1,12 +1,10 @@
 //! The rows of products' files.
 
-use std::sync::Arc;
-
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 use tokio::task::JoinSet;
 
-use super::catalog::Shop;
-use super::fixtures::edit;
+use super::catalog::{Port, Shop};
+use super::fixtures::{at, edit, now};
 use super::{Case, cases};
 use delivery_core::ledger::Edit;
 use delivery_core::product::{File, MOST_FILES, MediaType, NewProduct, ObjectName, ProductId};
@@ -27,14 +25,8 @@ cases![
     only_former_rows_are_forgotten,
 ];
 
-type Port = Arc<dyn Shop>;
-
 fn files(shop: &Port) -> &dyn Files {
     shop.files().expect("a catalog with files")
-}
-
-fn at(seconds: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp(1_795_255_200 + seconds, 0).unwrap_or_default()
 }
 
 /// Returns a file whose object and contents depend on `number`.
@@ -45,7 +37,7 @@ pub(super) fn file(name: &str, number: u8) -> File {
         size: u64::from(number) << 32,
         sha256: [number; 32],
         media_type: "application/pdf".parse().expect("a media type"),
-        added_at: at(0) + TimeDelta::milliseconds(number.into()),
+        added_at: now() + TimeDelta::milliseconds(number.into()),
     }
 }
 
@@ -79,13 +71,13 @@ async fn a_product_has_its_files_by_name(shop: Port) {
 async fn a_replaced_file_stays_as_a_former_row(shop: Port) {
     let id = product(&shop).await;
     files(&shop).put_file(id, file("guide.pdf", 1), edit()).await.expect("added");
-    let edited = Edit { at: at(60), ..edit() };
+    let edited = Edit { at: at(1), ..edit() };
     assert_eq!(files(&shop).put_file(id, file("guide.pdf", 2), edited).await.expect("replaced"), Some(true));
     assert_eq!(listed(&shop, id).await, [file("guide.pdf", 2)]);
     let former = files(&shop).file(id, ObjectName::from_bytes([1; 16])).await.expect("found");
     assert_eq!(former, Some(file("guide.pdf", 1)), "whoever downloads it can finish");
     let ended: Vec<_> = rows(&shop).await.into_iter().map(|row| row.ended_at).collect();
-    assert_eq!(ended, [Some(at(60)), None]);
+    assert_eq!(ended, [Some(at(1)), None]);
 }
 
 async fn a_deleted_file_stays_as_a_former_row(shop: Port) {
@@ -93,11 +85,11 @@ async fn a_deleted_file_stays_as_a_former_row(shop: Port) {
     files(&shop).put_file(id, file("guide.pdf", 1), edit()).await.expect("added");
     let name = |name: &str| name.parse().expect("a name");
     assert!(!files(&shop).delete_file(id, &name("other.pdf"), edit()).await.expect("answered"));
-    let edited = Edit { at: at(60), ..edit() };
+    let edited = Edit { at: at(1), ..edit() };
     assert!(files(&shop).delete_file(id, &name("GUIDE.pdf"), edited).await.expect("deleted"));
     assert_eq!(listed(&shop, id).await, []);
     assert!(!files(&shop).delete_file(id, &name("guide.pdf"), edit()).await.expect("answered"), "it is gone");
-    assert_eq!(rows(&shop).await, [FileRow { object: ObjectName::from_bytes([1; 16]), ended_at: Some(at(60)) }]);
+    assert_eq!(rows(&shop).await, [FileRow { object: ObjectName::from_bytes([1; 16]), ended_at: Some(at(1)) }]);
     files(&shop).put_file(id, file("guide.pdf", 2), edit()).await.expect("added again");
     assert_eq!(listed(&shop, id).await, [file("guide.pdf", 2)]);
 }

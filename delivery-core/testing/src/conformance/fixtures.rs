@@ -5,13 +5,15 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, SecretVersion};
-use delivery_core::ledger::{Edit, Issue, MessageId, NewSale, Notice};
+use delivery_core::ledger::{Edit, Issue, MessageId, NewSale, Notice, Refused, Successor};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::ProductId;
-use delivery_core::store::{CatalogEditor, Ledger, Posts, Records};
+use delivery_core::store::{CatalogEditor, KeyQuery, Ledger, Posts, Records};
 use delivery_core::terms::{Terms, UseLimit, Validity};
 
 pub(super) type Port = Arc<dyn Ledger>;
+
+pub(super) type WholePort = Arc<dyn Whole>;
 
 pub(super) const RACERS: usize = 100;
 /// The number of calls in a race that is run many times.
@@ -21,12 +23,22 @@ pub(super) fn now() -> DateTime<Utc> {
     DateTime::from_timestamp(1_795_255_200, 0).unwrap_or_default()
 }
 
+/// Returns the time this number of minutes after [`now`].
+pub(super) fn at(minutes: i64) -> DateTime<Utc> {
+    now() + TimeDelta::minutes(minutes)
+}
+
+/// Returns the time this number of days after [`now`].
+pub(super) fn day(days: i64) -> DateTime<Utc> {
+    now() + TimeDelta::days(days)
+}
+
 /// A store with a ledger, an editable catalog and posts.
 pub trait Whole: Ledger + CatalogEditor + Posts {}
 
 impl<S: Ledger + CatalogEditor + Posts> Whole for S {}
 
-pub(super) fn records(store: &Arc<dyn Whole>) -> &dyn Records {
+pub(super) fn records(store: &WholePort) -> &dyn Records {
     store.office().expect("records")
 }
 
@@ -65,15 +77,72 @@ pub(super) fn use_at(at: DateTime<Utc>) -> Change {
     Change::use_of(product(1), at)
 }
 
-pub(super) async fn issue(ledger: &Port, key: NewKey) -> Key {
+/// Issues a new key, without an e-mail.
+pub(super) async fn issue(ledger: &Arc<impl Ledger + ?Sized>, key: NewKey) -> Key {
     match ledger.issue(NewSale::new(key, Vec::new())).await.expect("issued") {
         Issue::New(key) => key,
         Issue::Existing(_) => panic!("a new key was expected"),
     }
 }
 
+/// Issues a key with its e-mail, in a message of this name.
+pub(super) async fn sell(ledger: &Arc<impl Ledger + ?Sized>, key: NewKey, name: &str) -> KeyId {
+    ledger.issue(NewSale::new(key, e_mail(name))).await.expect("issued").into_key().id()
+}
+
+/// Changes a key that the ledger has, without messages.
+pub(super) async fn apply(ledger: &Arc<impl Ledger + ?Sized>, id: KeyId, change: Change) -> Result<Key, Refused> {
+    ledger.change(id, change, Vec::new()).await.expect("answered").expect("known")
+}
+
+/// Finds a key that the ledger has.
+pub(super) async fn find(ledger: &Arc<impl Ledger + ?Sized>, id: KeyId) -> Key {
+    ledger.find(id).await.expect("found").expect("known")
+}
+
+/// Replaces a key that may be replaced.
+pub(super) async fn rotate(ledger: &Arc<impl Ledger + ?Sized>, id: KeyId, successor: Successor) -> Issue {
+    ledger.rotate(id, successor).await.expect("rotated").expect("known").expect("not revoked")
+}
+
+/// Returns a successor with this id, without messages.
+pub(super) fn successor(id: KeyId, at: DateTime<Utc>, by: Actor) -> Successor {
+    Successor { id, secret: key(0, 1).secret, at, by, messages: Vec::new(), withdrawn: Vec::new() }
+}
+
+/// Searches page by page, and returns all keys that are found.
+pub(super) async fn search(ledger: &Arc<impl Ledger + ?Sized>, query: &KeyQuery) -> Vec<Key> {
+    let (mut found, mut before) = (Vec::new(), None);
+    loop {
+        let page = ledger.search(&KeyQuery { before, ..query.clone() }).await.expect("searched");
+        assert!(page.items.len() <= query.limit);
+        found.extend(page.items);
+        before = page.next;
+        if before.is_none() {
+            return found;
+        }
+    }
+}
+
+/// Returns the times of all uses of a key, read in pages of this size.
+pub(super) async fn history(ledger: &Port, id: KeyId, limit: usize) -> Vec<DateTime<Utc>> {
+    let (mut found, mut before) = (Vec::new(), None);
+    loop {
+        let page = ledger.history(id, before, limit).await.expect("read");
+        found.extend(page.items.iter().map(|used| used.at));
+        before = page.next;
+        if before.is_none() {
+            return found;
+        }
+    }
+}
+
 pub(super) fn revoke(at: DateTime<Utc>, reason: Option<&str>) -> Change {
     Change::Revoke { at, reason: reason.map(|reason| reason.parse().expect("a reason")), by: Actor::admin() }
+}
+
+pub(super) fn alice() -> Actor {
+    "alice".parse().expect("a name")
 }
 
 /// Returns an edit by the seller, made now.

@@ -1,11 +1,8 @@
 //! Keys and orders.
 
-use std::sync::Arc;
+use chrono::TimeDelta;
 
-use chrono::{DateTime, TimeDelta, Utc};
-use tokio::task::JoinSet;
-
-use super::fixtures::{FEW, Port, RACERS, e_mail, issue, key, now, numbered, order, product, revoke, use_at};
+use super::fixtures::{Port, apply, at, e_mail, find, issue, key, now, order, product, revoke, use_at};
 use super::messages::{
     a_change_queues_its_messages_with_it_and_a_refused_one_queues_none,
     a_claimed_message_is_leased_until_its_time_is_over, a_failed_message_waits_for_the_seller,
@@ -33,13 +30,15 @@ use super::rotation::{
     a_key_is_rotated_once_however_many_calls_race, a_revoked_key_and_an_unknown_one_are_not_rotated,
     a_rotated_key_gives_its_place_to_its_successor,
 };
-use super::{Case, cases};
-use crate::racing::{race, rounds};
-use delivery_core::email::Email;
-use delivery_core::key::{
-    Actor, Change, Denied, Fingerprint, Key, KeyId, LimitChange, NewKey, Reason, Refusal, Rule, Rules, Status,
+use super::uses::{
+    a_rule_judges_the_use_that_is_counted_however_many_race, a_use_is_counted_and_answered_with_the_key_as_it_stands,
+    an_operation_whose_caller_goes_away_happens_entirely_or_not_at_all,
+    of_many_racing_uses_exactly_the_limit_is_granted, uses_of_different_keys_do_not_mix,
 };
-use delivery_core::ledger::{NewSale, Refused};
+use super::{Case, cases};
+use delivery_core::email::Email;
+use delivery_core::key::{Actor, Change, Fingerprint, Key, KeyId, LimitChange, NewKey, Reason, Refusal, Status};
+use delivery_core::ledger::Refused;
 use delivery_core::store::{KeyQuery, Ledger, StoreError};
 use delivery_core::terms::UseLimit;
 
@@ -106,16 +105,6 @@ async fn an_unknown_key_is_not_found_and_not_changed(ledger: Port) {
     assert_eq!(ledger.find(known.id()).await.expect("answered"), Some(known));
 }
 
-async fn a_use_is_counted_and_answered_with_the_key_as_it_stands(ledger: Port) {
-    let id = issue(&ledger, key(1, -1)).await.id();
-    for count in 1..=3 {
-        let changed =
-            ledger.change(id, use_at(now()), Vec::new()).await.expect("changed").expect("known").expect("granted");
-        assert_eq!(changed.used(), count);
-        assert_eq!(ledger.find(id).await.expect("found"), Some(changed));
-    }
-}
-
 async fn a_refused_change_changes_nothing(ledger: Port) {
     let issued = issue(&ledger, key(1, 1)).await;
     let other = Change::use_of(product(2), now());
@@ -135,32 +124,29 @@ async fn a_refused_change_changes_nothing(ledger: Port) {
 
 async fn a_revoked_key_stays_revoked(ledger: Port) {
     let id = issue(&ledger, key(1, -1)).await.id();
-    for (at, reason) in [(now(), Some("refunded")), (now() + TimeDelta::hours(1), None)] {
-        let revoked =
-            ledger.change(id, revoke(at, reason), Vec::new()).await.expect("changed").expect("known").expect("revoked");
+    for (at, reason) in [(now(), Some("refunded")), (at(60), None)] {
+        let revoked = apply(&ledger, id, revoke(at, reason)).await.expect("revoked");
         assert_eq!(revoked.revoked_at(), Some(now()), "revoking again changes nothing");
         let revocation = revoked.state().revoked.clone().expect("revoked");
         assert_eq!(revocation.reason.as_ref().map(Reason::as_str), Some("refunded"));
         assert_eq!(revocation.by, Actor::admin());
     }
-    let refused =
-        ledger.change(id, use_at(now()), Vec::new()).await.expect("answered").expect("known").expect_err("refused");
+    let refused = apply(&ledger, id, use_at(now())).await.expect_err("refused");
     assert_eq!(refused.refusal, Refusal::Revoked { at: now() });
     assert_eq!(ledger.find(id).await.expect("found"), Some(refused.key));
 }
 
 async fn a_restored_key_is_what_it_was(ledger: Port) {
     let id = issue(&ledger, key(1, 3)).await.id();
-    let before = ledger.change(id, use_at(now()), Vec::new()).await.expect("changed").expect("known").expect("granted");
-    ledger.change(id, revoke(now(), None), Vec::new()).await.expect("changed");
+    let before = apply(&ledger, id, use_at(now())).await.expect("granted");
+    apply(&ledger, id, revoke(now(), None)).await.expect("allowed");
     for _ in 0..2 {
         let restore = Change::Restore { at: now(), by: Actor::admin() };
-        let restored =
-            ledger.change(id, restore, Vec::new()).await.expect("changed").expect("known").expect("restored");
+        let restored = apply(&ledger, id, restore).await.expect("restored");
         assert_eq!(restored, before, "restoring again changes nothing");
         assert_eq!(ledger.find(id).await.expect("found"), Some(restored));
     }
-    let used = ledger.change(id, use_at(now()), Vec::new()).await.expect("changed").expect("known").expect("granted");
+    let used = apply(&ledger, id, use_at(now())).await.expect("granted");
     assert_eq!(used.used(), 2);
     assert!(search_status(&ledger, Status::Revoked).await.is_empty());
 }
@@ -174,12 +160,12 @@ async fn new_terms_hold_from_the_next_use_on(ledger: Port) {
     let issued = issue(&ledger, key(1, 1)).await;
     let change = async |expires_at, limit| {
         let change = Change::SetTerms { at: now(), by: Actor::admin(), expires_at, limit };
-        let changed = ledger.change(issued.id(), change, Vec::new()).await.expect("changed").expect("known");
-        let found = ledger.find(issued.id()).await.expect("found").expect("known");
+        let changed = apply(&ledger, issued.id(), change).await;
+        let found = find(&ledger, issued.id()).await;
         assert_eq!(&found, changed.as_ref().unwrap_or_else(|refused| &refused.key));
         changed
     };
-    let spend = async |at| ledger.change(issued.id(), use_at(at), Vec::new()).await.expect("answered").expect("known");
+    let spend = async |at| apply(&ledger, issued.id(), use_at(at)).await;
     assert_eq!(spend(now()).await.expect("granted").used(), 1);
     assert_eq!(search_status(&ledger, Status::Exhausted).await, [issued.id()]);
     assert_eq!(change(None, Some(more(2))).await.expect("changed").limit(), limit(3));
@@ -202,10 +188,9 @@ async fn new_terms_hold_from_the_next_use_on(ledger: Port) {
 async fn a_corrected_address_is_found_and_the_old_one_is_not(ledger: Port) {
     let (issued, other) = (issue(&ledger, key(1, 2)).await, issue(&ledger, key(3, 2)).await);
     assert_eq!(issued.email(), other.email());
-    let by = |email: &str| KeyQuery { email: email.parse().ok(), limit: 10, ..KeyQuery::default() };
     let found = async |email: &str| -> Vec<KeyId> {
-        let page = ledger.search(&by(email)).await.expect("searched");
-        page.items.iter().map(Key::id).collect()
+        let query = KeyQuery { email: email.parse().ok(), limit: 10, ..KeyQuery::default() };
+        ledger.search(&query).await.expect("searched").items.iter().map(Key::id).collect()
     };
     let email: Email = "corrected@example.com".parse().expect("an address");
     for _ in 0..2 {
@@ -218,11 +203,11 @@ async fn a_corrected_address_is_found_and_the_old_one_is_not(ledger: Port) {
     assert_eq!(found("corrected@example.com").await, [issued.id()]);
     assert_eq!(found(issued.email().as_str()).await, [other.id()], "the old address");
     // One e-mail is sent, to the new address: the second change had no effect.
-    let due = ledger.claim_messages(now(), now() + TimeDelta::minutes(5), 9).await.expect("claimed");
+    let due = ledger.claim_messages(now(), at(5), 9).await.expect("claimed");
     assert_eq!(due.len(), 1);
     assert_eq!(due.first().map(|message| message.recipient.to_string()), Some(email.to_string()));
-    let used = ledger.change(issued.id(), use_at(now()), Vec::new()).await.expect("changed").expect("known");
-    assert_eq!(used.expect("granted").email(), &email, "a use leaves the address as it is");
+    let used = apply(&ledger, issued.id(), use_at(now())).await.expect("granted");
+    assert_eq!(used.email(), &email, "a use leaves the address as it is");
 }
 
 async fn search_status(ledger: &Port, status: Status) -> Vec<KeyId> {
@@ -242,79 +227,10 @@ fn case_of(change: &Change) -> &'static str {
     }
 }
 
-async fn of_many_racing_uses_exactly_the_limit_is_granted(ledger: Port) {
-    for round in rounds() {
-        // Every other key allows only one use, so that its first use is also its last.
-        let limit = if round % 2 == 0 { 1 } else { 7 };
-        let id = issue(&ledger, numbered(round, limit)).await.id();
-        let uses = (0..FEW).map(|_| {
-            let ledger = ledger.clone();
-            async move { ledger.change(id, use_at(now()), Vec::new()).await.expect("answered").expect("known") }
-        });
-        let mut counts: Vec<u64> = race(uses).await.iter().flatten().map(Key::used).collect();
-        counts.sort_unstable();
-        let all: Vec<u64> = (1..=limit.unsigned_abs()).collect();
-        assert_eq!(counts, all, "each use has a count of its own");
-        assert_eq!(ledger.find(id).await.expect("found").map(|key| key.used()), all.last().copied());
-        assert_eq!(ledger.history(id, None, 1000).await.expect("read").items.len(), all.len());
-    }
-}
-
-/// A rule that allows three uses, whatever the limit of the key.
-#[derive(Debug)]
-struct ThreeUses;
-
-impl Rule for ThreeUses {
-    fn judge(&self, key: &Key, _at: DateTime<Utc>) -> Result<(), Denied> {
-        if key.used() <= 3 { Ok(()) } else { Err(Denied::new("ENOUGH", "Three uses are enough.")) }
-    }
-}
-
-async fn a_rule_judges_the_use_that_is_counted_however_many_race(ledger: Port) {
-    let rules: Rules = [Arc::new(ThreeUses) as Arc<dyn Rule>].into_iter().collect();
-    for round in rounds() {
-        let id = issue(&ledger, numbered(round, -1)).await.id();
-        let uses = (0..FEW).map(|_| {
-            let (ledger, rules) = (ledger.clone(), rules.clone());
-            let change = Change::Use { product: product(1), at: now(), rules };
-            async move { ledger.change(id, change, Vec::new()).await.expect("answered").expect("known") }
-        });
-        let mut counts = Vec::new();
-        for answer in race(uses).await {
-            match answer {
-                Ok(key) => counts.push(key.used()),
-                Err(Refused { refusal: Refusal::Denied(denied), .. }) => assert_eq!(denied.code(), "ENOUGH"),
-                Err(refused) => panic!("only the rule refuses: {refused:?}"),
-            }
-        }
-        counts.sort_unstable();
-        assert_eq!(counts, [1, 2, 3]);
-        assert_eq!(ledger.find(id).await.expect("found").map(|key| key.used()), Some(3));
-        assert_eq!(ledger.history(id, None, 10).await.expect("read").items.len(), 3, "a refused use is not recorded");
-    }
-}
-
-async fn uses_of_different_keys_do_not_mix(ledger: Port) {
-    let mut racers = JoinSet::new();
-    for index in 1..=10 {
-        let id = issue(&ledger, key(index, -1)).await.id();
-        for _ in 0..index {
-            let ledger = ledger.clone();
-            racers.spawn(async move { ledger.change(id, use_at(now()), Vec::new()).await });
-        }
-    }
-    racers.join_all().await;
-    for index in 1..=10 {
-        let found = ledger.find(key(index, -1).id).await.expect("found").expect("known");
-        assert_eq!(found.used(), u64::from(index));
-    }
-}
-
 async fn a_keyring_with_a_known_secret_is_accepted_and_a_foreign_one_refused(ledger: Port) {
     let [old, new, foreign] = [1, 2, 3].map(|byte| Fingerprint::from_bytes([byte; 16]));
     let sell = async |index: u8, fingerprint: Fingerprint| {
-        let key = NewKey { secret: fingerprint.version(), ..key(index, -1) };
-        ledger.issue(NewSale::new(key, Vec::new())).await.expect("issued");
+        issue(&ledger, NewKey { secret: fingerprint.version(), ..key(index, -1) }).await;
     };
     ledger.register(&[old]).await.expect("a new ledger takes any ring");
     assert!(matches!(ledger.register(&[foreign]).await, Err(StoreError::ForeignSecret)));
@@ -330,25 +246,6 @@ async fn a_keyring_with_a_known_secret_is_accepted_and_a_foreign_one_refused(led
     ledger.register(&[old, new]).await.expect("another server, which has the new one and does not sign with it yet");
     ledger.register(&[new]).await.expect("the old secret is retired");
     assert!(matches!(ledger.register(&[foreign]).await, Err(StoreError::ForeignSecret)));
-}
-
-async fn an_operation_whose_caller_goes_away_happens_entirely_or_not_at_all(ledger: Port) {
-    let id = issue(&ledger, key(1, -1)).await.id();
-    for index in 0..RACERS {
-        let ledger = ledger.clone();
-        let caller = tokio::spawn(async move { ledger.change(id, use_at(now()), Vec::new()).await });
-        if index % 2 == 0 {
-            tokio::task::yield_now().await;
-        }
-        caller.abort();
-        // The caller may have finished or been aborted.
-        let _ = caller.await;
-    }
-    ledger.change(id, use_at(now()), Vec::new()).await.expect("changed");
-    let used = ledger.find(id).await.expect("found").expect("known").used();
-    let history = ledger.history(id, None, 1000).await.expect("read").items.len() as u64;
-    assert!((1..=RACERS as u64 + 1).contains(&used));
-    assert_eq!(used, history, "a use is counted and remembered, or neither");
 }
 
 async fn a_ledger_in_use_answers_a_ping(ledger: Port) {

@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 
-use super::fixtures::{FEW, Port, e_mail, issue, key, now, numbered, order, product, use_at};
+use super::fixtures::{FEW, Port, apply, day, e_mail, find, issue, key, now, numbered, order, product, sell, use_at};
 use crate::racing::{race, rounds};
 use delivery_core::key::{KeyId, NewKey};
 use delivery_core::ledger::{Issue, NewSale};
@@ -29,12 +29,12 @@ pub(super) async fn an_order_and_product_have_one_key_however_many_calls_race(le
 
 pub(super) async fn a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_message(ledger: Port) {
     let first = key(1, 5).bought_with(order("A"));
-    ledger.issue(NewSale::new(first.clone(), e_mail("first"))).await.expect("issued");
-    ledger.change(first.id, use_at(now()), Vec::new()).await.expect("changed");
+    sell(&ledger, first.clone(), "first").await;
+    apply(&ledger, first.id, use_at(now())).await.expect("granted");
     let replay =
         NewKey { email: "other@example.com".parse().expect("an address"), ..key(2, 9) }.bought_with(order("A"));
     let answer = ledger.issue(NewSale::new(replay.clone(), e_mail("second"))).await.expect("answered");
-    let stands = ledger.find(first.id).await.expect("found").expect("known");
+    let stands = find(&ledger, first.id).await;
     assert_eq!(answer, Issue::Existing(stands));
     assert_eq!(ledger.find(replay.id).await.expect("answered"), None);
     assert_eq!(messages(&ledger).await, 1);
@@ -95,6 +95,6 @@ pub(super) async fn an_order_whose_caller_goes_away_has_a_key_and_a_message_or_n
 }
 
 async fn messages(ledger: &Port) -> usize {
-    let later = now() + TimeDelta::days(365);
+    let later = day(365);
     ledger.claim_messages(later, later + TimeDelta::minutes(1), 1000).await.expect("claimed").len()
 }

@@ -1,15 +1,13 @@
 //! Sign-ins at the desk, and buyers' requests for lost keys.
 
-use std::sync::Arc;
-
 use chrono::{DateTime, TimeDelta, Utc};
 
-use delivery_core::key::{Actor, KeyId, NewKey};
-use delivery_core::ledger::{Action, Edit, MessageKind, NewSale, Outcome, Recipient};
+use delivery_core::key::{KeyId, NewKey};
+use delivery_core::ledger::{Action, MessageKind, Outcome, Recipient};
 use delivery_core::order::Source;
 use delivery_core::store::{AuditQuery, Ledger, LostKeys, LostScan, SignIn, SignInId, SignIns};
 
-use super::fixtures::{RACERS, key, now, revoke};
+use super::fixtures::{Port, RACERS, alice, apply, at, edit, issue, key, revoke};
 use super::{Case, cases};
 
 cases![
@@ -26,12 +24,6 @@ cases![
     requests_that_several_answer_are_answered_once,
 ];
 
-type Port = Arc<dyn Ledger>;
-
-fn at(minutes: i64) -> DateTime<Utc> {
-    now() + TimeDelta::minutes(minutes)
-}
-
 fn sign_ins(ledger: &Port) -> &dyn SignIns {
     ledger.office().expect("sessions")
 }
@@ -41,13 +33,12 @@ fn lost(ledger: &Port) -> &dyn LostKeys {
 }
 
 fn signed_in(id: u8, expires_at: DateTime<Utc>) -> SignIn {
-    let actor: Actor = "alice".parse().expect("a name");
-    SignIn { id: SignInId::from_bytes([id; 32]), actor, token: [id + 100; 32], expires_at }
+    SignIn { id: SignInId::from_bytes([id; 32]), actor: alice(), token: [id + 100; 32], expires_at }
 }
 
-async fn issue(ledger: &Port, index: u8, email: &str) -> KeyId {
-    let granted = NewKey { email: email.parse().expect("an address"), ..key(index, 3) };
-    ledger.issue(NewSale::new(granted, Vec::new())).await.expect("issued").into_key().id()
+/// Issues a key to this address.
+async fn issue_to(ledger: &Port, index: u8, email: &str) -> KeyId {
+    issue(ledger, NewKey { email: email.parse().expect("an address"), ..key(index, 3) }).await.id()
 }
 
 fn scan(now: DateTime<Utc>, limit: usize) -> LostScan {
@@ -98,7 +89,6 @@ async fn sessions_that_are_over_are_pruned(ledger: Port) {
 async fn the_secret_of_a_platform_is_kept_replaced_and_removed(ledger: Port) {
     let office = ledger.office().expect("secrets of platforms");
     let [stripe, paddle]: [Source; 2] = ["stripe", "paddle"].map(|name| name.parse().expect("a platform"));
-    let edit = || Edit::new(Actor::admin(), at(1));
     let all = async || {
         let mut all = office.platform_secrets().await.expect("read");
         all.sort_by(|one, other| one.source.as_str().cmp(other.source.as_str()));
@@ -126,7 +116,7 @@ async fn the_secret_of_a_platform_is_kept_replaced_and_removed(ledger: Port) {
 }
 
 async fn who_lost_keys_is_written_to_once_an_hour(ledger: Port) {
-    let id = issue(&ledger, 1, "Ada@example.com").await;
+    let id = issue_to(&ledger, 1, "Ada@example.com").await;
     for (minute, expected) in [(0, true), (0, false), (59, false), (61, true), (62, false)] {
         ask(&ledger, "ADA@EXAMPLE.com", at(minute)).await;
         assert_eq!(lost(&ledger).answer_lost(scan(at(minute), 9)).await.expect("answered"), 1);
@@ -137,7 +127,7 @@ async fn who_lost_keys_is_written_to_once_an_hour(ledger: Port) {
 }
 
 async fn an_unknown_address_gets_nothing_and_leaves_nothing(ledger: Port) {
-    issue(&ledger, 1, "ada@example.com").await;
+    issue_to(&ledger, 1, "ada@example.com").await;
     for email in ["bob@example.com", "da@example.com", "ada@example.co", "erased-1@erased.invalid"] {
         ask(&ledger, email, at(0)).await;
     }
@@ -147,9 +137,9 @@ async fn an_unknown_address_gets_nothing_and_leaves_nothing(ledger: Port) {
 }
 
 async fn the_newest_key_that_is_not_revoked_says_whom_the_list_goes_to(ledger: Port) {
-    let first = issue(&ledger, 1, "ada@example.com").await;
-    let second = issue(&ledger, 2, "ADA@example.com").await;
-    let third = issue(&ledger, 3, "Ada@example.com").await;
+    let first = issue_to(&ledger, 1, "ada@example.com").await;
+    let second = issue_to(&ledger, 2, "ADA@example.com").await;
+    let third = issue_to(&ledger, 3, "Ada@example.com").await;
     for (minute, revoked, expected) in [
         (0, None, Some(("Ada@example.com", third))),
         (100, Some(third), Some(("ADA@example.com", second))),
@@ -157,12 +147,7 @@ async fn the_newest_key_that_is_not_revoked_says_whom_the_list_goes_to(ledger: P
         (300, Some(first), None),
     ] {
         if let Some(id) = revoked {
-            ledger
-                .change(id, revoke(at(minute), None), Vec::new())
-                .await
-                .expect("answered")
-                .expect("known")
-                .expect("allowed");
+            apply(&ledger, id, revoke(at(minute), None)).await.expect("allowed");
         }
         ask(&ledger, "ada@example.com", at(minute)).await;
         assert_eq!(lost(&ledger).answer_lost(scan(at(minute), 9)).await.expect("answered"), 1);
@@ -172,7 +157,7 @@ async fn the_newest_key_that_is_not_revoked_says_whom_the_list_goes_to(ledger: P
 }
 
 async fn requests_are_answered_in_order_and_so_many_at_once(ledger: Port) {
-    let ids = [issue(&ledger, 1, "a@example.com").await, issue(&ledger, 2, "b@example.com").await];
+    let ids = [issue_to(&ledger, 1, "a@example.com").await, issue_to(&ledger, 2, "b@example.com").await];
     for email in ["a@example.com", "nobody@example.com", "b@example.com"] {
         ask(&ledger, email, at(0)).await;
     }
@@ -185,7 +170,7 @@ async fn requests_are_answered_in_order_and_so_many_at_once(ledger: Port) {
 }
 
 async fn requests_that_several_answer_are_answered_once(ledger: Port) {
-    issue(&ledger, 1, "ada@example.com").await;
+    issue_to(&ledger, 1, "ada@example.com").await;
     for _ in 0..RACERS {
         ask(&ledger, "ada@example.com", at(0)).await;
     }

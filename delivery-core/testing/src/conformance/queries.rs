@@ -2,11 +2,16 @@
 
 use chrono::{DateTime, TimeDelta};
 
-use super::fixtures::{Port, issue, key, now, order, product, revoke, use_at};
+use super::fixtures::{Port, apply, at, day, find, history, issue, key, now, order, product, revoke, search, use_at};
 use delivery_core::HostRef;
 use delivery_core::key::{Change, NewKey, Status};
 use delivery_core::order::OrderRef;
 use delivery_core::store::{KeyQuery, Period};
+
+/// Returns the numbers of the keys that a search finds.
+async fn numbers(ledger: &Port, query: &KeyQuery) -> Vec<u8> {
+    search(ledger, query).await.iter().map(|key| key.id().as_bytes()[0]).collect()
+}
 
 pub(super) async fn keys_are_searched_by_every_field_newest_first_in_pages(ledger: Port) {
     let name = |text: &str| text.parse::<HostRef>().expect("a name");
@@ -21,10 +26,10 @@ pub(super) async fn keys_are_searched_by_every_field_newest_first_in_pages(ledge
         issue(&ledger, granted).await;
     }
     let spend = |index| Change::use_of(product(i64::from(index % 3) + 1), now());
-    ledger.change(key(2, 1).id, spend(2), Vec::new()).await.expect("changed");
-    ledger.change(key(3, 1).id, revoke(now(), None), Vec::new()).await.expect("changed");
+    apply(&ledger, key(2, 1).id, spend(2)).await.expect("granted");
+    apply(&ledger, key(3, 1).id, revoke(now(), None)).await.expect("allowed");
     let status = |status| KeyQuery { status: Some((status, now())), ..KeyQuery::default() };
-    let tomorrow = now() + TimeDelta::days(1) + TimeDelta::seconds(4);
+    let tomorrow = day(1) + TimeDelta::seconds(4);
     let tomorrow = |status| KeyQuery { status: Some((status, tomorrow)), ..KeyQuery::default() };
     let email = |text: &str| KeyQuery { email: text.parse().ok(), ..KeyQuery::default() };
     let by_order = |id: &str, source: Option<&str>| KeyQuery {
@@ -75,16 +80,7 @@ pub(super) async fn keys_are_searched_by_every_field_newest_first_in_pages(ledge
         (tomorrow(Status::Valid), vec![9, 8, 7, 6, 5]),
     ] {
         for limit in [1, 2, 100] {
-            let (mut found, mut before) = (Vec::new(), None);
-            loop {
-                let page = ledger.search(&KeyQuery { before, limit, ..query.clone() }).await.expect("searched");
-                assert!(page.items.len() <= limit);
-                found.extend(page.items.iter().map(|key| key.id().as_bytes()[0]));
-                before = page.next;
-                if before.is_none() {
-                    break;
-                }
-            }
+            let found = numbers(&ledger, &KeyQuery { limit, ..query.clone() }).await;
             assert_eq!(found, expected, "{query:?} in pages of {limit}");
         }
     }
@@ -95,52 +91,33 @@ pub(super) async fn keys_are_searched_by_their_ids_in_whatever_order_they_were_i
     for index in [3, 1, 4, 2] {
         issue(&ledger, key(index, 1)).await;
     }
-    let (mut found, mut before) = (Vec::new(), None);
-    loop {
-        let page = ledger.search(&KeyQuery { before, limit: 2, ..KeyQuery::default() }).await.expect("searched");
-        found.extend(page.items.iter().map(|key| key.id().as_bytes()[0]));
-        before = page.next;
-        if before.is_none() {
-            break;
-        }
-    }
-    assert_eq!(found, [4, 3, 2, 1]);
+    assert_eq!(numbers(&ledger, &KeyQuery { limit: 2, ..KeyQuery::default() }).await, [4, 3, 2, 1]);
 }
 
 pub(super) async fn history_has_every_use_newest_first_in_pages(ledger: Port) {
     let (id, other) = (issue(&ledger, key(1, -1)).await.id(), issue(&ledger, key(2, -1)).await.id());
-    let at = |minute| now() + TimeDelta::minutes(minute) + TimeDelta::milliseconds(7);
+    let at = |minute| at(minute) + TimeDelta::milliseconds(7);
     for minute in 0..7 {
-        ledger.change(id, use_at(at(minute)), Vec::new()).await.expect("changed");
-        ledger.change(other, use_at(at(minute)), Vec::new()).await.expect("changed");
+        apply(&ledger, id, use_at(at(minute))).await.expect("granted");
+        apply(&ledger, other, use_at(at(minute))).await.expect("granted");
     }
     for limit in [1, 3, 7, 100] {
-        let (mut found, mut before) = (Vec::new(), None);
-        loop {
-            let page = ledger.history(id, before, limit).await.expect("read");
-            found.extend(page.items.iter().map(|used| used.at));
-            before = page.next;
-            if before.is_none() {
-                break;
-            }
-        }
+        let found = history(&ledger, id, limit).await;
         assert_eq!(found, (0..7).rev().map(at).collect::<Vec<_>>(), "in pages of {limit}");
     }
 }
 
 pub(super) async fn pruned_history_is_forgotten_and_counts_stay(ledger: Port) {
     let id = issue(&ledger, key(1, -1)).await.id();
-    let at = |minute| now() + TimeDelta::minutes(minute);
     for minute in 0..5 {
-        ledger.change(id, use_at(at(minute)), Vec::new()).await.expect("changed");
+        apply(&ledger, id, use_at(at(minute))).await.expect("granted");
     }
     assert_eq!(ledger.prune_history(at(3)).await.expect("pruned"), 3);
     assert_eq!(ledger.prune_history(at(3)).await.expect("pruned"), 0);
-    let left = ledger.history(id, None, 10).await.expect("read");
-    assert_eq!(left.items.iter().map(|used| used.at).collect::<Vec<_>>(), [at(4), at(3)]);
-    assert_eq!(ledger.find(id).await.expect("found").map(|key| key.used()), Some(5));
-    ledger.change(id, use_at(at(6)), Vec::new()).await.expect("changed");
-    assert_eq!(ledger.find(id).await.expect("found").map(|key| key.used()), Some(6));
+    assert_eq!(history(&ledger, id, 10).await, [at(4), at(3)]);
+    assert_eq!(find(&ledger, id).await.used(), 5);
+    assert_eq!(apply(&ledger, id, use_at(at(6))).await.expect("granted").used(), 6);
+    assert_eq!(find(&ledger, id).await.used(), 6);
 }
 
 pub(super) async fn a_page_has_at_least_one_and_at_most_a_thousand(ledger: Port) {

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 
-use super::fixtures::{Port, e_mail, issue, key, now, order, product, revoke, use_at};
+use super::fixtures::{
+    Port, apply, at, day, e_mail, find, history, issue, key, now, order, product, revoke, rotate, sell, successor,
+    use_at,
+};
 use super::{Case, Ledgers, cases};
-use delivery_core::key::{Actor, Change, Fingerprint, Key, KeyId, LimitChange, NewKey};
-use delivery_core::ledger::{Edit, Issue, NewSale, Outcome, Route, Successor};
+use delivery_core::key::{Actor, Change, Fingerprint, KeyId, LimitChange, NewKey};
+use delivery_core::ledger::{Edit, Issue, NewSale, Outcome, Route};
 use delivery_core::store::{KeyQuery, StoreError};
 use delivery_core::terms::UseLimit;
 
@@ -33,60 +36,44 @@ async fn reopened(ledgers: &Ledgers, ledger: Port) -> Port {
     ledgers.open().await
 }
 
-async fn find(ledger: &Port, id: KeyId) -> Key {
-    ledger.find(id).await.expect("read").expect("a key")
-}
-
 async fn what_was_acknowledged_is_there_when_the_store_is_opened_again(ledgers: Arc<Ledgers>) {
     let ledger = ledgers.open().await;
     let name = "0197-order".parse().expect("a name");
     let plain = issue(&ledger, key(1, 5)).await;
     let rich = issue(&ledger, key(2, 1).bought_with(order("Bestellung ä'\"; --")).called(name)).await;
-    let used =
-        ledger.change(plain.id(), use_at(now()), Vec::new()).await.expect("changed").expect("known").expect("allowed");
-    let revoked =
-        ledger.change(rich.id(), revoke(now(), Some("refunded")), Vec::new()).await.expect("changed").expect("known");
-    let revoked = revoked.expect("allowed");
+    let used = apply(&ledger, plain.id(), use_at(now())).await.expect("allowed");
+    let revoked = apply(&ledger, rich.id(), revoke(now(), Some("refunded"))).await.expect("allowed");
     let ledger = reopened(&ledgers, ledger).await;
     assert_eq!(find(&ledger, plain.id()).await, used);
     assert_eq!(find(&ledger, rich.id()).await, revoked);
     let all = KeyQuery { limit: 10, ..KeyQuery::default() };
     assert_eq!(ledger.search(&all).await.expect("searched").items, [revoked, used]);
-    let history = ledger.history(plain.id(), None, 10).await.expect("read");
-    assert_eq!(history.items.iter().map(|used| used.at).collect::<Vec<_>>(), [now()]);
+    assert_eq!(history(&ledger, plain.id(), 10).await, [now()]);
 }
 
 async fn a_key_goes_on_where_it_was_when_the_store_is_opened_again(ledgers: Arc<Ledgers>) {
     let mut ledger = ledgers.open().await;
     let id = issue(&ledger, key(1, 4)).await.id();
     for count in 1..=4 {
-        let used = ledger.change(id, use_at(now()), Vec::new()).await.expect("changed").expect("known");
-        assert_eq!(used.expect("allowed").used(), count);
+        assert_eq!(apply(&ledger, id, use_at(now())).await.expect("allowed").used(), count);
         ledger = reopened(&ledgers, ledger).await;
     }
-    assert!(
-        ledger.change(id, use_at(now()), Vec::new()).await.expect("answered").expect("known").is_err(),
-        "it is used up"
-    );
+    assert!(apply(&ledger, id, use_at(now())).await.is_err(), "it is used up");
     let added = LimitChange::Set(UseLimit::from_count(5).expect("in range"));
     let terms = Change::SetTerms { at: now(), by: Actor::admin(), expires_at: None, limit: Some(added) };
-    ledger.change(id, terms, Vec::new()).await.expect("changed").expect("known").expect("allowed");
+    apply(&ledger, id, terms).await.expect("allowed");
     let ledger = reopened(&ledgers, ledger).await;
-    let used = ledger.change(id, use_at(now()), Vec::new()).await.expect("changed").expect("known");
-    assert_eq!(used.expect("allowed").used(), 5);
+    assert_eq!(apply(&ledger, id, use_at(now())).await.expect("allowed").used(), 5);
     let email: delivery_core::email::Email = "corrected@example.com".parse().expect("an address");
     let change = Change::SetEmail { at: now(), by: Actor::admin(), email: email.clone() };
-    ledger.change(id, change, Vec::new()).await.expect("changed").expect("known").expect("never refused");
+    apply(&ledger, id, change).await.expect("never refused");
     let ledger = reopened(&ledgers, ledger).await;
     assert_eq!((find(&ledger, id).await.used(), find(&ledger, id).await.email()), (5, &email));
-    let (successor, at, by) = (key(2, 1), now(), Actor::admin());
-    let successor =
-        Successor { id: successor.id, secret: successor.secret, at, by, messages: Vec::new(), withdrawn: Vec::new() };
-    let heir = ledger.rotate(id, successor).await.expect("rotated").expect("known").expect("not revoked").into_key();
+    let heir = rotate(&ledger, id, successor(key(2, 1).id, now(), Actor::admin())).await.into_key();
     let ledger = reopened(&ledgers, ledger).await;
     assert_eq!(find(&ledger, heir.id()).await, heir);
     assert_eq!(find(&ledger, id).await.successor(), Some(heir.id()));
-    assert_eq!(ledger.history(id, None, 10).await.expect("read").items.len(), 5);
+    assert_eq!(history(&ledger, id, 10).await.len(), 5);
 }
 
 async fn an_order_is_answered_with_its_key_when_the_store_is_opened_again(ledgers: Arc<Ledgers>) {
@@ -102,23 +89,20 @@ async fn an_order_is_answered_with_its_key_when_the_store_is_opened_again(ledger
 
 async fn a_message_is_sent_once_however_often_the_store_is_opened(ledgers: Arc<Ledgers>) {
     let ledger = ledgers.open().await;
-    ledger.issue(NewSale::new(key(1, 1), e_mail("1"))).await.expect("issued");
+    sell(&ledger, key(1, 1), "1").await;
     let ledger = reopened(&ledgers, ledger).await;
-    let later = now() + TimeDelta::hours(1);
-    let until = later + TimeDelta::minutes(5);
-    let claimed = ledger.claim_messages(later, until, 9).await.expect("read").remove(0);
+    let claimed = ledger.claim_messages(at(60), at(65), 9).await.expect("read").remove(0);
     assert_eq!((claimed.attempt, claimed.message_id.as_str()), (1, "1@example.com"));
-    ledger.complete_message(claimed.lease, Outcome::Sent { at: later }).await.expect("completed");
+    ledger.complete_message(claimed.lease, Outcome::Sent { at: at(60) }).await.expect("completed");
     let ledger = reopened(&ledgers, ledger).await;
-    let much_later = later + TimeDelta::days(1);
-    assert!(ledger.claim_messages(much_later, much_later, 9).await.expect("read").is_empty());
+    assert!(ledger.claim_messages(day(2), day(2), 9).await.expect("read").is_empty());
 }
 
 async fn a_failed_message_waits_for_the_seller_when_the_store_is_opened_again(ledgers: Arc<Ledgers>) {
     let ledger = ledgers.open().await;
-    ledger.issue(NewSale::new(key(1, 1), e_mail("1"))).await.expect("issued");
-    let later = now() + TimeDelta::hours(1);
-    let claimed = ledger.claim_messages(later, later + TimeDelta::minutes(5), 9).await.expect("read").remove(0);
+    sell(&ledger, key(1, 1), "1").await;
+    let later = at(60);
+    let claimed = ledger.claim_messages(later, at(65), 9).await.expect("read").remove(0);
     let fail = Outcome::Fail { at: later, reason: "no such user".to_owned(), route: Route::from_bytes([1; 16]) };
     ledger.complete_message(claimed.lease, fail).await.expect("completed");
     let ledger = reopened(&ledgers, ledger).await;
@@ -126,7 +110,7 @@ async fn a_failed_message_waits_for_the_seller_when_the_store_is_opened_again(le
     assert_eq!((failed.reason.as_str(), failed.attempts, failed.failed_at), ("no such user", 1, later));
     assert!(ledger.retry_message(failed.message, Edit::new(Actor::admin(), later)).await.expect("retried"));
     let ledger = reopened(&ledgers, ledger).await;
-    assert_eq!(ledger.claim_messages(later, later + TimeDelta::minutes(5), 9).await.expect("read").len(), 1);
+    assert_eq!(ledger.claim_messages(later, at(65), 9).await.expect("read").len(), 1);
 }
 
 async fn many_uses_are_counted_when_the_store_is_opened_again(ledgers: Arc<Ledgers>) {
@@ -135,30 +119,19 @@ async fn many_uses_are_counted_when_the_store_is_opened_again(ledgers: Arc<Ledge
     let ids = [issue(&ledger, key(1, -1)).await.id(), issue(&ledger, key(2, -1)).await.id()];
     for _ in 0..USES {
         for id in ids {
-            ledger.change(id, use_at(now()), Vec::new()).await.expect("changed").expect("known").expect("allowed");
+            apply(&ledger, id, use_at(now())).await.expect("allowed");
         }
     }
     let ledger = reopened(&ledgers, ledger).await;
     for id in ids {
         assert_eq!(find(&ledger, id).await.used(), USES);
-        let mut before = None;
-        let mut found = 0;
-        loop {
-            let page = ledger.history(id, before, 100).await.expect("read");
-            found += page.items.len();
-            before = page.next;
-            if before.is_none() {
-                break;
-            }
-        }
-        assert_eq!(u64::try_from(found), Ok(USES));
+        assert_eq!(u64::try_from(history(&ledger, id, 100).await.len()), Ok(USES));
     }
 }
 
 async fn a_claim_counts_when_the_store_is_opened_again(ledgers: Arc<Ledgers>) {
     let ledger = ledgers.open().await;
-    ledger.issue(NewSale::new(key(1, 1), e_mail("1"))).await.expect("issued");
-    let at = |minutes| now() + TimeDelta::minutes(minutes);
+    sell(&ledger, key(1, 1), "1").await;
     let first = ledger.claim_messages(at(60), at(65), 9).await.expect("claimed").remove(0);
     let ledger = reopened(&ledgers, ledger).await;
     let second = ledger.claim_messages(at(70), at(75), 9).await.expect("claimed").remove(0);
@@ -179,16 +152,14 @@ async fn a_foreign_keyring_is_refused_when_the_store_is_opened_again(ledgers: Ar
 }
 
 async fn a_closed_store_refuses_everything(ledgers: Arc<Ledgers>) {
-    let later = now() + TimeDelta::hours(1);
+    let later = at(60);
     let ledger = ledgers.open().await;
     let id = issue(&ledger, key(1, 1)).await.id();
-    ledger.issue(NewSale::new(key(3, 1), e_mail("3"))).await.expect("issued");
+    sell(&ledger, key(3, 1), "3").await;
     find(&ledger, id).await;
     let lease = ledger.claim_messages(later, later, 1).await.expect("claimed").remove(0).lease;
     ledger.close().await;
-    let (secret, at, by) = (key(4, 1).secret, now(), Actor::admin());
-    let (messages, withdrawn) = (Vec::new(), Vec::new());
-    let successor = Successor { id: key(4, 1).id, secret, at, by, messages, withdrawn };
+    let successor = successor(key(4, 1).id, now(), Actor::admin());
     let (number, sent) = (lease.message, Outcome::Sent { at: later });
     let answered = [
         ("register", ledger.register(&[Fingerprint::from_bytes([1; 16])]).await.is_ok()),

@@ -1,13 +1,11 @@
 //! Requests that may be repeated.
 
-use std::sync::Arc;
-
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::key::{KeyId, NewKey, Refusal, Rules};
-use delivery_core::ledger::{Fetch, IDEMPOTENCY_WINDOW, MOST_REPEATS, NewSale, RequestId};
+use delivery_core::ledger::{Fetch, IDEMPOTENCY_WINDOW, MOST_REPEATS, RequestId};
 use delivery_core::store::Ledger;
 
-use super::fixtures::{key, now, product, revoke, use_at};
+use super::fixtures::{Port, apply, at, day, find, issue, key, now, product, revoke, use_at};
 use super::{Case, cases};
 use crate::racing::race;
 
@@ -25,15 +23,9 @@ cases![
     old_requests_are_pruned_and_counts_stay,
 ];
 
-type Port = Arc<dyn Ledger>;
-
-fn at(minutes: i64) -> DateTime<Utc> {
-    now() + TimeDelta::minutes(minutes)
-}
-
-async fn issue(ledger: &Port, index: u8, uses: i64) -> KeyId {
-    let granted = NewKey { issued_at: now(), expires_at: now() + TimeDelta::days(30), ..key(index, uses) };
-    ledger.issue(NewSale::new(granted, Vec::new())).await.expect("issued").into_key().id()
+/// Issues a key for thirty days.
+async fn issue_key(ledger: &Port, index: u8, uses: i64) -> KeyId {
+    issue(ledger, NewKey { issued_at: now(), expires_at: day(30), ..key(index, uses) }).await.id()
 }
 
 /// Makes a request. Returns whether it was a repeat, and the key's count after it; or why it was refused.
@@ -44,11 +36,11 @@ async fn ask(ledger: &Port, id: KeyId, name: &str, at: DateTime<Utc>) -> Result<
 }
 
 async fn used(ledger: &Port, id: KeyId) -> u64 {
-    ledger.find(id).await.expect("found").expect("known").used()
+    find(ledger, id).await.used()
 }
 
 async fn a_request_counts_once_and_is_answered_ten_times_more(ledger: Port) {
-    let id = issue(&ledger, 1, 5).await;
+    let id = issue_key(&ledger, 1, 5).await;
     assert_eq!(ask(&ledger, id, "a", at(0)).await, Ok((false, 1)));
     for minute in 1..=i64::from(MOST_REPEATS) {
         assert_eq!(ask(&ledger, id, "a", at(minute)).await, Ok((true, 1)), "the repeat after {minute} minutes");
@@ -62,7 +54,7 @@ async fn a_request_counts_once_and_is_answered_ten_times_more(ledger: Port) {
 }
 
 async fn a_request_is_known_for_a_day(ledger: Port) {
-    let id = issue(&ledger, 1, 9).await;
+    let id = issue_key(&ledger, 1, 9).await;
     let later = now() + IDEMPOTENCY_WINDOW;
     assert_eq!(ask(&ledger, id, "a", now()).await, Ok((false, 1)));
     assert_eq!(ask(&ledger, id, "a", later - TimeDelta::milliseconds(1)).await, Ok((true, 1)));
@@ -75,7 +67,7 @@ async fn a_request_is_known_for_a_day(ledger: Port) {
 }
 
 async fn a_request_is_known_by_a_clock_that_is_behind(ledger: Port) {
-    let id = issue(&ledger, 1, 9).await;
+    let id = issue_key(&ledger, 1, 9).await;
     assert_eq!(ask(&ledger, id, "a", at(60)).await, Ok((false, 1)));
     assert_eq!(ask(&ledger, id, "a", at(60) - TimeDelta::milliseconds(1)).await, Ok((true, 1)));
     assert_eq!(ask(&ledger, id, "a", at(0)).await, Ok((true, 1)));
@@ -83,25 +75,23 @@ async fn a_request_is_known_by_a_clock_that_is_behind(ledger: Port) {
 }
 
 async fn the_last_use_can_be_asked_for_again_and_a_revoked_key_cannot(ledger: Port) {
-    let id = issue(&ledger, 1, 1).await;
+    let id = issue_key(&ledger, 1, 1).await;
     assert_eq!(ask(&ledger, id, "a", at(0)).await, Ok((false, 1)));
     assert_eq!(ask(&ledger, id, "a", at(1)).await, Ok((true, 1)));
     assert!(matches!(ask(&ledger, id, "b", at(2)).await, Err(Refusal::Exhausted { .. })));
-    assert!(ledger.change(id, use_at(at(3)), Vec::new()).await.expect("answered").expect("known").is_err());
+    assert!(apply(&ledger, id, use_at(at(3))).await.is_err());
     assert_eq!(ask(&ledger, id, "a", at(4)).await, Ok((true, 1)), "used up, and answered all the same");
-    let revoked = ledger.change(id, revoke(at(5), None), Vec::new()).await.expect("changed").expect("known");
-    assert!(revoked.is_ok());
+    assert!(apply(&ledger, id, revoke(at(5), None)).await.is_ok());
     assert!(matches!(ask(&ledger, id, "a", at(6)).await, Err(Refusal::Revoked { .. })));
     // A key that expires after the request was made.
-    let granted = NewKey { issued_at: now(), expires_at: at(10), ..key(2, 5) };
-    let id = ledger.issue(NewSale::new(granted, Vec::new())).await.expect("issued").into_key().id();
+    let id = issue(&ledger, NewKey { issued_at: now(), expires_at: at(10), ..key(2, 5) }).await.id();
     assert_eq!(ask(&ledger, id, "a", at(9)).await, Ok((false, 1)));
     assert_eq!(ask(&ledger, id, "a", at(11)).await, Ok((true, 1)));
     assert!(matches!(ask(&ledger, id, "b", at(12)).await, Err(Refusal::Expired { .. })));
 }
 
 async fn a_name_is_of_one_key_and_one_product(ledger: Port) {
-    let (one, other) = (issue(&ledger, 1, 5).await, issue(&ledger, 2, 5).await);
+    let (one, other) = (issue_key(&ledger, 1, 5).await, issue_key(&ledger, 2, 5).await);
     let fetch =
         |number| Fetch { product: product(number), at: at(1), request: RequestId::of(b"a"), rules: Rules::NONE };
     assert_eq!(ask(&ledger, one, "a", at(0)).await, Ok((false, 1)));
@@ -114,7 +104,7 @@ async fn a_name_is_of_one_key_and_one_product(ledger: Port) {
 }
 
 async fn a_request_that_is_refused_is_not_known(ledger: Port) {
-    let id = issue(&ledger, 1, 1).await;
+    let id = issue_key(&ledger, 1, 1).await;
     let wrong = Fetch { product: product(2), at: at(0), request: RequestId::of(b"a"), rules: Rules::NONE };
     let refused = ledger.fetch(id, wrong).await.expect("answered").expect("known").expect_err("refused");
     assert!(matches!(refused.refusal, Refusal::WrongProduct { .. }));
@@ -123,7 +113,7 @@ async fn a_request_that_is_refused_is_not_known(ledger: Port) {
 }
 
 async fn requests_that_race_count_once(ledger: Port) {
-    let id = issue(&ledger, 1, -1).await;
+    let id = issue_key(&ledger, 1, -1).await;
     let asked = (0..16).map(|_| {
         let ledger = ledger.clone();
         async move { ask(&ledger, id, "a", at(1)).await }
@@ -134,14 +124,14 @@ async fn requests_that_race_count_once(ledger: Port) {
 }
 
 async fn requests_and_other_uses_that_race_keep_the_limit(ledger: Port) {
-    let id = issue(&ledger, 1, 20).await;
+    let id = issue_key(&ledger, 1, 20).await;
     let asked = (0..64).map(|index| {
         let ledger = ledger.clone();
         async move {
             match index % 2 {
                 // Sixteen requests, each made twice.
                 0 => ask(&ledger, id, &format!("{}", index % 32), at(1)).await.is_ok_and(|(is_repeat, _)| !is_repeat),
-                _ => ledger.change(id, use_at(at(1)), Vec::new()).await.expect("answered").expect("known").is_ok(),
+                _ => apply(&ledger, id, use_at(at(1))).await.is_ok(),
             }
         }
     });
@@ -151,7 +141,7 @@ async fn requests_and_other_uses_that_race_keep_the_limit(ledger: Port) {
 }
 
 async fn old_requests_are_pruned_and_counts_stay(ledger: Port) {
-    let id = issue(&ledger, 1, 9).await;
+    let id = issue_key(&ledger, 1, 9).await;
     for (minute, name) in [(0, "a"), (1, "b"), (2, "c")] {
         assert!(ask(&ledger, id, name, at(minute)).await.is_ok());
     }

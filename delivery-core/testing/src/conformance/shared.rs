@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use chrono::TimeDelta;
 use tokio::task::JoinSet;
 
-use super::fixtures::{RACERS, e_mail, issue, key, now, order, revoke, use_at};
+use super::fixtures::{RACERS, apply, at, e_mail, find, issue, key, now, order, revoke, sell, use_at};
 use super::{Case, Ledgers, cases};
 use delivery_core::ledger::{Issue, NewSale, Outcome};
 
@@ -25,16 +24,12 @@ async fn what_one_handle_writes_the_other_reads(ledgers: Arc<Ledgers>) {
     for count in 1..=3 {
         let (writes, reads) = if count % 2 == 1 { (&first, &second) } else { (&second, &first) };
         // The reading handle must not answer from what it read before.
-        assert_eq!(reads.find(id).await.expect("read").expect("known").used(), count - 1);
-        let used =
-            writes.change(id, use_at(now()), Vec::new()).await.expect("changed").expect("known").expect("allowed");
+        assert_eq!(find(reads, id).await.used(), count - 1);
+        let used = apply(writes, id, use_at(now())).await.expect("allowed");
         assert_eq!((used.used(), reads.find(id).await.expect("read")), (count, Some(used)));
     }
-    first.change(id, revoke(now(), None), Vec::new()).await.expect("changed");
-    assert!(
-        second.change(id, use_at(now()), Vec::new()).await.expect("answered").expect("known").is_err(),
-        "it is revoked"
-    );
+    apply(&first, id, revoke(now(), None)).await.expect("allowed");
+    assert!(apply(&second, id, use_at(now())).await.is_err(), "it is revoked");
 }
 
 async fn two_handles_count_as_one(ledgers: Arc<Ledgers>) {
@@ -43,15 +38,13 @@ async fn two_handles_count_as_one(ledgers: Arc<Ledgers>) {
     let mut racers = JoinSet::new();
     for racer in 0..RACERS {
         let handle = handles[racer % 2].clone();
-        racers.spawn(
-            async move { handle.change(id, use_at(now()), Vec::new()).await.expect("answered").expect("known") },
-        );
+        racers.spawn(async move { apply(&handle, id, use_at(now())).await });
     }
     let mut counts: Vec<u64> = racers.join_all().await.into_iter().flatten().map(|key| key.used()).collect();
     counts.sort_unstable();
     assert_eq!(counts, (1..=50).collect::<Vec<_>>(), "each count is handed out once");
     for handle in &handles {
-        assert_eq!(handle.find(id).await.expect("read").expect("known").used(), 50);
+        assert_eq!(find(handle, id).await.used(), 50);
     }
 }
 
@@ -67,21 +60,18 @@ async fn an_order_told_to_both_handles_has_one_key_and_one_message(ledgers: Arc<
     assert_eq!(issued.iter().filter(|issue| matches!(issue, Issue::New(_))).count(), 1);
     let first = issued[0].clone().into_key().id();
     assert!(issued.into_iter().all(|issue| issue.into_key().id() == first));
-    let later = now() + TimeDelta::hours(1);
-    assert_eq!(handles[1].claim_messages(later, later + TimeDelta::minutes(1), 99).await.expect("read").len(), 1);
+    assert_eq!(handles[1].claim_messages(at(60), at(61), 99).await.expect("read").len(), 1);
 }
 
 async fn a_message_is_claimed_by_one_of_two_handles(ledgers: Arc<Ledgers>) {
     let handles = [ledgers.open().await, ledgers.open().await];
     for index in 1..=20 {
-        handles[0].issue(NewSale::new(key(index, 1), e_mail(&index.to_string()))).await.expect("issued");
+        sell(&handles[0], key(index, 1), &index.to_string()).await;
     }
-    let later = now() + TimeDelta::hours(1);
     let mut workers = JoinSet::new();
     for worker in 0..20 {
         let handle = handles[worker % 2].clone();
-        workers
-            .spawn(async move { handle.claim_messages(later, later + TimeDelta::minutes(1), 3).await.expect("read") });
+        workers.spawn(async move { handle.claim_messages(at(60), at(61), 3).await.expect("read") });
     }
     let mut claimed: Vec<_> = workers.join_all().await.into_iter().flatten().map(|it| it.lease.message).collect();
     claimed.sort_unstable();
@@ -92,8 +82,7 @@ async fn a_message_is_claimed_by_one_of_two_handles(ledgers: Arc<Ledgers>) {
 
 async fn a_lease_of_one_handle_is_over_when_the_other_has_the_message(ledgers: Arc<Ledgers>) {
     let [first, second] = [ledgers.open().await, ledgers.open().await];
-    first.issue(NewSale::new(key(1, 1), e_mail("1"))).await.expect("issued");
-    let at = |minutes| now() + TimeDelta::minutes(minutes);
+    sell(&first, key(1, 1), "1").await;
     let old = first.claim_messages(at(60), at(61), 1).await.expect("read").remove(0);
     let new = second.claim_messages(at(62), at(64), 1).await.expect("read").remove(0);
     first.complete_message(old.lease, Outcome::Sent { at: at(62) }).await.expect("answered");

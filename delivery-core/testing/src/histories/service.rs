@@ -8,7 +8,7 @@ use delivery_core::clock::Clock;
 use delivery_core::delivery::{Builder, Stores};
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::{Actor, KeyId, Keyring, Prefix, Rule};
-use delivery_core::ledger::{Edit, FailedMessage, MessageKind};
+use delivery_core::ledger::{Edit, FailedMessage};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::{Templates, Worked};
 use delivery_core::order::OrderId;
@@ -27,10 +27,6 @@ use crate::{Fixture, ManualClock, RecordingMailer, SeededEntropy};
 
 const SECRET: &str = "the platform's secret";
 const TOKEN: &str = "the-seller's-token";
-
-/// The kinds of e-mails. In histories, the subject of each is the name of its kind, and the body is the key.
-const KINDS: [MessageKind; 5] =
-    [MessageKind::Purchase, MessageKind::Revoked, MessageKind::Resend, MessageKind::Successor, MessageKind::Expiring];
 
 /// Entropy with random ids but no random delay of e-mails: the four bytes that delay a retry are zero, so each retry is
 /// due at the earliest time.
@@ -366,8 +362,8 @@ fn builder(stores: Stores, mailer: &Arc<RecordingMailer>) -> Builder {
     let builder = Delivery::builder(stores, mailer.clone(), keyring())
         .webhook_secret(SECRET.parse().expect("it is well"))
         .admin_token(TOKEN.parse().expect("it is well"));
-    let files = KINDS.iter().flat_map(|kind| {
-        let kind = kind.as_str();
+    // The subject of each e-mail is the name of its kind, and the body is the key.
+    let files = ["purchase", "revoked", "resend", "successor", "expiring"].into_iter().flat_map(|kind| {
         [(format!("{kind}.subject"), kind.to_owned()), (format!("{kind}.txt"), "{{ key }}".to_owned())]
     });
     builder.templates(Templates::replacing(files).expect("it is well")).quotas(quotas)
