@@ -1,9 +1,11 @@
-//! What a row is answered: its snapshot, the snapshot of another row, or a text that is put together here.
+//! What a row is answered: its snapshot, the snapshot of another row with some differences, or a text that is put
+//! together here.
 //!
 //! The tables say what the API promises. They take nothing from the code under test but the paths of the platforms.
 
 use delivery_core::http::PlatformPath;
 
+use crate::everywhere::LISTS;
 use crate::row::{Kind, Row};
 
 /// The codes: the status line, and the sentence of a code that has only one.
@@ -31,9 +33,40 @@ const CODES: [(&str, &str, &str); 17] = [
     ("UNAVAILABLE", "503 Service Unavailable", "The service is not available at the moment: try again shortly."),
 ];
 
+/// The pages in place of one that cannot be shown: the status line, the title, and the sentence below it. The first page
+/// is the snapshot of `desk_keys::status_made_up`, from which the others are made.
+const PAGES: [(&str, &str, &str); 9] = [
+    (
+        "400 Bad Request",
+        "This page cannot be shown",
+        "Its address, or the form that was sent, is not complete. Go back and try again.",
+    ),
+    (
+        "403 Forbidden",
+        "This form cannot be sent",
+        "It was not sent from this site, or it is too old. Go back, load the page again, and send it once more.",
+    ),
+    ("404 Not Found", "There is no such page", "It may have been moved or deleted."),
+    ("405 Method Not Allowed", "This page does not do that", "Go back and follow the links of the page."),
+    ("413 Payload Too Large", "That is too much", "The form is larger than this page takes."),
+    ("415 Unsupported Media Type", "This form cannot be read", "Send it with the button of the page."),
+    ("429 Too Many Requests", "Too many requests", "Wait a minute, and load the page again."),
+    (
+        "500 Internal Server Error",
+        "Something went wrong",
+        "Load the page again, and look whether it was done. The server's log says what went wrong.",
+    ),
+    (
+        "503 Service Unavailable",
+        "Not available now",
+        "What you sent may not have been done. Wait a moment, load the page again, and look.",
+    ),
+];
+
 /// The limits: requests a minute.
-const LIMITS: [(&str, u32); 7] = [
+const LIMITS: [(&str, u32); 8] = [
     ("files", 300),
+    ("desk", 300),
     ("product", 100),
     ("validate", 60),
     ("failures", 60),
@@ -41,9 +74,6 @@ const LIMITS: [(&str, u32); 7] = [
     ("admin", 10),
     ("resend", 5),
 ];
-
-/// The seller's endpoints that take GET. The others take POST.
-const LISTS: [&str; 9] = ["product/files", "keys", "key", "messages", "inbox", "events", "stats", "email", "export"];
 
 /// What there is before a row is played.
 const SHOP: &str = "6 keys, 2 uses, 0 e-mails";
@@ -71,9 +101,42 @@ impl Row {
         self.answered(Kind::LeadsTo(address))
     }
 
+    /// With this JSON.
+    pub fn gives(self, body: impl Into<String>) -> Self {
+        self.answered(Kind::Gives(body.into()))
+    }
+
     /// With the snapshot of another row, whose group is named if it is another one.
     pub fn like(self, row: &'static str) -> Self {
         self.answered(Kind::Like(row))
+    }
+
+    /// Where the snapshot of the other row has `from`, the answer has `to`.
+    pub fn but(mut self, from: impl Into<String>, to: impl Into<String>) -> Self {
+        self.differences.push((from.into(), to.into()));
+        self
+    }
+
+    /// With the page that stands for one that cannot be shown.
+    pub fn page(self, status: &'static str) -> Self {
+        let [(usual, title, sentence), ..] = PAGES;
+        let (_, its_title, its_sentence) = *PAGES.iter().find(|(known, ..)| *known == status).unwrap();
+        let is_buyers = !self.line.contains("/desk");
+        let row =
+            self.like("desk_keys::status_made_up").but(usual, status).but(title, its_title).but(sentence, its_sentence);
+        let row = if is_buyers { row.but("desk\">To the overview", "key\">To your key") } else { row };
+        match status {
+            "405 Method Not Allowed" => row.but("\ncache-control", "\nallow: GET, HEAD, POST\ncache-control"),
+            "429 Too Many Requests" => row.but("\nx-content", "\nretry-after: 60\nx-content"),
+            "503 Service Unavailable" => row.but("\nx-content", "\nretry-after: 5\nx-content"),
+            _ => row,
+        }
+    }
+
+    /// With the page that says that there were too many requests, within this limit.
+    pub fn page_limited(self, limit: &str) -> Self {
+        let counted = format!("\n{}\nreferrer-policy", limit_fields(limit, 0).join("\n"));
+        self.page("429 Too Many Requests").but("\nreferrer-policy", counted)
     }
 
     /// Because there were too many requests.
@@ -105,41 +168,65 @@ impl Row {
         Self { kind, ..self }
     }
 
-    /// The whole text that the row is answered.
-    pub fn expected(&self) -> String {
+    /// The whole text that the row is answered. `fill` fills in `{VALID}` and the like.
+    pub fn expected(&self, fill: impl Fn(&str) -> String) -> String {
         let answer = match &self.kind {
             Kind::Snapshot => return stored(&self.name),
             // A row of the same group is named without it.
-            Kind::Like(row) if row.contains("::") => return stored(row),
-            Kind::Like(row) => return stored(&format!("{}::{row}", self.name.split("::").next().unwrap_or_default())),
-            Kind::Refused(code, sentence) => self.refusal(code, sentence),
+            Kind::Like(row) if row.contains("::") => return self.varied(stored(row), fill),
+            Kind::Like(row) => {
+                let group = self.name.split("::").next().unwrap_or_default();
+                return self.varied(stored(&format!("{group}::{row}")), fill);
+            }
+            Kind::Gives(body) => self.written("200 OK", "", body),
+            Kind::Refused(code, sentence) => {
+                let (_, status, _) = CODES.iter().find(|(name, ..)| name == code).unwrap();
+                self.written(status, code, &format!(r#"{{"error":{{"code":"{code}","message":"{sentence}"}}}}"#))
+            }
             Kind::LeadsTo(address) => format!(
                 "303 See Other\ncache-control: no-store\ncontent-length: 0\n\
                  content-type: text/plain; charset=utf-8\nlocation: {address}\nreferrer-policy: same-origin\n\n"
             ),
         };
-        let effects = match self.leaves {
-            None => ", as before".to_owned(),
-            Some([keys, uses, emails]) => format!(" -> {keys} keys, {uses} uses, {emails} e-mails"),
-        };
-        format!("{answer}\n\n({SHOP}{effects})")
+        fill(&format!("{answer}\n\n({SHOP}{})", self.effects().unwrap_or_else(|| ", as before".to_owned())))
     }
 
-    fn refusal(&self, code: &str, sentence: &str) -> String {
+    fn effects(&self) -> Option<String> {
+        self.leaves.map(|[keys, uses, emails]| format!(" -> {keys} keys, {uses} uses, {emails} e-mails"))
+    }
+
+    /// The answer to another row, with what is different here.
+    fn varied(&self, answer: String, fill: impl Fn(&str) -> String) -> String {
+        let mut answer =
+            self.differences.iter().fold(answer, |answer, (from, to)| answer.replace(&fill(from), &fill(to)));
+        if let (Some(left), Some((before, after))) = (self.left, answer.split_once(";r=")) {
+            answer = format!("{before};r={left};{}", after.split_once(';').unwrap().1);
+        }
+        if let (Some(effects), Some((before, _))) = (self.effects(), answer.rsplit_once("\n\n(")) {
+            answer = format!("{before}\n\n({SHOP}{effects})");
+        }
+        let length = |answer: &str| answer.split_once("\n\n")?.1.rsplit_once("\n\n(").map(|(body, _)| body.len());
+        match (length(&answer), answer.split_once("content-length: ")) {
+            (Some(length), Some((before, after))) if !self.differences.is_empty() => {
+                format!("{before}content-length: {length}\n{}", after.split_once('\n').unwrap().1)
+            }
+            _ => answer,
+        }
+    }
+
+    /// An answer with this JSON. `code` is the code of a refusal, else empty.
+    fn written(&self, status: &str, code: &str, body: &str) -> String {
         let (method, target) = self.line.split_once(' ').unwrap();
         let path = target.split('?').next().unwrap_or_default();
         let class = class(path);
-        let (_, status, _) = CODES.iter().find(|(name, ..)| *name == code).unwrap();
-        let body = format!(r#"{{"error":{{"code":"{code}","message":"{sentence}"}}}}"#);
         let mut headers = vec![format!("content-length: {}", body.len()), "content-type: application/json".to_owned()];
         if !matches!(class, "public" | "") {
             headers.extend(["cache-control: no-store".to_owned(), "referrer-policy: no-referrer".to_owned()]);
         }
         if let Some(limit) = self.limit.or_else(|| limit(class, code)).filter(|_| !self.uncounted) {
             let (_, quota) = LIMITS.iter().find(|(name, _)| *name == limit).unwrap();
-            let left = self.left.unwrap_or(if code == "RATE_LIMITED" { 0 } else { quota - 1 });
-            headers.push(format!("ratelimit-policy: \"{limit}\";q={quota};w=60"));
-            headers.push(format!("ratelimit: \"{limit}\";r={left};t=60"));
+            let left = if code == "RATE_LIMITED" { 0 } else { quota - 1 };
+            headers.extend(limit_fields(limit, self.left.unwrap_or(left)));
         }
         headers.extend(match (code, class) {
             ("METHOD_NOT_ALLOWED", _) => Some(format!("allow: {}", allow(class, path))),
@@ -149,9 +236,15 @@ impl Row {
             _ => None,
         });
         headers.sort();
-        let body = if method == "HEAD" { "" } else { &body };
+        let body = if method == "HEAD" { "" } else { body };
         format!("{status}\n{}\n\n{body}", headers.join("\n"))
     }
+}
+
+/// The fields that tell of a limit with this many requests left.
+fn limit_fields(limit: &str, left: u32) -> [String; 2] {
+    let (_, quota) = LIMITS.iter().find(|(name, _)| *name == limit).unwrap();
+    [format!("ratelimit-policy: \"{limit}\";q={quota};w=60"), format!("ratelimit: \"{limit}\";r={left};t=60")]
 }
 
 /// The class of an endpoint. Most are named after their limit; a path that is no endpoint has none.
@@ -171,7 +264,7 @@ fn class(path: &str) -> &'static str {
     }
 }
 
-/// The limit that a refusal tells of.
+/// The limit that an answer tells of.
 fn limit(class: &'static str, code: &str) -> Option<&'static str> {
     match (class, code) {
         (_, "METHOD_NOT_ALLOWED") | ("product", "MISSING_PARAMS" | "INVALID_PARAMS") | ("files", "NOT_FOUND") => None,
@@ -184,7 +277,7 @@ fn limit(class: &'static str, code: &str) -> Option<&'static str> {
 
 /// The methods of an endpoint.
 fn allow(class: &str, path: &str) -> &'static str {
-    let list = path.strip_prefix("/api/admin/").is_some_and(|name| LISTS.contains(&name));
+    let list = LISTS.iter().any(|(_, line)| line.split('?').next() == Some(format!("GET {path}").as_str()));
     match class {
         "public" | "validate" | "product" | "files" => "GET, HEAD",
         _ if list => "GET, HEAD",

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use crate::pages::KEY;
 use crate::row::{Row, row};
-use crate::validate::ONCE_ONLY;
 use crate::webhook::EMAIL;
 
 const GERMAN: &str = r#"{"id":1,"language":"de"}"#;
+const WITHDRAWN: &str = "This key was withdrawn: the purchase was refunded, or a newer key took its place. \
+    Look for a newer e-mail, or write to the shop.";
 const RESEND: &str = "POST /api/resend";
 
 pub fn rows() -> Vec<Row> {
@@ -37,14 +38,29 @@ fn buyer() -> Vec<Row> {
         sent("a_key_without_limit", "key={VALID}&do=show").followed(""),
         sent("a_key_with_a_limit", "key=+{LIMITED}+&do=show").followed(""),
         sent("a_key_that_is_used_up", "key={SPENT}&do=show"),
-        sent("a_key_that_has_expired", "key={EXPIRED}&do=show"),
+        sent("a_key_that_has_expired", "key={EXPIRED}&do=show")
+            .like("a_key_that_is_used_up")
+            .but("{SPENT}", "{EXPIRED}")
+            .but(
+                "is used up. To open the product again, buy it",
+                "expired on 22 November 2026. To go on, buy the product",
+            ),
         sent("a_key_that_a_rule_of_the_host_refuses", "key={VALID}&do=show")
-            .after_request("GET /api/product?key={VALID}&product_id=1", "accept", "*/*")
-            .after_command("key/change", ONCE_ONLY),
-        sent("a_key_that_was_revoked", "key={REVOKED}&do=show"),
+            .after_the_only_use()
+            .like("a_key_that_is_used_up")
+            .but("{SPENT}", "{VALID}")
+            .but("is used up. To open the product again, buy it again, or write to the shop.", "can be used once.")
+            .leaves(6, 3, 0),
+        sent("a_key_that_was_revoked", "key={REVOKED}&do=show")
+            .like("a_forged_key")
+            .but("{FORGED}", "{REVOKED}")
+            .but("This key is not valid. Compare it with your e-mail, letter by letter.", WITHDRAWN),
         sent("a_forged_key", "key={FORGED}&do=show"),
-        sent("no_key", "key=&do=show"),
-        sent("after_sixty_looks", "key={VALID}&do=show").times(61),
+        sent("no_key", "key=&do=show").like("a_forged_key").but("401 Unauthorized", "200 OK").but("{FORGED}", "").but(
+            "This key is not valid. Compare it with your e-mail, letter by letter.",
+            "Paste your key into the field.",
+        ),
+        sent("after_sixty_looks", "key={VALID}&do=show").times(61).page_limited("validate"),
         sent("leads_to_what_was_opened", "key={LIMITED}&do=open&request=one"),
         sent("sent_again_leads_there_again", "key={LIMITED}&do=open&request=one")
             .times(3)
@@ -52,7 +68,11 @@ fn buyer() -> Vec<Row> {
         open("opened").followed(""),
         open("downloaded").followed("&do=download"),
         open("opened_for_a_day").last_after(Duration::from_secs(24 * 60 * 60 - 1)).followed("").like("opened"),
-        open("asks_before_it_opens_again").last_after(Duration::from_hours(24)).followed(""),
+        open("asks_before_it_opens_again")
+            .last_after(Duration::from_hours(24))
+            .followed("")
+            .like("opened_without_the_cookie")
+            .leaves(6, 3, 0),
         row("buyer::asked_without_the_cookie", "GET /key?id=AAAAAAAA"),
         sent("opened_without_the_cookie_of_its_key", "id=AAAAAAAA&do=open&request=one")
             .like("asked_without_the_cookie"),
@@ -65,22 +85,26 @@ fn buyer() -> Vec<Row> {
             .like("a_key_with_a_limit"),
         sent("opened_used_up", "key={SPENT}&do=open&request=one").like("a_key_that_is_used_up"),
         sent("opened_forged", "key={FORGED}&do=open&request=one").like("a_forged_key"),
-        sent("opened_forged_often", "key={FORGED}&do=open&request=one").times(61),
-        sent("opened_without_a_request", "key={LIMITED}&do=open"),
+        sent("opened_forged_often", "key={FORGED}&do=open&request=one").times(61).page_limited("failures"),
+        sent("opened_without_a_request", "key={LIMITED}&do=open").page("400 Bad Request"),
         row("buyer::from_another_site", KEY)
             .form_from("https://mail.example", "key={VALID}&do=show")
             .followed("")
             .like("a_key_without_limit"),
         row("buyer::from_an_origin_that_is_no_utf_8", KEY)
             .form_from("\u{ff}", "key={VALID}&do=show")
-            .like("opened_without_a_request"),
+            .page("400 Bad Request"),
         row("lost::the_form", "GET /key/lost"),
         row("lost::asked", "POST /key/lost").form("customer_email=BUYER%40example.com"),
         row("lost::asked_by_nobody", "POST /key/lost").form("customer_email=nobody%40example.com").like("asked"),
         row("lost::asked_by_another_site", "POST /key/lost")
-            .form_from("https://evil.example", "customer_email=BUYER%40example.com"),
+            .form_from("https://evil.example", "customer_email=BUYER%40example.com")
+            .page("403 Forbidden"),
         row("lost::no_address", "POST /key/lost").form("customer_email=%3Cscript%3E"),
-        row("lost::six_times", "POST /key/lost").form("customer_email=buyer%40example.com").times(6),
+        row("lost::six_times", "POST /key/lost")
+            .form("customer_email=buyer%40example.com")
+            .times(6)
+            .page_limited("resend"),
     ]
 }
 

@@ -28,7 +28,7 @@ const OPEN: [(&str, &str, &str, &str); 7] = [
 ];
 
 /// The seller's lists: the row's name, and a good request.
-const LISTS: [(&str, &str); 9] = [
+pub const LISTS: [(&str, &str); 9] = [
     ("files", "GET /api/admin/product/files?product_id=1"),
     ("keys", "GET /api/admin/keys"),
     ("key", "GET /api/admin/key?id={VALID_ID}"),
@@ -64,7 +64,7 @@ const COMMANDS: [Command; 19] = [
 ];
 
 const ORDER: &str = r#"{"order_id":"A-1","product_id":1,"customer_email":"Buyer@EXAMPLE.com","secret":"{SECRET}"}"#;
-const SALE: &str = "sale_id=S-1&resource_name=sale&short_product_id=map&email=Buyer%40EXAMPLE.com&quantity=2";
+pub const SALE: &str = "sale_id=S-1&resource_name=sale&short_product_id=map&email=Buyer%40EXAMPLE.com&quantity=2";
 const FILE: &str = r#"{"product_id":1,"name":"guide.pdf"}"#;
 const NO_FILE: &str = r#"{"product_id":99,"name":"guide.pdf"}"#;
 const KEY: &str = r#"{"id":"{VALID_ID}"}"#;
@@ -137,6 +137,7 @@ fn command((name, path, body, id, unknown): Command) -> Vec<Row> {
         named("limit_exceeded").by_seller("{}").times(11).limited(),
         named("store_away").by_seller(body).store_away().refused("UNAVAILABLE"),
         named("store_corrupt").by_seller(body).store_corrupt().refused("INTERNAL"),
+        named("not_kept_by_the_store").by_seller(body).catalog_elsewhere().refused("NOT_FOUND"),
     ];
     let (field, kind) = match id {
         Id::Text => ("id", "a string"),
@@ -149,7 +150,6 @@ fn command((name, path, body, id, unknown): Command) -> Vec<Row> {
     rows.extend([
         named("missing_id").by_seller("{}").missing(field),
         object.invalid(&format!("{field} must be {kind}.")),
-        named("not_kept_by_the_store").by_seller(body).catalog_elsewhere().refused("NOT_FOUND"),
     ]);
     rows.extend(unknown.map(|unknown| named("unknown").by_seller(unknown).refused("NOT_FOUND")));
     rows

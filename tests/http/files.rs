@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use crate::row::{Row, command, query, row};
+use crate::row::{FORM, Row, command, query, row};
 
 const NAME: &str = "name must be 1 to 200 characters without control characters, / or \\\\, and neither . nor ...";
+const NO_NAME: &str =
+    "..: the name must be 1 to 200 characters without control characters, &#x2f; or \\, and neither . nor ...";
 const PDF: &str = "%PDF-1.7 guide";
 /// The SHA-256 of [`PDF`].
 const HEX: &str = "b2ad19c6fb422cab8a6031653174613dbca7fd7a6a4df9f7f8e620ff5a0a24ba";
@@ -36,12 +38,14 @@ fn pages() -> Vec<Row> {
         upload("shows_what_was_uploaded", &[ours(), part("C:\\\\x\\\\b <i>.pdf"), part("a.pdf")])
             .then("GET /desk/product?id=1"),
         upload("a_token_that_is_wrong", &[token("wrong"), part("a.pdf")]).then("GET /desk/product?id=1"),
-        upload("a_file_before_the_token", &[part("a.pdf"), ours()]).like("a_token_that_is_wrong_is_refused"),
-        upload("a_token_that_is_wrong_is_refused", &[token("wrong"), part("a.pdf")]),
+        upload("a_file_before_the_token", &[part("a.pdf"), ours()]).page("403 Forbidden"),
+        upload("a_token_that_is_wrong_is_refused", &[token("wrong"), part("a.pdf")]).page("403 Forbidden"),
         upload("no_file", &[ours(), part("")]),
-        upload("a_name_that_is_none", &[ours(), part("..")]),
-        upload("too_large", &[ours(), part("a.pdf").replace(PDF, &"x".repeat(1001))]),
-        upload("cut_off", &[ours(), part("a.pdf").replace("\r\n\r\n%PDF", "")]).like("desk_keys::status_made_up"),
+        upload("a_name_that_is_none", &[ours(), part("..")]).like("no_file").but("Choose a file first.", NO_NAME),
+        upload("too_large", &[ours(), part("a.pdf").replace(PDF, &"x".repeat(1001))])
+            .like("no_file")
+            .but("Choose a file first.", "a.pdf: the file is larger than this shop takes."),
+        upload("cut_off", &[ours(), part("a.pdf").replace("\r\n\r\n%PDF", "")]).page("400 Bad Request"),
         row("desk_files::no_session", "POST /desk/product/files?id=1")
             .header("origin", "http://localhost")
             .typed("multipart/form-data; boundary=x", "--x--\r\n")
@@ -50,7 +54,7 @@ fn pages() -> Vec<Row> {
             .at_desk()
             .header("origin", "http://evil.example")
             .typed("multipart/form-data; boundary=x", "--x--\r\n")
-            .like("a_token_that_is_wrong_is_refused"),
+            .page("403 Forbidden"),
         row("desk_files::looked_at", "GET /desk/product/files?id=1").at_desk().leads_to("/desk/product?id=1"),
         row("desk_files::asks_before_it_deletes", "GET /desk/product/file/delete?id=1&name=guide.pdf")
             .at_desk()
@@ -133,7 +137,7 @@ fn lists() -> Vec<Row> {
             "text/plain",
             "",
         ),
-        list("none", "?product_id=2"),
+        list("none", "?product_id=2").gives(r#"{"files":[]}"#),
         list("no_product", "").missing("product_id"),
         list("unknown_product", "?product_id=99").refused("NOT_FOUND"),
         list("of_zero", "?product_id=0").invalid("product_id must be an integer of 1 or more."),
@@ -161,10 +165,10 @@ fn downloads() -> Vec<Row> {
             "PK",
         ),
         get("download"),
-        get("as_often_as_the_buyer_likes").times(300),
+        get("as_often_as_the_buyer_likes").times(300).like("download").left(0),
         line("head", "HEAD {LINK}"),
         line("a_form_with_method_field_downloads_nothing", "POST {LINK}")
-            .typed("application/x-www-form-urlencoded", "_method=get&and=more")
+            .typed(FORM, "_method=get&and=more")
             .refused("METHOD_NOT_ALLOWED"),
         get_with("first_bytes", "range", "bytes=0-3"),
         get_with("bytes_from", "range", "bytes=9-"),
@@ -177,6 +181,7 @@ fn downloads() -> Vec<Row> {
         get_with("a_range_of_the_same_file", "range", "bytes=0-3").header("if-range", TAG).like("first_bytes"),
         get_with("a_range_of_another_file", "range", "bytes=0-3").header("if-range", "\"stale\"").like("download"),
         get_with("what_the_client_has", "if-none-match", "*"),
+        line("head_of_what_the_client_has", "HEAD {LINK}").header("if-none-match", "*").like("what_the_client_has"),
         get_with("what_the_client_has_not", "if-none-match", "\"stale\"").like("download"),
         get_with("another_file_than_expected", "if-match", "\"stale\""),
         get("of_a_replaced_file").after_file("GUIDE.pdf", "text/plain", "new").like("download"),

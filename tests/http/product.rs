@@ -1,7 +1,7 @@
 //! `GET /api/product`.
 
 use crate::row::{Row, query, row};
-use crate::validate::{KEY_ONCE, ONCE_ONLY};
+use crate::validate::KEY_ONCE;
 
 const REQUEST: &str = "Idempotency-Key must be 1 to 255 printable ASCII characters, once.";
 const REQUEST_OF_256: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\
@@ -25,7 +25,7 @@ pub fn rows() -> Vec<Row> {
             .header("x-api-key", "{VALID}")
             .like("fetch_counts_a_use"),
         get("two_different_keys", "?product_id=1&key={VALID}").header("x-api-key", "other").invalid(KEY_ONCE),
-        fetch("last_use", "{LIMITED}").times(2),
+        fetch("last_use", "{LIMITED}").times(2).like("fetch_counts_a_use").left(98).leaves(6, 4, 0),
         fetch("one_use_too_many", "{LIMITED}").times(3).refused("EXCEEDED_USES").left(97).leaves(6, 4, 0),
         row("product::head_counts_no_use", "HEAD /api/product?key={LIMITED}&product_id=1").times(5),
         row("product::head_of_a_spent_key", "HEAD /api/product?key={SPENT}&product_id=1").refused("EXCEEDED_USES"),
@@ -49,18 +49,17 @@ pub fn rows() -> Vec<Row> {
         get("unknown_product", "?key={VALID}&product_id=99").refused("NOT_FOUND"),
         fetch("spent_key", "{SPENT}").refused("EXCEEDED_USES"),
         fetch("use_that_a_rule_of_the_host_refuses", "{VALID}")
-            .after_command("key/change", ONCE_ONLY)
+            .usable_once()
             .times(2)
             .refused("ONCE")
             .left(98)
             .leaves(6, 3, 0),
         row("product::head_asks_the_rules_of_the_host", "HEAD /api/product?key={VALID}&product_id=1")
-            .after_request("GET /api/product?key={VALID}&product_id=1", "accept", "*/*")
-            .after_command("key/change", ONCE_ONLY)
+            .after_the_only_use()
             .refused("ONCE")
             .left(98)
             .leaves(6, 3, 0),
-        fetch("limit_per_key_reached", "{VALID}").times(100),
+        fetch("limit_per_key_reached", "{VALID}").times(100).like("fetch_counts_a_use").left(0).leaves(6, 102, 0),
         fetch("limit_per_key_exceeded", "{VALID}").times(101).limited().leaves(6, 102, 0),
         fetch("limit_comes_before_revoked", "{REVOKED}").times(101).limited(),
         fetch("failures_limit_exceeded", "{FORGED}").times(61).limited().within("failures"),
@@ -77,11 +76,12 @@ pub fn rows() -> Vec<Row> {
         fetch("request_without_a_name", "{VALID}").named("").invalid(REQUEST),
         fetch("request_of_two_names", "{VALID}").named("a").named("a").invalid(REQUEST),
         fetch("name_of_256_characters", "{VALID}").named(REQUEST_OF_256).invalid(REQUEST),
-        fetch("name_in_quotes_is_the_same_name", "{LIMITED}").named("\"a\"").times(3).after_request(
-            "GET /api/product?key={LIMITED}&product_id=1",
-            "idempotency-key",
-            "a",
-        ),
+        fetch("name_in_quotes_is_the_same_name", "{LIMITED}")
+            .named("\"a\"")
+            .times(3)
+            .after_request("GET /api/product?key={LIMITED}&product_id=1", "idempotency-key", "a")
+            .like("fetch_counts_a_use")
+            .left(96),
         fetch("name_with_a_tab", "{VALID}").named("a\tb").invalid(REQUEST),
         fetch("name_that_is_no_utf_8", "{VALID}").named("\u{ff}").invalid(REQUEST),
         fetch("name_beside_one_that_is_no_utf_8", "{VALID}").named("a").named("\u{ff}").invalid(REQUEST),
@@ -105,7 +105,6 @@ pub fn rows() -> Vec<Row> {
             .within("product")
             .left(98)
             .leaves(6, 3, 0),
-        fetch("fault_of_ours_is_told_to_the_log_alone", "{VALID}").store_corrupt().refused("INTERNAL"),
         fetch("panic_is_a_fault_of_ours", "{VALID}").store_panicking().refused("INTERNAL").uncounted(),
     ]
 }

@@ -8,12 +8,13 @@ use http::Request;
 
 use crate::host::Framework;
 use crate::shop::Shop;
+use crate::shortened::without_platforms;
 
 /// The type of a form.
 pub const FORM: &str = "application/x-www-form-urlencoded";
 
 /// A request, how often it is sent, and from where; and the last answer. Its name is the behaviour.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Row {
     pub name: String,
     pub line: String,
@@ -23,6 +24,8 @@ pub struct Row {
     pub limit: Option<&'static str>,
     pub left: Option<u32>,
     pub leaves: Option<[u32; 3]>,
+    /// What is different from the answer of the row that it is like.
+    pub differences: Vec<(String, String)>,
     pub headers: Vec<(&'static str, &'static str)>,
     pub body: String,
     pub times: usize,
@@ -30,17 +33,20 @@ pub struct Row {
     pub peer: &'static str,
     pub wait: Duration,
     pub last_header: Option<(&'static str, &'static str)>,
-    pub fault: Fault,
+    pub fault: Option<Fault>,
     pub signs_in: bool,
     pub then: Option<&'static str>,
     pub follows: Option<&'static str>,
+    pub has_all_platforms: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub enum Kind {
     /// The snapshot named after the row.
+    #[default]
     Snapshot,
     Like(&'static str),
+    Gives(String),
     Refused(&'static str, String),
     LeadsTo(&'static str),
 }
@@ -55,26 +61,7 @@ pub struct Before {
 
 /// A request by its first line, without body.
 pub fn row(name: impl Into<String>, line: impl Into<String>) -> Row {
-    Row {
-        name: name.into(),
-        line: line.into(),
-        kind: Kind::Snapshot,
-        uncounted: false,
-        limit: None,
-        left: None,
-        leaves: None,
-        headers: Vec::new(),
-        body: String::new(),
-        times: 1,
-        before: Vec::new(),
-        peer: "192.0.2.1",
-        wait: Duration::ZERO,
-        last_header: None,
-        fault: Fault::None,
-        signs_in: false,
-        then: None,
-        follows: None,
-    }
+    Row { name: name.into(), line: line.into(), times: 1, peer: "192.0.2.1", ..Row::default() }
 }
 
 /// Rows of an endpoint that takes GET: a name, and a query.
@@ -169,6 +156,16 @@ impl Row {
         self.after(&format!("POST /api/admin/{path}"), "application/json", body)
     }
 
+    /// With terms of the valid key under which the host's own rule allows one use.
+    pub fn usable_once(self) -> Self {
+        self.after_command("key/change", r#"{"id":"{VALID_ID}","max_uses":777}"#)
+    }
+
+    /// After the one use that the host's own rule allows.
+    pub fn after_the_only_use(self) -> Self {
+        self.after_request("GET /api/product?key={VALID}&product_id=1", "accept", "*/*").usable_once()
+    }
+
     /// After an upload of a file to the first product.
     pub fn after_file(self, name: &str, content_type: &'static str, content: &str) -> Self {
         self.after(&format!("PUT /api/admin/product/file?product_id=1&name={name}"), content_type, content)
@@ -211,29 +208,35 @@ impl Row {
         Self { follows: Some(more), ..self }
     }
 
+    /// Compared with its lists of platforms, which other rows leave out.
+    pub fn with_all_platforms(self) -> Self {
+        Self { has_all_platforms: true, ..self }
+    }
+
     /// While the store is away.
     pub fn store_away(self) -> Self {
-        Self { fault: Fault::Before(StoreError::unavailable("switched off")), ..self }
+        Self { fault: Some(Fault::Before(StoreError::unavailable("switched off"))), ..self }
     }
 
     /// While the store answers nonsense.
     pub fn store_corrupt(self) -> Self {
-        Self { fault: Fault::Before(StoreError::corrupt("cursed")), ..self }
+        Self { fault: Some(Fault::Before(StoreError::corrupt("cursed"))), ..self }
     }
 
     /// While the store, the host's own, panics.
     pub fn store_panicking(self) -> Self {
-        Self { fault: Fault::Panic, ..self }
+        Self { fault: Some(Fault::Panic), ..self }
     }
 
     /// In a host that manages products and posts elsewhere.
     pub fn catalog_elsewhere(self) -> Self {
-        Self { fault: Fault::Before(StoreError::Unsupported), ..self }
+        Self { fault: Some(Fault::Before(StoreError::Unsupported)), ..self }
     }
 
     /// Plays the row in a shop of its own: the answer and its effects, and what is expected there.
     pub async fn play(&self, framework: Framework) -> (String, String) {
-        let mut shop = Shop::open(framework, self.fault.clone()).await;
+        let fault = self.fault.clone().unwrap_or(Fault::None);
+        let mut shop = Shop::open(framework, fault.clone()).await;
         let before = shop.effects().await;
         if self.signs_in {
             shop.sign_in().await;
@@ -243,7 +246,7 @@ impl Row {
             shop.send(request(&shop, line, headers, body), self.peer).await;
             shop.look().await;
         }
-        shop.store.otherwise(self.fault.clone());
+        shop.store.otherwise(fault);
         let mut answer = String::new();
         let mut headers = self.headers.clone();
         for time in 1..=self.times {
@@ -271,7 +274,8 @@ impl Row {
         }
         let after = shop.effects().await;
         let effects = if before == after { format!("{before}, as before") } else { format!("{before} -> {after}") };
-        (format!("{answer}\n\n({effects})"), shop.fill(&self.expected()))
+        let answers = [format!("{answer}\n\n({effects})"), self.expected(|text| shop.fill(text))];
+        answers.map(|answer| if self.has_all_platforms { answer } else { without_platforms(&answer) }).into()
     }
 }
 

@@ -17,6 +17,7 @@ pub fn rows() -> Vec<Row> {
             .at_desk_with("desk={SESSION}; desk-form={FORM}")
             .form(format!("{PRODUCT}&{proof}"))
     };
+    let later = |name: &str, proof: &str| carried_on(name, proof).last_after(Duration::from_hours(12));
     vec![
         row("sign_in::the_form", "GET /desk/sign-in"),
         row("sign_in::nobody_sees_the_desk", "GET /desk").leads_to("/desk/sign-in"),
@@ -41,12 +42,9 @@ pub fn rows() -> Vec<Row> {
         row("sign_in::a_secret_of_a_platform_is_not_carried_on", "POST /desk/setup")
             .sends("do=set_secret&platform=paddle&secret=pdl_ntfset_1")
             .last_after(Duration::from_hours(12)),
-        carried_on("a_form_that_was_carried_on_is_done", "csrf={FORM_CSRF}&token={ADMIN}")
-            .last_after(Duration::from_hours(12)),
-        carried_on("a_form_that_was_carried_on_needs_the_token", "csrf={FORM_CSRF}&token=another-token-of-others")
-            .last_after(Duration::from_hours(12)),
-        carried_on("a_form_that_was_carried_on_needs_its_csrf", "csrf={CSRF}&token={ADMIN}")
-            .last_after(Duration::from_hours(12)),
+        later("a_form_that_was_carried_on_is_done", "csrf={FORM_CSRF}&token={ADMIN}"),
+        later("a_form_that_was_carried_on_needs_the_token", "csrf={FORM_CSRF}&token=another-token-of-others"),
+        later("a_form_that_was_carried_on_needs_its_csrf", "csrf={CSRF}&token={ADMIN}"),
         carried_on("a_form_from_before_signing_in_again_is_done_with_the_token", "csrf={FORM_CSRF}&token={ADMIN}")
             .like("a_form_that_was_carried_on_is_done"),
         row("sign_in::a_long_form_of_who_need_not_have_been_signed_in_is_not_carried_on", "POST /desk/product")
@@ -64,17 +62,19 @@ pub fn rows() -> Vec<Row> {
             .at_desk()
             .form_from("https://evil.example", PRODUCT)
             .last_after(Duration::from_hours(12))
-            .like("change_key::from_another_site"),
+            .page("403 Forbidden"),
         with_form("with_another_token", "csrf={FORM_CSRF}&token=another-token-of-others"),
         with_form("with_no_token", "csrf={FORM_CSRF}").like("with_another_token"),
-        with_form("with_the_csrf_of_a_session", "csrf={CSRF}&token={ADMIN}").like("change_key::from_another_site"),
-        sent("without_the_cookie_of_the_form", "csrf=x&token={ADMIN}").like("change_key::from_another_site"),
-        with_form("after_ten_attempts", "csrf={FORM_CSRF}&token=another-token-of-others").times(11),
+        with_form("with_the_csrf_of_a_session", "csrf={CSRF}&token={ADMIN}").page("403 Forbidden"),
+        sent("without_the_cookie_of_the_form", "csrf=x&token={ADMIN}").page("403 Forbidden"),
+        with_form("after_ten_attempts", "csrf={FORM_CSRF}&token=another-token-of-others")
+            .times(11)
+            .page_limited("admin"),
         from("from_another_site", "https://evil.example")
             .at_desk()
             .header("cookie", "desk-form={FORM}")
-            .like("change_key::from_another_site"),
-        from("often_from_another_site", "https://evil.example").times(20).like("change_key::from_another_site"),
+            .page("403 Forbidden"),
+        from("often_from_another_site", "https://evil.example").times(20).page("403 Forbidden"),
         from("behind_a_proxy_that_adds_tls", "https://shop.example")
             .header("host", "shop.example")
             .at_desk()

@@ -6,9 +6,6 @@ use crate::row::{Row, query, row};
 
 pub const KEY_ONCE: &str = "Send the key once: as ?key=, as Authorization: Bearer, or as X-API-Key.";
 
-/// Terms under which the host's own rule allows one use.
-pub const ONCE_ONLY: &str = r#"{"id":"{VALID_ID}","max_uses":777}"#;
-
 pub fn rows() -> Vec<Row> {
     let get = query("validate", "/api/validate");
     vec![
@@ -37,15 +34,13 @@ pub fn rows() -> Vec<Row> {
         get("expired_key", "?key={EXPIRED}"),
         get("spent_key", "?key={SPENT}"),
         get("expired_beats_exhausted", "?key={EXPIRED_SPENT}"),
-        get("key_that_a_rule_of_the_host_refuses", "?key={VALID}")
-            .after_request("GET /api/product?key={VALID}&product_id=1", "accept", "*/*")
-            .after_command("key/change", ONCE_ONLY),
-        get("key_that_a_rule_of_the_host_will_refuse", "?key={VALID}").after_command("key/change", ONCE_ONLY),
+        get("key_that_a_rule_of_the_host_refuses", "?key={VALID}").after_the_only_use(),
+        get("key_that_a_rule_of_the_host_will_refuse", "?key={VALID}").usable_once(),
         row("validate::head_has_no_body", "HEAD /api/validate?key={VALID}"),
         row("validate::head_of_a_refusal", "HEAD /api/validate?key={EXPIRED}"),
         row("validate::delete_is_no_method_of_ours", "DELETE /api/validate?key={VALID}").refused("METHOD_NOT_ALLOWED"),
         row("validate::options_is_no_method_of_ours", "OPTIONS /api/validate").refused("METHOD_NOT_ALLOWED"),
-        get("limit_reached", "?key={VALID}").times(60),
+        get("limit_reached", "?key={VALID}").times(60).like("valid_key").left(0),
         get("limit_exceeded", "?key={VALID}").times(61).limited(),
         get("limit_comes_before_parameters", "").times(61).limited(),
         get("limit_over_after_the_time_given", "?key={VALID}")

@@ -111,7 +111,6 @@ async fn a_key_that_is_not_sent_is_shown_once() {
     assert!(later.contains(&key.id().to_string()) && !later.contains("dlv_"), "{later}");
 }
 
-/// The guide for sellers names the same events as the desk.
 #[tokio::test(start_paused = true)]
 async fn setup_is_shown_at_once_however_often() {
     let shop = shop().await;
@@ -121,6 +120,7 @@ async fn setup_is_shown_at_once_however_often() {
     }
 }
 
+/// The guide for sellers names the same events as the desk.
 #[tokio::test]
 async fn setup_names_the_events_that_the_guide_names() {
     let guide = include_str!("../../examples/server/platforms.md");

@@ -127,22 +127,6 @@ async fn an_e_mail_recommends_the_addresses_that_the_host_has_and_no_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mail_server_that_is_down_for_days_delays_a_message_and_loses_none() {
-    let post = Post::open().await;
-    post.mailer.otherwise(Behaviour::FailTransient);
-    post.order("A").await;
-    for _ in 0..4 * 24 * 60 {
-        post.work().await;
-        post.clock.advance(Duration::from_mins(1));
-    }
-    let tried = post.mailer.attempts();
-    assert!((12..=16).contains(&tried), "soon at first, patiently later: {tried}");
-    post.mailer.otherwise(Behaviour::Accept);
-    post.clock.advance(Duration::from_hours(15));
-    assert_eq!(post.work().await, (1, 0, 0));
-}
-
-#[tokio::test(start_paused = true)]
 async fn after_five_days_a_message_is_failed_and_can_be_sent_again() {
     let post = Post::open().await;
     post.mailer.otherwise(Behaviour::FailTransient);
@@ -208,23 +192,6 @@ fn what_a_mail_error_quotes_is_nowhere_in_it() {
     let error = MailError::transient("refused").because(std::io::Error::other(quote));
     assert_eq!(delivery_core::explain(&error), "refused: <…>: …");
     assert!(!format!("{error:?}").contains("buyer"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_that_hangs_up_after_the_dot_gets_the_same_message_id_again() {
-    let post = Post::open().await;
-    post.mailer.then(Behaviour::AcceptThenFail);
-    post.order("A").await;
-    assert_eq!(post.work().await, (0, 1, 0));
-    // Another copy is not sent for hours.
-    post.clock.advance(Duration::from_mins(119));
-    assert_eq!(post.work().await, (0, 0, 0));
-    post.clock.advance(Duration::from_mins(26));
-    assert_eq!(post.work().await, (1, 0, 0));
-    let accepted = post.mailer.accepted();
-    assert_eq!(accepted.len(), 2);
-    assert_eq!(accepted[0].message_id, accepted[1].message_id);
-    assert_eq!(accepted[0].text, accepted[1].text);
 }
 
 /// Sends when it is told to.

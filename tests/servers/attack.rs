@@ -1,6 +1,5 @@
 //! What a stranger sends to take a shop down.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
-use support::process::{JSON, PLENTY, SECRET, Server, Site, read_answer, status};
+use support::process::{JSON, PEAK, PLENTY, RESIDENT, SECRET, Server, Site, read_answer, status};
 use support::wait_for;
 
 use crate::clients::{HEALTH, begin_order, connect_from};
@@ -146,18 +145,6 @@ pub fn bodies_that_drip_keep_nobody_out(site: &Site) {
     server.terminate();
 }
 
-/// The most memory that the server has had.
-const PEAK: &str = "VmHWM:";
-/// The memory that it has.
-const RESIDENT: &str = "VmRSS:";
-
-/// In MB.
-fn memory(server: &Server, which: &str) -> usize {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
-    let line = status.lines().find(|line| line.starts_with(which)).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() / 1024
-}
-
 /// Bodies of a mebibyte that end never, from one address and from many behind a proxy; a platform's events are taken meanwhile. What
 /// they held is given back when they have left.
 pub fn bodies_of_strangers_fill_no_memory(site: &Site) {
@@ -189,14 +176,14 @@ pub fn bodies_of_strangers_fill_no_memory(site: &Site) {
             assert_eq!(server.call("GET", "/healthz", "", "").0, 200);
         }
     }
-    let peak = memory(&server, PEAK);
+    let peak = server.memory(PEAK);
     assert!(peak <= 250, "{peak} MB");
     drop(held);
     // Half of the 32 MiB that their bodies held, at least. The allocator returns memory to the system a second after it was
     // freed, when large blocks are allocated again.
     wait_for(Duration::from_mins(2), || {
         sale_is_taken("afterwards", 200_000);
-        memory(&server, RESIDENT) + 16 <= peak
+        server.memory(RESIDENT) + 16 <= peak
     });
 }
 
@@ -259,6 +246,6 @@ pub fn one_key_fills_no_memory_and_keeps_nobody_waiting(site: &Site) {
     let pages =
         opened.iter().filter(|(head, page)| status(head) == 200 && page.contains("|x|y|") && page.ends_with("</html>"));
     assert_eq!(pages.count(), 100);
-    let peak = memory(&server, PEAK);
+    let peak = server.memory(PEAK);
     assert!(peak <= 256, "{peak} MB");
 }

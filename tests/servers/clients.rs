@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use socket2::{Domain, Socket, Type};
 
-use support::process::{CONFIGURED, JSON, Server, Site, TOKEN, by_token, configured, read_answer, status};
+use support::process::{CONFIGURED, JSON, RESIDENT, Server, Site, TOKEN, by_token, configured, read_answer, status};
 use support::{free_port, wait_for};
 
 /// In real time: five seconds for a head, and the ten that an order's body may take.
@@ -111,16 +111,17 @@ fn add_long_posts(server: &Server, count: usize) {
     }
 }
 
+/// A client that asks for a long answer, and takes no more than so many bytes of it.
+fn half_read(server: SocketAddr, source: [u8; 4], bytes: usize) -> TcpStream {
+    let mut stream = connect(server, source, Some(bytes));
+    stream.write_all(b"GET /api/posts?limit=100 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    stream
+}
+
 /// A connection on which a request is being answered: its client takes no more than the beginning of a long answer.
 fn busy(server: SocketAddr, source: [u8; 4]) -> TcpStream {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     // With what the server's side holds, less than half of the answer.
-    socket.set_recv_buffer_size(64 << 10).unwrap();
-    socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
-    socket.connect(&server.into()).unwrap();
-    let mut stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    stream.write_all(b"GET /api/posts?limit=100 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut stream = half_read(server, source, 64 << 10);
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 200");
@@ -190,7 +191,16 @@ pub fn who_is_idle_longest_makes_room_for_who_asks(site: &Site) {
 
 /// A connection from another address of this machine.
 pub fn connect_from(server: SocketAddr, source: [u8; 4]) -> TcpStream {
+    connect(server, source, None)
+}
+
+/// A connection from another address of this machine. If `bytes` is given, the client's system takes only about so many
+/// bytes before the client reads.
+fn connect(server: SocketAddr, source: [u8; 4], bytes: Option<usize>) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    if let Some(bytes) = bytes {
+        socket.set_recv_buffer_size(bytes).unwrap();
+    }
     socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
     socket.connect(&server.into()).unwrap();
     let stream = TcpStream::from(socket);
@@ -239,26 +249,12 @@ pub fn whoever_takes_no_answer_fills_no_memory_and_is_cut_off(site: &Site) {
     add_long_posts(&server, 30);
     let (_, list) = server.call("GET", "/api/posts?limit=100", "", "");
     assert_eq!(list["posts"].as_array().map(Vec::len), Some(2), "a mebibyte of content");
-    let readers: Vec<TcpStream> = (0..500)
-        .map(|_| {
-            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-            socket.set_recv_buffer_size(4096).unwrap();
-            socket.connect(&server.address.into()).unwrap();
-            let mut stream = TcpStream::from(socket);
-            stream.write_all(b"GET /api/posts?limit=100 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-            stream
-        })
-        .collect();
-    let resident = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap().trim().to_owned();
-        line.split(' ').next().unwrap().parse::<usize>().unwrap() >> 10
-    };
+    let readers: Vec<TcpStream> = (0..500).map(|_| half_read(server.address, [127, 0, 0, 1], 4096)).collect();
     let sockets = || std::fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count();
     wait_for(Duration::from_secs(15), || sockets() > 500);
     let mut most = 0;
     wait_for(Duration::from_mins(1), || {
-        most = most.max(resident());
+        most = most.max(server.memory(RESIDENT));
         sockets() < 100
     });
     assert!(most < 150, "{most} MB");

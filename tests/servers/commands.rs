@@ -89,10 +89,7 @@ pub fn a_backup_beside_a_busy_server_has_all_that_was_answered(site: &Site) {
     // The key of each order, with the uses that were answered.
     let (told, done) = (Mutex::new(BTreeMap::<String, u64>::new()), AtomicBool::new(false));
     let client = |client: usize, server: &Server| {
-        for order in 0.. {
-            if done.load(Ordering::Relaxed) {
-                break;
-            }
+        for order in (0..).take_while(|_| !done.load(Ordering::Relaxed)) {
             let key = server.sell(&format!("{client}-{order}"));
             told.lock().unwrap().insert(key.clone(), 0);
             for uses in 1..=3 {

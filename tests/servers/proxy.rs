@@ -323,10 +323,7 @@ fn restart(site: &Site, kind: Kind) {
             let (proxy, done, answered) = (&proxy, &done, &answered);
             scope.spawn(move || {
                 let mut client = proxy.client();
-                for order in 0.. {
-                    if done.load(Ordering::Relaxed) {
-                        break;
-                    }
+                for order in (0..).take_while(|_| !done.load(Ordering::Relaxed)) {
                     let key = proxy.sell(&mut client, &format!("{number}-{order}"));
                     let fetched = client.get(&format!("/api/product?product_id=1&key={key}"));
                     assert_eq!(fetched, Some(200), "{kind:?}: a fetch");

@@ -1,4 +1,4 @@
-//! Running: a kill, limits, health, the log, the end.
+//! Running: limits, health, the log, the end.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -9,47 +9,6 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use support::process::{CONFIGURED, JSON, Server, Site, TOKEN, by_token, configured, read_answer, status};
 use support::wait_for;
-
-pub fn a_kill_loses_nothing_and_nothing_secret_is_written_anywhere(site: &Site) {
-    let settings = [("RUST_LOG", "trace"), ("LIMIT_WEBHOOK", "100")];
-    let server = site.shop(&settings);
-    let mut keys = Vec::new();
-    for order in 0..20 {
-        let key = server.sell(&order.to_string());
-        assert_eq!(server.fetch(&key), 200);
-        keys.push(key);
-    }
-    assert_eq!(server.fetch(&keys[0].replace("dlv_", "dlv_0")), 401);
-    let mut log = server.kill();
-
-    let server = site.start_with(&settings);
-    for (order, key) in keys.iter().enumerate() {
-        let (_, answer) = server.validate(key);
-        assert_eq!(answer["used_count"], 1, "{answer}");
-        assert_eq!(server.sell(&order.to_string()), *key);
-    }
-    wait_for(Duration::from_secs(30), || site.messages().len() == 20);
-    log.push_str(&server.terminate());
-    let messages = site.messages().concat().replace("=\r\n", "");
-    let data = site.data();
-    for key in &keys {
-        assert!(messages.contains(key), "every key was sent");
-        for file in ["delivery.db", "delivery.db-wal"] {
-            let bytes = fs::read(data.join(file)).unwrap_or_default();
-            assert!(!contains(&bytes, key.as_bytes()), "{file} holds a key");
-        }
-        assert!(!log.contains(key.as_str()), "the log holds a key");
-    }
-    for (name, secret) in CONFIGURED {
-        assert!(!log.contains(secret), "the log holds {name}");
-        assert!(!contains(&fs::read(data.join("delivery.db")).unwrap(), secret.as_bytes()));
-    }
-    assert!(!log.contains("product_id=1"), "the log holds a query string");
-}
-
-fn contains(bytes: &[u8], needle: &[u8]) -> bool {
-    bytes.windows(needle.len()).any(|window| window == needle)
-}
 
 pub fn limits_and_terms_are_the_configured_ones(site: &Site) {
     let server = site.shop(&[("LIMIT_VALIDATE", "2"), ("KEY_DAYS", "-1"), ("KEY_USES", "1")]);
@@ -95,7 +54,8 @@ pub fn an_erased_person_is_in_no_file(site: &Site) {
         let folders = [site.data(), site.data().join("mail")];
         let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()));
         let bytes = files.filter(|file| file.is_file()).map(|file| fs::read(file).unwrap().to_ascii_lowercase());
-        bytes.filter(|bytes| contains(bytes, address.to_ascii_lowercase().as_bytes())).count()
+        let address = address.to_ascii_lowercase();
+        bytes.filter(|bytes| memchr::memmem::find(bytes, address.as_bytes()).is_some()).count()
     };
     for address in ADDRESSES {
         assert!(holds(address) > 0, "{address} is in the files before");

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use support::free_port;
-use support::process::{CONFIGURED, Site};
+use support::process::Site;
 
 pub fn the_first_start_prints_three_lines_that_work_and_later_starts_are_silent(site: &Site) {
     let server = site.start(&[]);
@@ -115,16 +115,4 @@ pub fn an_empty_variable_counts_as_not_set(site: &Site) {
     let settings: Vec<_> = empty.into_iter().chain(limits).map(|name| (name, "")).collect();
     site.start(&settings).terminate();
     assert!(site.data().join("secrets.env").exists());
-}
-
-pub fn a_second_server_and_a_foreign_secret_are_refused(site: &Site) {
-    let server = site.start(&CONFIGURED);
-    site.refuses(&CONFIGURED, &[], "in use by another process");
-    server.terminate();
-
-    let rotated = [CONFIGURED[0], CONFIGURED[1], ("KEY_SECRET", "the-second-secret-of-all,what-keys-are-signed-with")];
-    site.start(&rotated).terminate();
-    let foreign = [CONFIGURED[0], CONFIGURED[1], ("KEY_SECRET", "quite-another-secret")];
-    let said = site.refuses(&foreign, &[], "made with none");
-    assert!(said.contains("KEY_SECRET"), "{said}");
 }

@@ -22,14 +22,18 @@ impl Fixture for InAFolder {
         Arc::new(sqlite(&self.0).await)
     }
 
-    /// What a crash leaves behind: the files as they are now, nothing closed.
     fn crash(&mut self) {
-        let crashed = tempfile::tempdir().unwrap();
-        for file in ["delivery.db", "delivery.db-wal"] {
-            std::fs::copy(self.0.path().join(file), crashed.path().join(file)).unwrap();
-        }
-        self.0 = crashed;
+        self.0 = crashed(&self.0);
     }
+}
+
+/// What a crash leaves behind: the files as they are now, nothing flushed, nothing closed.
+pub fn crashed(folder: &TempDir) -> TempDir {
+    let crashed = tempfile::tempdir().unwrap();
+    for file in ["delivery.db", "delivery.db-wal"] {
+        std::fs::copy(folder.path().join(file), crashed.path().join(file)).unwrap();
+    }
+    crashed
 }
 
 pub struct InASchema {

@@ -1,12 +1,14 @@
 //! Searches in a store with more keys than a search sorts.
 
 use delivery_core::key::{KeyId, Status};
-use delivery_core::store::{Backend, KeyQuery, Ledger, PostgresStore, SqliteStore};
+use delivery_core::store::{Backend, KeyQuery, Ledger, SqliteStore};
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection};
-use support::postgres::{postgres, unique};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
+use support::postgres::unique;
 
 use crate::fixtures::now;
+use crate::places::postgresql;
+use crate::postgres::hand;
 
 /// More keys than a search by the beginning of an address sorts.
 const MANY: u32 = 20_100;
@@ -75,10 +77,9 @@ async fn keys_are_found_by_a_beginning_that_very_many_addresses_have_in_sqlite()
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn keys_are_found_by_a_beginning_that_very_many_addresses_have_in_postgres() {
-    let (url, schema) = (postgres().url(), unique());
-    let store = PostgresStore::options().schema(&schema).connect(&url).await.unwrap();
-    let mut hand = PgConnection::connect(&url).await.unwrap();
-    hand.execute(AssertSqlSafe(format!("SET search_path TO {schema}"))).await.unwrap();
+    let schema = unique();
+    let store = postgresql(&schema, false).await;
+    let mut hand = hand(&schema).await;
     let id = "decode(lpad(to_hex(1700000000000 + i * 1000), 12, '0') || '7000800000000000' || lpad(to_hex(i), 4, '0'), 'hex')";
     let series = format!("WITH n (i) AS (SELECT generate_series(1::bigint, {MANY}))");
     hand.execute(AssertSqlSafe(insert(&series, id))).await.unwrap();

@@ -131,6 +131,13 @@ impl Server {
         self.process.id()
     }
 
+    /// [`PEAK`] or [`RESIDENT`], in MB.
+    pub fn memory(&self, which: &str) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with(which)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() / 1024
+    }
+
     /// As a service manager does.
     pub fn terminate(self) -> String {
         self.ask_to_stop();
@@ -218,6 +225,10 @@ impl Drop for Server {
 /// How long an answer may take. A debug build beside other tests renders the largest pages in half a minute.
 const PATIENCE: Duration = Duration::from_mins(2);
 
+/// The most memory that a server has had.
+pub const PEAK: &str = "VmHWM:";
+/// The memory that it has.
+pub const RESIDENT: &str = "VmRSS:";
 pub const SECRET: &str = "the-platforms-secret";
 pub const TOKEN: &str = "the-sellers-own-token";
 pub const CONFIGURED: [(&str, &str); 3] =

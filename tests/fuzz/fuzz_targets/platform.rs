@@ -7,7 +7,7 @@ mod proof;
 #[path = "../../in_process/platforms/signing.rs"]
 mod signing;
 
-use delivery_core::platform::{Received, Secrets};
+use delivery_core::platform::Received;
 use libfuzzer_sys::fuzz_target;
 use signing::{PLATFORMS, SECRET, adapter, now, signed};
 
@@ -26,7 +26,7 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     let (which, topic, body) = input;
     let name = PLATFORMS[usize::from(which) % PLATFORMS.len()];
     let (fields, query) = signed(name, TOPICS[usize::from(topic) % TOPICS.len()], body);
-    let platform = adapter(name, &Secrets::new([SECRET]).unwrap()).unwrap();
+    let platform = adapter(name, SECRET).unwrap();
     let fields = || fields.iter().map(|(field, value)| (*field, value));
     let read = || signing::read(&*platform, fields(), &query, body, now());
     match read() {

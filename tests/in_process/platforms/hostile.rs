@@ -1,7 +1,7 @@
 //! Requests that somebody who knows the secret could send, and those of somebody who does not.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use delivery_core::platform::{Event, Notification, Received, Recurrence, Secrets, Term, Unauthentic};
+use delivery_core::platform::{Event, Notification, Received, Recurrence, Term, Unauthentic};
 use proptest::prelude::*;
 
 use super::signing::{PLATFORMS, SECRET, adapter, now, signed};
@@ -13,7 +13,7 @@ fn read_at(
     body: &[u8],
     now: DateTime<Utc>,
 ) -> Result<Received, Unauthentic> {
-    let platform = adapter(name, &Secrets::new([SECRET]).unwrap()).unwrap();
+    let platform = adapter(name, SECRET).unwrap();
     super::signing::read(&*platform, headers.iter().map(|(field, value)| (*field, value)), query, body, now)
 }
 

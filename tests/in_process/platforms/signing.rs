@@ -3,37 +3,29 @@
 use std::sync::{Arc, LazyLock};
 
 use chrono::{DateTime, Utc};
+use delivery_core::delivery::PlatformSettings;
 use delivery_core::http::PlatformPath;
-use delivery_core::platform::{
-    Gumroad, LemonSqueezy, Paddle, Platform, Polar, Received, Request, Secrets, Shopify, Standard, Stripe, Unauthentic,
-    WooCommerce,
-};
+use delivery_core::platform::{Platform, Received, Request, Unauthentic};
 use http::{HeaderMap, HeaderName};
 
 pub use super::proof::SECRET;
 use super::proof::proof;
 
 /// The names of all platforms.
-pub static PLATFORMS: LazyLock<Vec<&str>> = LazyLock::new(|| PlatformPath::BUILT_IN.map(PlatformPath::name).to_vec());
+pub static PLATFORMS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| PlatformPath::BUILT_IN.iter().map(|path| path.name()).collect());
 
 /// When everything is signed.
 pub fn now() -> DateTime<Utc> {
     DateTime::from_timestamp(1_767_261_846, 0).unwrap()
 }
 
-/// The adapter with these secrets; none where they are not accepted as secrets.
-pub fn adapter(name: &str, secrets: &Secrets) -> Option<Arc<dyn Platform>> {
-    Some(match name {
-        "stripe" => Arc::new(Stripe::new(secrets)),
-        "shopify" => Arc::new(Shopify::new(secrets)),
-        "lemonsqueezy" => Arc::new(LemonSqueezy::new(secrets)),
-        "paddle" => Arc::new(Paddle::new(secrets)),
-        "gumroad" => Arc::new(Gumroad::new(secrets).ok()?),
-        "woocommerce" => Arc::new(WooCommerce::new(secrets)),
-        "polar" => Arc::new(Polar::new(secrets)),
-        "standard" => Arc::new(Standard::new(secrets).ok()?),
-        name => panic!("no platform is called {name}"),
-    })
+/// The adapter that a server makes of this secret; none where it is not accepted as a secret.
+pub fn adapter(name: &str, secret: &str) -> Option<Arc<dyn Platform>> {
+    let names = ["SECRET", "TOKEN"].map(|kind| format!("{}_{kind}", name.to_uppercase()));
+    let settings =
+        PlatformSettings::read(|setting| names.iter().any(|name| name == setting).then(|| secret.to_owned()));
+    settings.ok()?.platforms.pop()
 }
 
 /// A request as an adapter reads it.

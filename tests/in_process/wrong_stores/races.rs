@@ -13,6 +13,7 @@ use delivery_core::store::{Attempt, Backend, KeyQuery, Office, Page, Persisted, 
 use delivery_testing::{MemoryStore, conformance::LEDGER};
 use futures_util::FutureExt;
 
+use super::records::right;
 use super::{note_panics, noticed};
 
 /// What a store does while another call is under way.
@@ -103,58 +104,25 @@ impl Storage for Racy {
     }
 }
 
-#[async_trait]
-impl Backend for Racy {
-    async fn register(&self, keyring: &[Fingerprint]) -> Result<(), StoreError> {
-        self.inner.register(keyring).await
+right! {
+    Racy:
+    Backend {
+        fn register(keyring: &[Fingerprint]) -> ();
+        fn search(query: &KeyQuery) -> Page<Key, KeyId>;
+        fn claim_messages(now: DateTime<Utc>, lease_until: DateTime<Utc>, limit: usize) -> Vec<LeasedMessage>;
+        fn renew_leases(leases: &[Lease], lease_until: DateTime<Utc>) -> ();
+        fn failed_messages(limit: usize) -> Vec<FailedMessage>;
+        fn retry_message(message: MessageNumber, edit: Edit) -> bool;
+        fn retry_messages(route: Option<Route>, now: DateTime<Utc>) -> u64;
+        fn history(id: KeyId, before: Option<UseId>, limit: usize) -> Page<Use, UseId>;
+        fn prune_history(before: DateTime<Utc>) -> u64;
+        fn ping() -> ();
+        as it is:
+        fn office(&self) -> Option<&dyn Office> {
+            None
+        }
+        async fn close(&self) {}
     }
-
-    async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
-        self.inner.search(query).await
-    }
-
-    async fn claim_messages(
-        &self,
-        now: DateTime<Utc>,
-        lease_until: DateTime<Utc>,
-        limit: usize,
-    ) -> Result<Vec<LeasedMessage>, StoreError> {
-        self.inner.claim_messages(now, lease_until, limit).await
-    }
-
-    async fn renew_leases(&self, leases: &[Lease], lease_until: DateTime<Utc>) -> Result<(), StoreError> {
-        self.inner.renew_leases(leases, lease_until).await
-    }
-
-    async fn failed_messages(&self, limit: usize) -> Result<Vec<FailedMessage>, StoreError> {
-        self.inner.failed_messages(limit).await
-    }
-
-    async fn retry_message(&self, message: MessageNumber, edit: Edit) -> Result<bool, StoreError> {
-        self.inner.retry_message(message, edit).await
-    }
-
-    async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.inner.retry_messages(route, now).await
-    }
-
-    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
-        self.inner.history(id, before, limit).await
-    }
-
-    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.inner.prune_history(before).await
-    }
-
-    fn office(&self) -> Option<&dyn Office> {
-        None
-    }
-
-    async fn ping(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn close(&self) {}
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

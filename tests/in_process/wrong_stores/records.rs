@@ -138,20 +138,22 @@ impl Records for Wrong {
 
 /// Traits that a wrong store does right, but for who changes something: that argument is after the semicolon.
 macro_rules! right {
-    ($($trait:ident {
+    ($store:ident: $($trait:ident {
         $(fn $name:ident($($argument:ident: $type:ty),* $(; $edit:ident)?) -> $answer:ty;)+
         $(as it is: $($own:item)+)?
     })+) => { $(
         #[async_trait]
-        impl $trait for Wrong { $(
+        impl $trait for $store { $(
             async fn $name(&self, $($argument: $type,)* $($edit: Edit)?) -> Result<$answer, StoreError> {
                 self.inner.$name($($argument,)* $(self.edit($edit))?).await
             }
         )+ $($($own)+)? }
     )+ };
 }
+pub(super) use right;
 
 right! {
+    Wrong:
     ProductNames {
         fn product_named(source: &Source, name: &RefName) -> Option<ProductId>;
     }

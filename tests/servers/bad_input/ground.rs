@@ -1,4 +1,4 @@
-//! What cases need to stand on: servers with a shop in each, and keys in whatever state; and what they left behind.
+//! What cases need to stand on: servers with a shop in each, and a key or an order; and what they left behind.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ const HEAD: &str = "Host: x\r\nConnection: close\r\n";
 /// What stands for `{{NAME}}`.
 pub type Values = HashMap<&'static str, String>;
 
-/// Three servers of one framework.
+/// Two servers of one framework.
 pub struct Ground {
     shops: HashMap<Kind, Shop>,
     uniq: u32,
@@ -35,7 +35,6 @@ pub struct Shop {
     pub server: Server,
     log: PathBuf,
     database: SqliteConnection,
-    expired: String,
 }
 
 /// What is in the database.
@@ -60,7 +59,7 @@ pub struct Sold {
 impl Ground {
     pub fn new(program: &'static str) -> Self {
         let runtime = Runtime::new().unwrap();
-        let kinds = [Kind::Generous, Kind::Limits, Kind::Expired];
+        let kinds = [Kind::Generous, Kind::Limits];
         let shops = kinds.map(|kind| (kind, Shop::open(program, kind, &runtime))).into();
         Self { shops, uniq: 0, runtime }
     }
@@ -95,24 +94,17 @@ impl Ground {
             ("ADMIN_TOKEN_SWAPCASE", swapped(TOKEN)),
             ("ADMIN_TOKEN_FLIP1", flipped(TOKEN)),
             ("PRODUCT_ID", "1".to_owned()),
-            ("OTHER_PRODUCT_ID", "2".to_owned()),
             ("RUN", "run".to_owned()),
             ("MAIL", mail.clone()),
         ]);
-        let issue = |uses: u8| {
-            let body = json!({ "product_id": 1, "customer_email": mail, "max_uses": uses });
-            admin(&shop.server, source, "issue-key", &body)["api_key"].as_str().unwrap().to_owned()
-        };
-        let key = match case.setup {
-            Setup::None | Setup::Admin => None,
-            Setup::ValidKey => Some(issue(MAX_USES)),
-            Setup::ExpiredKey => Some(shop.expired.clone()),
-            Setup::ExhaustedKey => {
-                let key = issue(1);
-                let get = format!("GET /api/product?key={key}&product_id=1 HTTP/1.1\r\n{HEAD}\r\n");
-                let fetched = exchange(shop.server.address, source, get.as_bytes(), false);
-                assert_eq!(fetched.answers[0].status, 200);
-                Some(key)
+        match case.setup {
+            Setup::None => {}
+            Setup::ValidKey => {
+                let body = json!({ "product_id": 1, "customer_email": mail, "max_uses": MAX_USES });
+                let issued = admin(&shop.server, source, "issue-key", &body);
+                let key = issued["api_key"].as_str().unwrap();
+                values.extend([("KEY_MINUS_LAST", minus_last(key)), ("KEY_SWAPCASE", swapped(key))]);
+                values.extend([("KEY_FLIP1", flipped(key)), ("KEY", key.to_owned())]);
             }
             Setup::Order => {
                 let (id, mail) = (format!("order-{uniq}"), format!("Orderer{uniq}@example.com"));
@@ -120,17 +112,12 @@ impl Ground {
                 values.insert("ORDER_MAIL_UPPER_DOMAIN", mail.replace("example.com", "EXAMPLE.COM"));
                 values.extend([("ORDER_ID", id), ("ORDER_MAIL", mail)]);
                 values.insert("ORDER_KEY", ordered["api_key"].as_str().unwrap().to_owned());
-                None
             }
-        };
-        if let Some(key) = key {
-            values.extend([("KEY_MINUS_LAST", minus_last(&key)), ("KEY_SWAPCASE", swapped(&key))]);
-            values.extend([("KEY_FLIP1", flipped(&key)), ("KEY", key)]);
         }
         values
     }
 
-    /// The logs of all three, which are asked to end.
+    /// The logs of both, which are asked to end.
     pub fn end(self) -> Vec<String> {
         let ended = |shop: Shop| {
             shop.server.terminate();
@@ -183,24 +170,17 @@ impl Shop {
         // Where quotas are not what is tested.
         let generous = [&CONFIGURED[..], &PLENTY, &[("LIMIT_FAILURES", "1000000")]].concat();
         let (server, here) = (start(&generous), Ipv4Addr::LOCALHOST);
-        for name in ["Guide", "Other"] {
-            admin(&server, here, "product", &json!({ "name": name, "content": format!("# {name}") }));
-        }
+        admin(&server, here, "product", &json!({ "name": "Guide", "content": "# Guide" }));
         for number in 0..POSTS {
             let post = json!({ "title": format!("Post {number}"), "category": "news", "content": "x" });
             admin(&server, here, "post", &post);
         }
-        let issued = admin(&server, here, "issue-key", &json!({ "product_id": 1, "customer_email": "a@example.com" }));
         server.terminate();
         let options = SqliteConnectOptions::new().filename(site.data().join("delivery.db"));
         let options = options.busy_timeout(Duration::from_secs(10));
-        let mut database = runtime.block_on(options.connect()).unwrap();
-        // A key expires after a day at the earliest: its row says that this was long ago.
-        let update = sqlx::query("UPDATE delivery_key SET issued_at = 1700000000, expires_at = 1700086400");
-        runtime.block_on(update.execute(&mut database)).unwrap();
+        let database = runtime.block_on(options.connect()).unwrap();
         let server = start(if kind == Kind::Limits { &CONFIGURED } else { &generous });
-        let expired = issued["api_key"].as_str().unwrap().to_owned();
-        Self { site, server, log, database, expired }
+        Self { site, server, log, database }
     }
 
     /// Buys the product that was just added.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mail_parser::MessageParser;
 
-use super::case::{Case, MAX_USES, Repeat, SameOrOther};
+use super::case::{Case, MAX_USES, SameOrOther};
 use super::exchange::{Answer, Exchange, exchange};
 use super::ground::{Counts, Ground, POSTS, Sold, Values};
 use support::process::{CONFIGURED, SECRET, TOKEN};
@@ -46,7 +46,7 @@ pub fn case(ground: &mut Ground, case: &Case) -> Vec<String> {
     let (before, resident) = (shop.counts(runtime), shop.resident());
     let address = shop.server.address;
     let source = ground.source();
-    let count = case.repeat.as_ref().map_or(1, Repeat::count);
+    let count = case.repeat.as_ref().map_or(1, |repeat| repeat.count);
     let (mut wrong, mut last, mut passed) = (unjudged(case), None, 0);
     for index in 0..count {
         let mut values = values.clone();
@@ -203,7 +203,7 @@ fn changes(
     let mut wrong = Vec::new();
     let (shop, runtime) = ground.shop(case);
     let answer = exchanged.answers.last().map(Answer::json).unwrap_or_default();
-    if case.is_bought() && exchanged.answers.iter().any(|answer| answer.status == 200) {
+    if case.is_bought && exchanged.answers.iter().any(|answer| answer.status == 200) {
         shop.buy(source, &answer["product"]["id"], &values["MAIL"]);
     }
     let (after, sold) = (shop.counts(runtime), shop.sold_since(runtime, before.keys));

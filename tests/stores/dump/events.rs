@@ -128,11 +128,12 @@ pub async fn refunds_are_found(store: &impl Ledger) {
     assert!(store.receive(sale(SALES)).await.unwrap().is_new);
 }
 
+pub fn show(told: impl Debug) -> String {
+    format!("{told:?}")
+}
+
 /// All that a store tells of its events.
 pub async fn events(store: &impl Backend) -> Vec<String> {
-    fn show(told: impl Debug) -> String {
-        format!("{told:?}")
-    }
     let inbox: &dyn Inbox = store.office().unwrap();
     let query = InboxQuery { limit: 1_000, ..InboxQuery::default() };
     let listed = inbox.events(&query).await.unwrap().items;

@@ -1,6 +1,5 @@
 //! A store that has sold a good deal, and a schema to load it into.
 
-use std::fmt::Debug;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +17,7 @@ use futures_util::future::join_all;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use super::events::{events, receive_events};
+use super::events::{events, receive_events, show};
 use super::sold::{KEYS, USES, id, message, order, product, secrets};
 use crate::fixtures::{self, by_admin, now, spend};
 use crate::places::sqlite;
@@ -156,9 +155,6 @@ pub async fn fill(store: &SqliteStore) {
 
 /// All that a store tells.
 pub async fn picture(store: &(impl Backend + CatalogEditor + Posts)) -> Vec<String> {
-    fn show(told: impl Debug) -> String {
-        format!("{told:?}")
-    }
     let mut told = vec![show(store.products().await.unwrap()), show(store.failed_messages(10_000).await.unwrap())];
     for number in 1..=45 {
         told.push(show(store.product(product(number)).await.unwrap()));

@@ -11,7 +11,7 @@ use sqlx::{Connection, Executor};
 
 use super::{ChangedItsMind, Host, Transact, Work, host as open, order};
 use crate::fixtures::product;
-use crate::places::sqlite;
+use crate::places::{crashed, sqlite};
 
 impl Transact for SqliteStore {
     async fn within<T: Send + 'static>(host: &Host<Self>, commit: bool, work: impl Work<T>) -> T {
@@ -199,10 +199,7 @@ async fn uses_inside_and_outside_are_counted_after_a_crash() {
         assert_eq!(used.await, 2 * uses);
     }
     host.delivery.count_use(id, product()).await.unwrap();
-    let crashed = tempfile::tempdir().unwrap();
-    for file in ["delivery.db", "delivery.db-wal"] {
-        std::fs::copy(folder.path().join(file), crashed.path().join(file)).unwrap();
-    }
+    let crashed = crashed(&folder);
     host.store.close().await;
     for place in [crashed, folder] {
         let store = sqlite(&place).await;

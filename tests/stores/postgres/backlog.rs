@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use delivery_core::http::Endpoint;
 use futures_util::{StreamExt, stream};
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use sqlx::{AssertSqlSafe, Executor};
 
-use super::server;
+use super::{administrator, server};
 use crate::fixtures::{order, patient_call};
 use support::postgres::{Postgres, unique};
 use support::wait_for;
@@ -22,7 +22,7 @@ async fn sending_an_e_mail_reads_no_others_of_the_queue() {
     let database = Postgres::start();
     let (url, schema) = (database.url(), unique());
     let servers = [server(&url, &schema).await, server(&url, &schema).await];
-    let mut connection = PgConnection::connect(&url).await.unwrap();
+    let mut connection = administrator(&database).await;
     let never = format!("ALTER TABLE {schema}.delivery_message SET (autovacuum_enabled = off)");
     connection.execute(AssertSqlSafe(never)).await.unwrap();
     let buy = async |number: usize| {

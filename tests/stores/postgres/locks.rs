@@ -8,7 +8,7 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use tokio::task::JoinSet;
 
-use super::{administrator, hand, new_server, sell, server, server_of};
+use super::{administrator, hand, new_server, sell, server, server_of, url_of};
 use crate::fixtures::{by_key, call, order, product, until};
 use support::postgres::{Postgres, postgres};
 
@@ -125,10 +125,8 @@ async fn a_row_that_cannot_be_read_costs_no_session() {
     let schema: String = sqlx::query_scalar("SELECT current_schema()").fetch_one(&mut shop.hand).await.unwrap();
     let spoil = "UPDATE delivery_key SET email = 'nobody' WHERE number = (SELECT min(number) FROM delivery_key)";
     shop.hand.execute(spoil).await.unwrap();
-    shop.hand.execute("CREATE ROLE reader SUPERUSER LOGIN").await.unwrap();
     // A server that remembers nothing of the key, and whose sessions are its role's.
-    let url = postgres().url().replace("postgres@", "reader@");
-    let other = server(&url, &schema).await.delivery;
+    let other = server(&url_of(postgres(), "reader", &[]).await, &schema).await.delivery;
     let served = async || {
         for key in &shop.keys[1..] {
             assert_eq!(call(&other, Endpoint::Product, by_key(key)).await.0, 200);
@@ -162,7 +160,7 @@ async fn sessions(hand: &mut PgConnection) -> Vec<i32> {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_role_whose_durability_is_switched_off_later_loses_nothing() {
     let database = Postgres::start();
-    let delivery = server_of(&database, "shop", "").await;
+    let delivery = server_of(&database, "shop", &[]).await;
     let mut administrator = administrator(&database).await;
     // What is not waited for would be written in ten seconds.
     administrator.execute("ALTER SYSTEM SET wal_writer_delay = '10s'").await.unwrap();

@@ -39,12 +39,19 @@ async fn new_server() -> (Delivery, String) {
     (server(&postgres().url(), &schema).await.delivery, schema)
 }
 
+/// Makes a role that has these settings. Returns the URL by which the role reaches the database.
+async fn url_of(database: &Postgres, role: &str, settings: &[&str]) -> String {
+    let mut administrator = administrator(database).await;
+    administrator.execute(AssertSqlSafe(format!("CREATE ROLE {role} SUPERUSER LOGIN"))).await.unwrap();
+    for setting in settings {
+        administrator.execute(AssertSqlSafe(format!("ALTER ROLE {role} SET {setting}"))).await.unwrap();
+    }
+    database.url().replace("postgres@", &format!("{role}@"))
+}
+
 /// A server whose sessions are those of a new role.
-async fn server_of(database: &Postgres, role: &str, setting: &str) -> Delivery {
-    let create = format!("CREATE ROLE {role} SUPERUSER LOGIN; {setting}");
-    administrator(database).await.execute(AssertSqlSafe(create)).await.unwrap();
-    let url = database.url().replace("postgres@", &format!("{role}@"));
-    server(&url, &unique()).await.delivery
+async fn server_of(database: &Postgres, role: &str, settings: &[&str]) -> Delivery {
+    server(&url_of(database, role, settings).await, &unique()).await.delivery
 }
 
 /// Two servers over one new schema.
@@ -62,8 +69,12 @@ async fn sell(delivery: &Delivery, count: usize) -> Vec<String> {
     keys
 }
 
+async fn count(session: &mut PgConnection, sql: &str) -> i64 {
+    sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(session).await.unwrap()
+}
+
 /// A session by hand, in a schema.
-async fn hand(schema: &str) -> PgConnection {
+pub async fn hand(schema: &str) -> PgConnection {
     let mut hand = administrator(postgres()).await;
     hand.execute(AssertSqlSafe(format!("SET search_path TO {schema}"))).await.unwrap();
     hand
@@ -110,7 +121,7 @@ async fn a_role_needs_no_more_than_a_schema_of_its_own() {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn no_question_is_compiled_before_it_is_answered() {
     let database = postgres();
-    let delivery = server_of(database, "talkative", "ALTER ROLE talkative SET log_min_messages = debug1").await;
+    let delivery = server_of(database, "talkative", &["log_min_messages = debug1"]).await;
     let key = sold(&delivery, "A").await;
     for endpoint in [Endpoint::Validate, Endpoint::Product] {
         assert_eq!(call(&delivery, endpoint, by_key(&key)).await.0, 200);
@@ -137,14 +148,11 @@ async fn a_schema_of_the_first_version_is_brought_up_to_date() {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn what_would_lose_or_mistake_data_is_refused_in_a_sentence_without_the_password() {
     let database = postgres();
-    let mut administrator = administrator(database).await;
-    let hasty = "CREATE ROLE hasty SUPERUSER LOGIN; ALTER ROLE hasty SET synchronous_commit = off";
-    administrator.execute(hasty).await.unwrap();
+    let hasty = url_of(database, "hasty", &["synchronous_commit = off"]).await;
     drop(server(&database.url(), "from_the_future").await);
     let later = "INSERT INTO from_the_future._delivery_migrations \
         (version, description, success, checksum, execution_time) VALUES (999, 'later', true, '', 0)";
-    administrator.execute(later).await.unwrap();
-    let hasty = database.url().replace("postgres@", "hasty@");
+    administrator(database).await.execute(later).await.unwrap();
     let nobody = database.url().replace("postgres@", "nobody:hunter2@");
     for (url, schema, said) in [
         (hasty.as_str(), "some_schema", "synchronous_commit = off"),
@@ -178,15 +186,6 @@ async fn a_host_that_is_dead_or_silent_is_passed_over() {
     let dead = format!("@127.0.0.1:1,{},", silent.local_addr().unwrap());
     let server = server(&postgres().url().replace('@', &dead), &unique()).await;
     sold(&server.delivery, "A").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(without = "postgres", ignore = "needs postgres")]
-async fn a_closed_store_answers_nothing() {
-    let store = postgresql(&unique(), false).await;
-    store.ping().await.unwrap();
-    store.close().await;
-    assert!(store.ping().await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -247,7 +246,7 @@ async fn a_server_that_keeps_nothing_through_a_crash_is_refused() {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_message_that_cannot_be_read_fails_and_holds_no_lease() {
     let schema = unique();
-    let store = PostgresStore::options().schema(&schema).connect(&postgres().url()).await.unwrap();
+    let store = postgresql(&schema, false).await;
     store.issue(NewSale::new(key(1, 1), e_mail("a"))).await.unwrap();
     let (now, minute) = (now(), TimeDelta::minutes(1));
     assert_eq!(store.claim_messages(now, now + minute, 10).await.unwrap().len(), 1);

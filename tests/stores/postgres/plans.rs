@@ -1,10 +1,10 @@
 //! The plans by which PostgreSQL answers a query again and again, whatever its parameters are.
 
 use delivery_core::store::{Inbox, InboxQuery, PostgresStore};
-use sqlx::{AssertSqlSafe, Executor};
+use sqlx::Executor;
 use support::postgres::{postgres, unique};
 
-use super::{administrator, hand};
+use super::{hand, url_of};
 
 /// In each session, PostgreSQL plans a prepared statement for its parameters five times. Then it may choose one plan for all
 /// parameters.
@@ -19,12 +19,8 @@ const EVENTS: &str = "INSERT INTO delivery_inbox (number, source, name, kind, re
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn the_events_of_a_platform_are_found_without_those_of_others() {
     let (role, schema) = (unique(), unique());
-    let create = format!(
-        "CREATE ROLE {role} SUPERUSER LOGIN; ALTER ROLE {role} SET session_preload_libraries = 'auto_explain'; \
-         ALTER ROLE {role} SET auto_explain.log_min_duration = 0"
-    );
-    administrator(postgres()).await.execute(AssertSqlSafe(create)).await.unwrap();
-    let url = postgres().url().replace("postgres@", &format!("{role}@"));
+    let settings = ["session_preload_libraries = 'auto_explain'", "auto_explain.log_min_duration = 0"];
+    let url = url_of(postgres(), &role, &settings).await;
     let store = PostgresStore::options().schema(&schema).connect(&url).await.unwrap();
     let mut hand = hand(&schema).await;
     hand.execute(EVENTS).await.unwrap();

@@ -3,18 +3,15 @@
 use delivery_core::key::Rules;
 use delivery_core::ledger::{Fetch, RequestId};
 use delivery_core::store::{Backend, Ledger, PostgresStore};
-use sqlx::Executor;
 use support::postgres::{postgres, unique};
 
-use super::administrator;
+use super::url_of;
 use crate::dump::events::{refund, sale, sold_id};
 use crate::fixtures::{now, product};
 
 /// A store whose statements stand in the log of the server.
 async fn logged() -> PostgresStore {
-    let create = "CREATE ROLE logged SUPERUSER LOGIN; ALTER ROLE logged SET log_statement = 'all'";
-    administrator(postgres()).await.execute(create).await.unwrap();
-    let url = postgres().url().replace("postgres@", "logged@");
+    let url = url_of(postgres(), "logged", &["log_statement = 'all'"]).await;
     PostgresStore::options().schema(unique()).connect(&url).await.unwrap()
 }
 

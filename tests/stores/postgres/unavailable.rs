@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{administrator, server};
+use super::{administrator, count, server};
 use crate::fixtures::{by_admin, by_key, facts, order, until};
 use support::postgres::{Postgres, postgres, unique};
 
@@ -127,10 +127,6 @@ async fn recovered(load: &Load) {
         served().iter().zip(before).all(|(now, before)| *now >= before + 50)
     };
     until("recovery, however slow the machine is", 20, is_recovered).await;
-}
-
-async fn count(session: &mut PgConnection, sql: &'static str) -> i64 {
-    sqlx::query_scalar(sql).fetch_one(session).await.unwrap()
 }
 
 /// Every e-mail is sent in the end, once; a lease whose acknowledgement was lost runs out.

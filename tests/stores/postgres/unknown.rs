@@ -7,11 +7,11 @@ use std::time::Duration;
 use delivery_core::key::{Actor, Change};
 use delivery_core::ledger::{Issue, NewSale};
 use delivery_core::store::{Backend, Ledger, PostgresStore, StoreError};
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use sqlx::{Executor, PgConnection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::hand;
+use super::{administrator, count, hand};
 use crate::fixtures::{e_mail, key, patient, reference, used};
 use support::postgres::{postgres, unique};
 
@@ -75,10 +75,6 @@ async fn behind_a_proxy() -> (PostgresStore, Arc<AtomicU8>, PgConnection) {
     (store, cut, hand(&schema).await)
 }
 
-async fn count(hand: &mut PgConnection, sql: &str) -> i64 {
-    sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(hand).await.unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_lost_answer_is_found_out_and_nothing_happens_twice_or_not_at_all() {
@@ -129,7 +125,7 @@ async fn a_lost_commit_is_found_out() {
     let (store, cut, mut hand) = behind_a_proxy().await;
     let (store, key) = (Arc::new(store), key(1, -1));
     store.issue(NewSale::new(key.clone(), Vec::new())).await.unwrap();
-    let mut watcher = PgConnection::connect(&postgres().url()).await.unwrap();
+    let mut watcher = administrator(postgres()).await;
     let holder: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut hand).await.unwrap();
     for round in 1..=5 {
         hand.execute("BEGIN").await.unwrap();

@@ -114,7 +114,7 @@ async fn a_key_that_is_used_again_and_again_is_not_asked_for_each_time() {
     const USES: usize = 20;
     // Of its own: in the log of all there are the statements of others that failed.
     let database = Postgres::start();
-    let delivery = server_of(&database, "recorded", "ALTER ROLE recorded SET log_statement = 'all'").await;
+    let delivery = server_of(&database, "recorded", &["log_statement = 'all'"]).await;
     let key = known_key(&delivery).await;
     let recorded = |statement| database.log().matches(statement).count();
     let (asked, written) = (recorded("FROM delivery_key k WHERE k.id = ANY"), recorded("UPDATE delivery_key k"));
@@ -133,7 +133,7 @@ async fn a_key_that_is_used_again_and_again_is_not_asked_for_each_time() {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_session_that_was_cut_off_at_rest_is_replaced_and_nobody_notices() {
     let database = postgres();
-    let delivery = server_of(database, "rested", "").await;
+    let delivery = server_of(database, "rested", &[]).await;
     let key = known_key(&delivery).await;
     let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rested'";
     let mut administrator = administrator(database).await;

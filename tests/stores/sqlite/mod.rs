@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::fixtures::{FIRST_VERSION, by_admin, e_mail, facts, key, now, reference, spend, used};
+use crate::places::crashed;
 
 /// The writer of a store that was dropped lets go of the file at its next turn.
 async fn open(folder: &TempDir) -> SqliteStore {
@@ -80,13 +81,14 @@ async fn a_lock_that_is_let_go_within_a_moment_is_waited_for() {
 async fn a_restart_loses_nothing_and_doubles_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (order, message) = (reference("A"), e_mail("a"));
-    for round in 0..50_u64 {
+    let rounds = support::rounds(100_u64, 1000);
+    for round in 0..rounds {
         let store = open(&folder).await;
         let granted = key(u128::from(round) + 1, -1).bought_with(order.clone());
         let issued = store.issue(NewSale::new(granted, message.clone())).await.unwrap();
         assert_eq!(matches!(issued, Issue::New(_)), round == 0, "one key, however many restarts later");
         let issued = issued.into_key();
-        assert_eq!(issued.used(), round);
+        assert_eq!((issued.id(), issued.used()), (key(1, -1).id, round));
         used(&store, issued.id(), 0).await;
         if round % 2 == 0 {
             store.close().await;
@@ -97,18 +99,7 @@ async fn a_restart_loses_nothing_and_doubles_nothing() {
     let store = open(&folder).await;
     let later = now() + TimeDelta::days(1);
     assert_eq!(store.claim_messages(later, later, 10).await.unwrap().len(), 1);
-    assert_eq!(store.history(key(1, 1).id, None, 1000).await.unwrap().items.len(), 50);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_order_many_restarts_later_is_the_same_key() {
-    let folder = tempfile::tempdir().unwrap();
-    for round in 1..=support::rounds(100, 1000) {
-        let store = open(&folder).await;
-        let issued = store.issue(NewSale::new(key(round, -1).bought_with(reference("A")), Vec::new())).await.unwrap();
-        assert_eq!(issued.into_key().id(), key(1, -1).id);
-        store.close().await;
-    }
+    assert_eq!(store.history(key(1, 1).id, None, 1000).await.unwrap().items.len() as u64, rounds);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -183,11 +174,7 @@ async fn a_crash_between_append_and_flush_changes_no_count() {
     for _ in 0..3 {
         used(&store, key(1, 5).id, 0).await;
     }
-    // What a crash leaves behind: the files as they are now, nothing flushed, nothing closed.
-    let crashed = tempfile::tempdir().unwrap();
-    for file in ["delivery.db", "delivery.db-wal"] {
-        std::fs::copy(folder.path().join(file), crashed.path().join(file)).unwrap();
-    }
+    let crashed = crashed(&folder);
     let store = open(&crashed).await;
     for count in [4, 5] {
         assert_eq!(used(&store, key(1, 5).id, 0).await.used(), count);
@@ -293,16 +280,6 @@ async fn the_tables_are_prefixed_and_hold_no_key() {
     let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut connection).await.unwrap();
     assert!(tables.len() > 5);
     assert!(tables.iter().all(|table| table.starts_with("delivery_") || table == "_delivery_migrations"), "{tables:?}");
-}
-
-#[tokio::test]
-async fn a_closed_store_says_so() {
-    let (folder, store) = opened().await;
-    store.close().await;
-    assert!(store.ping().await.is_err());
-    assert!(store.issue(NewSale::new(key(1, 1), Vec::new())).await.is_err());
-    assert!(store.find(key(1, 1).id).await.is_err());
-    let _again = open(&folder).await;
 }
 
 /// As a backup does, or a program that copies the write-ahead log.
