@@ -30,7 +30,7 @@ use chrono::{DateTime, SecondsFormat, SubsecRound, Utc};
 ///
 /// # To ensure correctness
 ///
-/// * [`monotonic`](Self::monotonic) must never go back. Rate limits and pauses are measured with it.
+/// * [`monotonic`](Self::monotonic) must never go back. Rate limits, for example, are measured with it.
 /// * [`now`](Self::now) is the real date and time, because it decides when keys expire. It may jump in either
 ///   direction, for example when an operator sets the clock.
 pub trait Clock: Debug + Send + Sync + 'static {

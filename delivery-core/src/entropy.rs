@@ -31,8 +31,8 @@ use rand::Rng;
 /// * Every byte is filled.
 /// * Nobody can predict the bytes. The secrets of sessions and the names of objects in an object store contain them.
 /// * Bytes do not repeat, neither after a restart nor on another server. Secrets of platforms are encrypted with nonces
-///   of 24 bytes, and each id of a key consists of a timestamp and 74 random bits. Guessing an id does not help to
-///   forge a key, because a key carries a MAC.
+///   of 24 bytes, and the id of a key consists of a timestamp and 74 random bits. No nonce and no id may occur twice.
+///   Guessing an id does not help to forge a key, because a key carries a MAC.
 pub trait Entropy: Debug + Send + Sync + 'static {
     /// Overwrites every byte of `bytes` with a random one.
     fn fill(&self, bytes: &mut [u8]);

@@ -8,8 +8,8 @@ use std::fmt;
 pub enum ErrorCode {
     /// A required parameter is missing.
     MissingParams,
-    /// A parameter is present but malformed, or it does not apply to the key, such as more uses for a key without a
-    /// limit.
+    /// A parameter is present but malformed, or it does not apply to the key. For example, uses cannot be added to a
+    /// key that has no use limit.
     InvalidParams,
     /// The key is unknown or was revoked, or it was not signed by this service.
     InvalidKey,

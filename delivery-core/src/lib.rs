@@ -45,6 +45,7 @@
 //! |---|---|
 //! | [`clock`], [`entropy`] | the sources of time and of random bytes, which tests can replace |
 //! | [`email`], [`order`], [`product`], [`post`], [`terms`], [`secret`] | values, checked when they are parsed |
+//! | [`error`] | the error codes of the API |
 //! | [`key`] | the rules of a key, its text, and the secrets that sign it |
 //! | [`limit`] | exact rate limits |
 //! | [`seller`] | who may call the seller's endpoints |
@@ -81,7 +82,8 @@
 //! `delivery_refusals_total`, `delivery_messages_total`, `delivery_platform_events_total`,
 //! `delivery_events_dropped_total`, `delivery_batch_operations`, `delivery_commit_seconds`, `delivery_queue_depth`.
 //! [`describe_metrics`] describes all metrics to the recorder. [`Delivery::backlog`] also sets gauges for the messages
-//! and events that wait. The counters may miss a use or a sale if the future that waits for its result is dropped.
+//! that wait or failed, and for the platform events that wait for the seller. The counters may miss a use or a sale if
+//! the future that processes it is dropped before it completes.
 //!
 //! The crate `delivery-testing` has conformance cases, proptest strategies, and test doubles for the clock, the random
 //! bytes and the mailer.

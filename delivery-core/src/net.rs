@@ -11,7 +11,7 @@ use tokio::net::lookup_host;
 use tokio::time::sleep;
 
 /// Connects to a host. The attempts to connect to its addresses run concurrently, but each starts a short time after
-/// the one before (RFC 8305).
+/// the previous one (RFC 8305).
 #[cfg(feature = "smtp")]
 pub(crate) async fn connect(host: &str, port: u16) -> io::Result<tokio::net::TcpStream> {
     connect_to_any(addresses(host, port).await?).await
@@ -19,7 +19,7 @@ pub(crate) async fn connect(host: &str, port: u16) -> io::Result<tokio::net::Tcp
 
 #[cfg(feature = "smtp")]
 async fn connect_to_any(addresses: Vec<SocketAddr>) -> io::Result<tokio::net::TcpStream> {
-    /// The delay that RFC 8305, section 8, recommends.
+    /// The delay between two attempts that RFC 8305, section 8, recommends.
     const HEAD_START: Duration = Duration::from_millis(250);
     let mut addresses = addresses.into_iter();
     let nowhere = || io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
@@ -48,7 +48,7 @@ fn in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 }
 
 /// Tries the candidates concurrently, and returns the result of the first attempt that succeeds. Each attempt starts
-/// `head_start` after the one before, or as soon as an attempt fails. If all attempts fail, returns the error of the
+/// `head_start` after the previous one, or as soon as an attempt fails. If all attempts fail, returns the error of the
 /// first failure.
 pub(crate) async fn race<C, T, E, F: Future<Output = Result<T, E>>>(
     head_start: Duration,

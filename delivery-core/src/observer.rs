@@ -181,7 +181,7 @@ impl Observers {
         self.0.as_ref().map_or(0, |queue| queue.dropped.load(Ordering::Relaxed))
     }
 
-    /// Waits until the observers have handled all events that were queued before.
+    /// Waits until the observers have handled all events that were queued before this call.
     pub(crate) async fn flush(&self) {
         let Some(queue) = &self.0 else { return };
         let (reply, flushed) = oneshot::channel();

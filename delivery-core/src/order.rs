@@ -7,8 +7,8 @@ use crate::product::ProductId;
 use crate::text::Invalid;
 
 crate::text::line_type! {
-    /// The number that a commerce platform gives an order: 1 to 255 characters without control characters, compared
-    /// exactly.
+    /// A commerce platform's number of an order, or its reference to a charge, payment, invoice, subscription or
+    /// customer: 1 to 255 characters without control characters, compared exactly.
     OrderId, 255
 }
 

@@ -1,5 +1,5 @@
-//! Hides keys and e-mail addresses in text that comes from outside, such as a platform's order number, or that may
-//! quote such text, such as the message of a panic.
+//! Hides keys and e-mail addresses in text that comes from outside or may quote such text. Examples are a platform's
+//! order number and the message of a panic.
 //!
 //! Keys and addresses may be encoded. They are searched for in the [decoded] text and hidden at their places in the
 //! original text. The replies of mail servers do not pass through here: `mail::smtp` repeats only their codes.
@@ -26,9 +26,9 @@ use self::decoded::Glyph;
 /// ```
 ///
 /// Keys and addresses are hidden even in capitals, in quoted-printable or percent-encoding, with HTML entities or with
-/// invisible characters. Keys whose end is missing are hidden too. Keys and addresses that were altered further are not
-/// hidden, for example a key in base64, in groups of four symbols, or with a blank inside: do not log text that may
-/// contain them. Hexadecimal digests are not hidden.
+/// invisible characters. Keys whose end is missing are hidden too. Keys and addresses that were altered in any other
+/// way are not hidden, for example a key in base64, in groups of four symbols, or with a blank inside: do not log text
+/// that may contain them. Hexadecimal digests are not hidden.
 #[must_use]
 pub fn redacted(text: &str) -> String {
     let glyphs = decoded::glyphs(text);

@@ -46,7 +46,8 @@ use crate::secret::AdminToken;
 ///   and the tokens in the desk's forms depend on it.
 /// * An implementation that relies on cookies must itself refuse requests from other sites, for example by cookies that
 ///   are `SameSite=Strict`. The desk checks the `Origin` of its forms, and a token in them. The API does not check
-///   `Origin`: its changes need a body of JSON, or PUT for an upload, which an HTML form on another site cannot send.
+///   `Origin`. Each of its changes needs a JSON body or, for an upload, the method PUT. An HTML form on another site
+///   can send neither.
 /// * Compare credentials in constant time, so that the time that an answer takes reveals nothing about valid ones.
 #[async_trait]
 pub trait Seller: Debug + Send + Sync + 'static {

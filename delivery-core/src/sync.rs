@@ -1,5 +1,5 @@
 //! Locks, atomics and channels. Normally they are those of the standard library and Tokio. With `--cfg shuttle`, they
-//! are those of a scheduler that runs a test in many interleavings of its threads. To run such tests:
+//! are those of the crate `shuttle`, which runs a test in many interleavings of its threads. To run such tests:
 //! `cargo rustc -p delivery-core --lib --profile test -- --cfg shuttle`.
 
 #[cfg(not(shuttle))]
@@ -32,7 +32,7 @@ pub(crate) mod task {
         tokio::time::Instant::now()
     }
 
-    /// Never completes, because no time passes in an interleaving.
+    /// Never completes, because shuttle simulates no time.
     #[cfg(shuttle)]
     pub(crate) async fn sleep(_: std::time::Duration) {
         std::future::pending().await

@@ -26,8 +26,8 @@ pub(crate) fn line(text: &str, min: usize, max: usize) -> bool {
     text.len() <= max * 4 && (min..=max).contains(&text.chars().count()) && !text.chars().any(char::is_control)
 }
 
-/// Whether a character is invisible and neither a letter nor a mark. Such characters are copied along with text, allow
-/// a line break inside a word, or set the direction of writing.
+/// Whether a character is invisible and neither a letter nor a mark. Such characters come along unnoticed when text is
+/// copied, allow a line break inside a word, or set the direction of writing.
 pub(crate) fn is_invisible(c: char) -> bool {
     // The Braille pattern without dots is a symbol, but looks like a blank.
     c == '\u{2800}'

@@ -174,8 +174,8 @@ impl Builder {
     }
 
     /// Lets `seller` authenticate the callers of the seller's endpoints, in place of a token. This is for host
-    /// applications with their own sign-in. [`Settings`](super::Settings) always require an admin token. After this
-    /// call, that token gives no access.
+    /// applications with their own sign-in. A builder that was made from [`Settings`](super::Settings) has an admin
+    /// token. After this call, that token gives no access.
     #[must_use]
     pub fn seller(mut self, seller: Arc<dyn Seller>) -> Self {
         self.seller = Some(seller);
@@ -221,8 +221,9 @@ impl Builder {
     }
 
     /// Sets a memory budget: the maximum number of bytes that all request bodies together may use while their senders
-    /// are not authenticated yet. The default is 32 MiB. The minimum is 4 MiB, because one body may have 1 MiB. If the
-    /// bodies exceed the budget, the body that has been open longest is dropped, and its request is answered 503.
+    /// are not authenticated yet. The default is 32 MiB. The minimum is 4 MiB, enough for four bodies of the maximum
+    /// length. If the bodies exceed the budget, the body that has been open longest is dropped, and its request is
+    /// answered 503.
     ///
     /// An attacker can therefore cause a genuine event to be dropped. To do so, the attacker has to fill the whole
     /// budget within the few round trips in which the body of the event arrives. The platform then sends the event

@@ -33,7 +33,7 @@ impl Delivery {
         self.inner.keyring.verify(key).map(|verified| verified.id)
     }
 
-    /// Returns a key if it could be used now. Counts no use.
+    /// Returns the key with this text if it could be used now. Counts no use.
     ///
     /// # Errors
     ///
@@ -77,8 +77,8 @@ impl Delivery {
     }
 
     /// Does the same as [`fetch`](Self::fetch), for a client that may repeat its request because the answer was lost.
-    /// Within 24 hours, the next ten calls with the same `request` and the same `key` return the product without
-    /// counting a use. Each further repetition counts a use. If the store does not keep
+    /// Within 24 hours of the first call, ten further calls with the same `request` and the same `key` return the
+    /// product without counting a use. After these ten, each call counts a use. If the store does not keep
     /// [requests](crate::store::Requests), every call counts a use.
     ///
     /// A repetition succeeds even if the key has expired or was used up since the first request, because the use was
@@ -180,7 +180,8 @@ impl Delivery {
             .await
     }
 
-    /// Returns why a rule of the host application would refuse a use of the key now; `None` if no rule would.
+    /// Returns why a rule of the host application would refuse a use of the key now. Returns `None` if no rule would,
+    /// or if the use would be refused before the rules are checked, for example because the key has expired.
     pub(crate) fn denied(&self, key: &Key) -> Option<Denied> {
         match key.allows(key.product(), self.inner.clock.now(), &self.inner.rules) {
             Err(Refusal::Denied(denied)) => Some(denied),

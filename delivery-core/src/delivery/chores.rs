@@ -15,7 +15,7 @@ use crate::throttle::Throttle;
 const POLL: Duration = Duration::from_mins(1);
 /// How often old `Idempotency-Key` records and old sessions are deleted.
 const PRUNE: Duration = Duration::from_hours(1);
-/// How often the objects of deleted files are deleted. Each pass lists all objects.
+/// How often the objects of deleted files are deleted. This is done rarely, because it lists all objects.
 #[cfg(feature = "files")]
 const PRUNE_FILES: Duration = Duration::from_hours(24);
 
@@ -25,13 +25,14 @@ impl Delivery {
         self.maintenance().prune_sign_ins().await.map(drop)
     }
 
-    /// Deletes the objects of deleted files once a day, until `stop` is true. A pass that is interrupted is repeated
-    /// an hour after the next start.
+    /// Deletes the objects of deleted files once a day, until `stop` is true. After an error, tries again an hour
+    /// later. Objects that are left at the stop are deleted an hour after the next start.
     #[cfg(feature = "files")]
     async fn prune_files(&self, mut stop: watch::Receiver<bool>) {
         let maintenance = self.maintenance();
         let daily = async {
-            // Wait an hour first. A server that was started with a wrong database is usually stopped before that.
+            // Wait an hour first: a server with a wrong database could delete objects that are needed. The mistake is
+            // probably noticed within this hour.
             tokio::time::sleep(PRUNE).await;
             loop {
                 let pruned = maintenance.prune_files().await.inspect_err(|error| {

@@ -1,5 +1,5 @@
-//! Caches the encoded public lists of products and posts. Each list is encoded once, and all clients share its bytes,
-//! however slowly they read.
+//! Caches the public lists of products and posts, encoded as JSON. A cached list is not encoded again, and all clients
+//! share its bytes, however slowly they read.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -23,7 +23,7 @@ pub(crate) struct EncodedLists {
 
 /// Encoded lists of posts. Each list is identified by a hash of its whole content, because a host application's store
 /// may change a post without changing its number. The seed of the hash is random, so that nobody can construct two
-/// lists with the same hash. A list that is the same `Arc` as before is found without computing the hash.
+/// lists with the same hash. If a list is the same `Arc` as one in `recent`, it is found without computing the hash.
 #[derive(Default)]
 struct EncodedPosts {
     recent: VecDeque<Recent>,

@@ -9,8 +9,8 @@ use super::Delivery;
 use crate::store::{ExpiryScan, StoreError};
 use crate::text::Invalid;
 
-/// The maximum number of keys whose e-mails are queued in one commit. More would delay other operations, because the
-/// store does nothing else during the commit.
+/// The maximum number of keys whose e-mails are queued in one commit. A larger commit would delay other operations of
+/// the store.
 const AT_ONCE: usize = 32;
 /// The maximum number of keys that are marked as expired in one commit.
 const MARKED_AT_ONCE: usize = 256;

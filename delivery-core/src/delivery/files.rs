@@ -1,4 +1,4 @@
-//! The files of products: uploads, downloads, and the daily pass that deletes objects.
+//! The files of products: uploads, downloads, and the daily deletion of objects that are no longer needed.
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -17,16 +17,15 @@ use crate::key::{Key, Ticket, TicketFor};
 use crate::product::{File, FileName, MOST_FILES, MediaType, ObjectName, Product, ProductId};
 use crate::store::{Files, StoreError};
 
-/// How long the object of a file is kept after the file was replaced or deleted. A download that has begun can thus
-/// finish, because a download link is valid for only half of this time. An object without a row in the database is also
-/// kept this long after it was written, because its upload may not be complete yet.
+/// How long the object of a file is kept after the file was replaced or deleted. Links to the file expire in the first
+/// 24 hours of this time, so a download that has begun has at least 24 hours to finish. An object without a row in the
+/// database is also kept this long after it was written, because its upload may not be complete yet.
 const KEPT: TimeDelta = TimeDelta::hours(48);
-/// One pass deletes at most this many objects without a row in the database, or one in `STRAY_SHARE` of the old objects
-/// if that is more. If more objects than this have no row, the pass deletes nothing at all, because the service
-/// probably runs with the database of another shop.
+/// If more old objects than this, and more than one in `STRAY_SHARE` of them, have no row in the database, no object is
+/// deleted. The service then probably runs with a wrong database.
 const FEW_STRAYS: usize = 10;
 const STRAY_SHARE: usize = 10;
-/// The number of rows that are read at a time.
+/// The number of rows that are read or deleted at a time.
 const PAGE: usize = 1000;
 
 /// The characters of a file name that are percent-encoded in a URL: all but the unreserved ones of RFC 3986.
@@ -37,7 +36,7 @@ pub(crate) struct NewFile {
     pub(crate) product: ProductId,
     pub(crate) name: FileName,
     pub(crate) media_type: MediaType,
-    /// The number of bytes that the request announces.
+    /// The number of bytes that the request announces; `None` if it announces none.
     pub(crate) length: Option<u64>,
     /// The SHA-256 that the bytes must have; `None` if any bytes are accepted.
     pub(crate) sha256: Option<[u8; 32]>,
@@ -116,7 +115,7 @@ impl Delivery {
             product.and_then(|product| product.files().iter().find(|file| file.object == ticket.object).cloned());
         match current {
             Some(file) => Ok(file),
-            // The file was replaced or deleted since the ticket was made.
+            // The file was replaced or deleted since the ticket was made. Its row exists until its object is deleted.
             None => rows.file(ticket.product, ticket.object).await?.ok_or(Error::UnknownTicket),
         }
     }
@@ -193,11 +192,11 @@ impl Desk<'_> {
             Ok(Some(_)) => return Ok(file),
             Ok(None) => PutError::UnknownProduct,
             Err(StoreError::Refused { .. }) => PutError::TooMany,
-            // The row may still be written. If it is not, the daily pass deletes the object.
+            // The row may still be written. If it is not, `prune_files` deletes the object.
             Err(error @ StoreError::Unknown { .. }) => return Err(error.into()),
             Err(error) => error.into(),
         };
-        // If this fails, the daily pass deletes the object.
+        // If this fails, `prune_files` deletes the object.
         let _ = objects.delete(object).await;
         Err(refused)
     }
@@ -211,14 +210,14 @@ impl Desk<'_> {
 }
 
 impl super::Maintenance<'_> {
-    /// Deletes the objects of files that were replaced or deleted more than 48 hours ago, and objects of this age that
-    /// have no row in the database because their upload was interrupted. Returns the number of deleted objects. A
-    /// [started](Delivery::start) service does this once a day.
+    /// Deletes the objects of files that were replaced or deleted more than 48 hours ago. Also deletes objects that are
+    /// more than 48 hours old and have no row in the database because their upload was interrupted. Returns the number
+    /// of deleted objects. A [started](Delivery::start) service does this once a day.
     ///
-    /// Objects that were not made with this service's signing secret stay: another shop may keep its files in the same
-    /// object store. If the database seems to be the wrong one, nothing is deleted. This is the case if there are
-    /// objects without a row but no rows at all, or if the objects without a row are more than 10 and more than a tenth
-    /// of the objects of this age.
+    /// Objects that were not made with this service's signing secret stay, because another shop may have put its files
+    /// into the same object store. If the database seems to be the wrong one, nothing is deleted. This is the case if
+    /// the database has no rows of files, but there is an object to delete. It is also the case if more than 10 of the
+    /// objects older than 48 hours, and more than a tenth of them, have no row.
     ///
     /// # Errors
     ///
@@ -253,7 +252,7 @@ impl super::Maintenance<'_> {
             }
         }
         // Delete the rows last, and only those of deleted objects. An object that could not be deleted keeps its row,
-        // by which the next pass finds it.
+        // by which the next call finds it.
         for page in deleted.chunks(PAGE) {
             rows.forget_files(page).await?;
         }

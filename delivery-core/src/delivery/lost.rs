@@ -11,8 +11,8 @@ const AT_ONCE: usize = 32;
 impl Delivery {
     /// Saves a buyer's request for all keys of an address. The keys are looked up later, so that neither the response
     /// nor its timing reveals whether the address has keys. A [started](Self::start) service then sends an e-mail with
-    /// the address's keys, except revoked ones, at most once an hour. The letter case of `email` does not matter: the
-    /// e-mail goes to the address as it is stored with the keys.
+    /// the newest keys of the address, except revoked ones. An address gets at most one such e-mail an hour. The letter
+    /// case of `email` does not matter: the e-mail goes to the address as it is stored with the newest of these keys.
     ///
     /// # Errors
     ///

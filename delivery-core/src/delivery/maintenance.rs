@@ -1,4 +1,4 @@
-//! The background work of a started service, one step at a time.
+//! The background work of a service, as methods that can be called one by one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,8 +15,8 @@ use crate::store::StoreError;
 const EVENTS_KEPT: TimeDelta = TimeDelta::days(30);
 
 /// The background work of a service. A [started](Delivery::start) service does all of it except
-/// [`prune_history`](Self::prune_history). The methods are for tests, and for host applications that have their own
-/// scheduler.
+/// [`prune_history`](Self::prune_history) and `missing_files`. The methods are for tests, and for host applications
+/// that have their own scheduler.
 ///
 /// If the store lacks the optional part [`Office`](crate::store::Office), the methods that need this part return 0.
 /// Only [`apply_events`](Self::apply_events) returns [`StoreError::Unsupported`] instead.
@@ -34,14 +34,14 @@ impl Delivery {
 }
 
 impl Maintenance<'_> {
-    /// Returns the outbox, which sends the e-mails that are due.
+    /// Returns the outbox, which sends the e-mails and webhooks that are due.
     #[must_use]
     pub fn outbox(&self) -> Arc<Outbox> {
         self.delivery.inner.outbox.clone()
     }
 
-    /// Applies the platform events that are due, in the order of their due times. Returns their number, which includes
-    /// events that could not be applied and are retried later.
+    /// Applies the platform events that are due. Returns their number, which includes events that could not be applied
+    /// and are retried later.
     ///
     /// # Errors
     ///

@@ -36,7 +36,7 @@ impl Delivery {
         self.desk(&Actor::admin()).retry_message(message).await
     }
 
-    /// Returns the `Message-ID` of the first e-mail with a key. It contains the key's id.
+    /// Returns the `Message-ID` of the first e-mail about a key. The `Message-ID` contains the key's id.
     pub(super) fn message_id(&self, key: KeyId) -> Result<MessageId, StoreError> {
         self.id_of(&key.to_string())
     }

@@ -28,9 +28,9 @@ pub struct Issued {
 
 impl Delivery {
     /// Issues the key of a paid order and queues its e-mail, in one commit. An order has one key and one e-mail for
-    /// each product, however often and however concurrently it is reported. Later calls return the first key, even if
-    /// they name another address. Terms that the product does not set come from the default
-    /// [terms](super::Builder::terms).
+    /// each product, no matter how many calls report the order, one after the other or at the same time. Later calls
+    /// for the same order and product return the first key, even if they name another address. Terms that the product
+    /// does not set come from the default [terms](super::Builder::terms).
     ///
     /// # Errors
     ///
@@ -51,8 +51,9 @@ impl Delivery {
         Ok(issued)
     }
 
-    /// Issues a key by hand. Terms that `terms` leaves out come from the product, or else from the default
-    /// [terms](super::Builder::terms). Queues an e-mail if `send_email` is true.
+    /// Issues a key by hand, without an order. A term that `terms` leaves out comes from the product. If the product
+    /// does not set it either, it comes from the default [terms](super::Builder::terms). Queues an e-mail if
+    /// `send_email` is true.
     ///
     /// # Errors
     ///
@@ -68,8 +69,8 @@ impl Delivery {
         self.issue(self.prepare_by_hand(product, email, terms, send_email).await?).await
     }
 
-    /// Prepares the key of a paid order, and writes nothing. The host application can then [name](NewSale::called) the
-    /// key, and pass it to [`issue`](Self::issue) or, inside a transaction of its own, to `issue_in`.
+    /// Prepares the key of a paid order, and does not store it. The host application can then [name](NewSale::called)
+    /// the key, and pass it to [`issue`](Self::issue) or, inside a transaction of its own, to `issue_in`.
     ///
     /// # Errors
     ///
@@ -151,7 +152,7 @@ impl Delivery {
         let inner = &self.inner;
         let found = inner.catalog.product(product).await?.filter(|product| !product.is_archived());
         let Some(product) = found else {
-            // The product is no longer sold. If the order was reported before, it still gets the key issued then.
+            // The product is unknown or archived. If the order already has a key for it, that key is still returned.
             let before = self.issued_before(product, order).await?.ok_or(Error::UnknownProduct)?;
             return Ok(NewSale::new(NewKey { id, ..before.granted().as_ref().clone() }, Vec::new()));
         };

@@ -43,16 +43,14 @@ pub struct Running {
 }
 
 impl Delivery {
-    /// Checks that the store was created with one of the keyring's secrets, then starts four workers as tasks of the
-    /// current Tokio runtime. They send messages, apply platform events, read the platform secrets that were set at the
-    /// desk, and do the periodic work. Messages that failed with another sender or another [mail
-    /// route](super::Builder::mail_route) are retried.
+    /// [Registers](Self::register) the keyring in the store, then starts four workers as tasks of the current Tokio
+    /// runtime. They send messages, apply platform events, read the platform secrets that were set at the desk, and do
+    /// the periodic work. Messages that failed with another sender or another [mail route](super::Builder::mail_route)
+    /// are retried.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ForeignSecret`] if the store was created with other secrets. [`StoreError::RetiredSecret`] if the
-    /// keyring lacks the newest secret with which the store was used. Another [`StoreError`] if the store does not
-    /// respond.
+    /// As for [`register`](Self::register).
     pub async fn start(&self) -> Result<Running, StoreError> {
         self.register().await?;
         let inner = &self.inner;
@@ -141,15 +139,15 @@ impl Delivery {
         self.inner.observers.dropped()
     }
 
-    /// Checks that the store was created with a secret of the keyring. After the first success, further calls do
-    /// nothing. [`start`](Self::start) makes the same check. A host application that starts the service later can call
-    /// this method to detect wrong secrets sooner.
+    /// Checks that the keyring fits the store, and records in the store which secrets the keyring has. Every keyring
+    /// fits a new store. After the first success, further calls do nothing. [`start`](Self::start) calls this method. A
+    /// host application that starts the service later can call it to detect wrong secrets sooner.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ForeignSecret`] if the store was created with other secrets. [`StoreError::RetiredSecret`] if the
-    /// keyring lacks the newest secret with which the store was used. Another [`StoreError`] if the store does not
-    /// respond.
+    /// [`StoreError::ForeignSecret`] if the store was used only with other secrets, or with another prefix of keys.
+    /// [`StoreError::RetiredSecret`] if the keyring lacks the secret that signed the newest key of the store. Another
+    /// [`StoreError`] if the store does not respond.
     pub async fn register(&self) -> Result<(), StoreError> {
         let inner = &self.inner;
         let register = || async {

@@ -70,9 +70,9 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownTicket`] if the ticket was not made by this service for `name`. [`Error::ExpiredTicket`] if the
-    /// ticket or its key has expired. [`Error::RevokedKey`] if the key was revoked since. [`Error::Store`] if the key
-    /// cannot be read.
+    /// [`Error::UnknownTicket`] if the ticket was not made by this service for `name`, or if its key is unknown.
+    /// [`Error::ExpiredTicket`] if the ticket or its key has expired. [`Error::RevokedKey`] if the key was revoked
+    /// since. [`Error::Store`] if the key cannot be read.
     pub async fn check_ticket(&self, ticket: &str, name: &str) -> Result<Key, Error> {
         let ticket = Ticket::verify(&self.inner.keyring, TicketFor::Host, ticket).ok_or(Error::UnknownTicket)?;
         if ticket.object != object_of(name) {

@@ -1,8 +1,8 @@
 //! Stores the bytes of files in an object store that the host application chooses.
 //!
 //! An object is written once, under a random name, and never changed. Each file has a [row](crate::store::Files) in the
-//! catalog. The row names the object with the bytes of the file. An object without a row is left over from an upload
-//! that was interrupted.
+//! catalog. The row names the object with the bytes of the file. An object without a row belongs to an upload that is
+//! in progress or was interrupted.
 //!
 //! The host application passes an [`ObjectStore`] to [`Builder::files`](crate::delivery::Builder::files). To let
 //! clients fetch files directly from a storage provider, it also implements [`Links`].
@@ -128,7 +128,7 @@ impl FileStore {
         }
     }
 
-    /// Lists the objects that this service could have written, in no particular order.
+    /// Lists the objects whose paths have the form that this service uses, in no particular order.
     pub(crate) fn list(&self) -> BoxStream<'static, object_store::Result<Stored>> {
         let known = |meta: object_store::ObjectMeta| async move {
             let object = meta.location.filename().and_then(|name| name.parse().ok());
@@ -139,7 +139,8 @@ impl FileStore {
     }
 }
 
-/// Returns the path of an object in the object store. A folder for each value of the first byte keeps folders small.
+/// Returns the path of an object in the object store. Each value of the first byte of the name has its own folder, so
+/// that no folder becomes large.
 #[must_use]
 pub fn path(object: ObjectName) -> Path {
     let [first, ..] = object.to_bytes();

@@ -34,7 +34,8 @@ pub(super) type Pieces<'c> = Pin<&'c mut (dyn Stream<Item = Result<Bytes, crate:
 /// The result of reading a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Body {
-    /// The whole body arrived. If it was read with [`Keep::Nothing`], the bytes here are empty.
+    /// The whole body arrived, or the [`BodyRule`] does not require reading it. The bytes are empty in the second case,
+    /// and also if the body was read with [`Keep::Nothing`].
     Complete(Bytes),
     /// The body is larger than the endpoint allows. The part beyond the limit was not read.
     TooLarge,

@@ -13,16 +13,16 @@ use super::names;
 /// shorter.
 const LONGEST_REQUEST_ID: usize = 64;
 
-/// A request as the framework received it. The query, the values of the header fields and the body are still unparsed.
-/// `Debug` omits them, because they may contain secrets.
+/// A request as the framework received it. The binding to the framework creates it. The query, the values of the header
+/// fields and the body are still unparsed. `Debug` omits them, because they may contain secrets.
 #[expect(clippy::exhaustive_structs, reason = "bindings write it as a literal and must not miss a field")]
 pub struct Call {
     /// The HTTP method.
     pub method: Method,
     /// The query as sent, without `?`, still percent-encoded.
     pub query: Option<String>,
-    /// The path as sent, still percent-encoded. An endpoint whose [path](super::Endpoint::path) has parameters in
-    /// braces needs it, and so does [`Reply::unknown`](super::Reply::unknown). For all other endpoints, a binding may
+    /// The path as sent, still percent-encoded. It is required for an endpoint whose [path](super::Endpoint::path) has
+    /// parameters in braces, and for [`Reply::unknown`](super::Reply::unknown). For all other endpoints, a binding may
     /// pass `None`.
     pub path: Option<String>,
     /// The header fields, in the order sent. A binding must include fields whose values are not UTF-8. Without them, a

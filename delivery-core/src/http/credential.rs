@@ -14,12 +14,12 @@ use crate::key::Key;
 use crate::limit::{HostPolicy, Identity, Policy, Quota};
 use crate::product::ProductId;
 
-/// Proof that a request came with a valid key. Each binding wraps this type in a guard of its framework, and the guard
-/// refuses requests without a valid key.
+/// Proof that a request came with a valid key. The crates `delivery-axum` and `delivery-rocket` wrap this type in a
+/// guard of their framework, which refuses requests without a valid key.
 ///
 /// When the request arrived, the key could be used: it was known, not revoked, not expired, not used up, and allowed by
-/// the [rules](crate::key::Rule) of the host application. A revoked key gets the same reply as an unknown key. A grant
-/// from [`of`](Self::of) has not counted a use. The route decides whether to [count one](Self::count_use).
+/// the [rules](crate::key::Rule) of the host application. A revoked key gets the same reply as an unknown key.
+/// [`of`](Self::of) counts no use. The route decides whether to [count one](Self::count_use).
 #[derive(Debug, Clone)]
 pub struct Grant {
     delivery: Delivery,
@@ -152,8 +152,8 @@ impl Requirement {
     ///
     /// # Errors
     ///
-    /// The API's own reply: 400, 401, 403, 429, 500 or 503. After a 503, a use may have been counted. After the others,
-    /// no use was counted.
+    /// The API's own reply: 400, 401, 403, 429, 500 or 503. After a 503, a use may have been counted. After any other
+    /// of these replies, no use was counted.
     pub async fn check(&self, delivery: &Delivery, call: &Call) -> Result<Grant, Box<Reply>> {
         let refused = |error: ApiError| Box::new(Reply::of_host(error, call.request_id()));
         let text = query::key(call).map_err(|fault| refused(fault.into()))?;

@@ -39,7 +39,7 @@ pub(super) enum Kind {
     Email,
     /// One of the words that the function returns.
     OneOf(fn() -> Vec<&'static str>),
-    /// The number of a product or a post.
+    /// The id of a product or a post: an integer of 1 or more.
     Number,
     /// An integer from 1 to this number. With `None`, there is no maximum.
     Count(Option<i64>),
@@ -50,8 +50,8 @@ pub(super) enum Kind {
     /// The name of a file.
     #[cfg(feature = "files")]
     FileName,
-    /// The id of an item in a list, which is the number of a row in the store. The text is the last segment of the
-    /// list's path, such as `inbox` in `/api/admin/inbox`, and the name of the list in its reply.
+    /// The id of an item in a list. The id is the number of the item's row in the store. The string here is the last
+    /// segment of the list's path, such as `inbox` in `/api/admin/inbox`, and also the name of the list in the reply.
     RowId(&'static str),
     /// 1 to 36,500 days. -1 means that the key never expires.
     Days,
@@ -129,12 +129,12 @@ impl Field {
         Self { name, kind, about, default: None, is_required: false, takes_null: false }
     }
 
-    /// Returns the same field as a required field.
+    /// Returns a copy of this field that is required.
     pub(super) const fn required(self) -> Self {
         Self { is_required: true, ..self }
     }
 
-    /// Returns the same field as one that may be null.
+    /// Returns a copy of this field that may be null.
     pub(super) const fn or_null(self) -> Self {
         Self { takes_null: true, ..self }
     }

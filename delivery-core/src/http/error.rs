@@ -34,7 +34,7 @@ pub(super) enum ApiError {
 impl ApiError {
     /// The endpoint or the page does not exist, or the record that was requested does not exist.
     pub(super) const NOT_FOUND: Self = Self::Code(ErrorCode::NotFound);
-    /// A parameter or a field of a page's form is malformed. Our own pages never send such a form.
+    /// A parameter of a page, or a field of its form, is malformed. Our own pages never send such a request.
     #[cfg(feature = "pages")]
     pub(super) const MALFORMED: Self = Self::Code(ErrorCode::InvalidParams);
 }
@@ -87,7 +87,7 @@ impl Reply {
     }
 
     /// Converts an error into the reply of a route of the host application. The cause of a 500 or a 503 is logged, with
-    /// the id of the request if it has one.
+    /// the request id `request` if it is given.
     pub(super) fn of_host(error: ApiError, request: Option<&str>) -> Self {
         Self::from(error).report(request).confidential()
     }

@@ -32,7 +32,7 @@ use crate::store::{AuditQuery, InboxQuery, KeyQuery, MessageQuery, Page, StoreEr
 
 /// How many rows are read at a time.
 const ROWS: usize = 1_000;
-/// Rows are collected and sent in pieces of at least this many bytes.
+/// Rows are collected and sent in pieces of at least this many bytes. The first piece and the last may be smaller.
 const PIECE: usize = 32 << 10;
 /// Tells spreadsheets that the table is UTF-8.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
@@ -206,7 +206,8 @@ impl Reader {
         lines(rows.iter().map(|row| columns.iter().map(|column| cell(&row[*column]))))
     }
 
-    /// Returns the rows of the next page as JSON objects. Sets `self.table` to the query for the page after it.
+    /// Returns the rows of the next page as JSON objects. Sets `self.table` to the query for the page after it, if
+    /// there is one.
     async fn values(&mut self, table: Table) -> Result<Vec<Value>, StoreError> {
         let (delivery, now) = (self.delivery.clone(), self.now);
         let desk = delivery.desk(&self.actor);

@@ -58,7 +58,7 @@ impl From<ErrorCode> for Fault {
 /// The members of a JSON object: each name with its value as unparsed JSON text.
 pub(super) struct Fields<'a> {
     members: Members<'a>,
-    /// The fields that the endpoint's row describes. A handler reads no others.
+    /// The fields that the endpoint's row in the [table](super::table) describes. A handler reads no other fields.
     described: &'static [Field],
 }
 

@@ -1,5 +1,5 @@
-//! Parses the filters of the seller's lists. The API, the exports and the desk have the same filters. The function for
-//! each list returns a query for the first page.
+//! Parses the filters of the seller's lists. The API, the exports and the seller's pages have the same filters. The
+//! function for each list returns a query for the first page.
 
 use std::sync::LazyLock;
 

@@ -64,7 +64,7 @@ pub(super) async fn admit(delivery: &Delivery, policy: Policy, identity: Identit
     }
 }
 
-/// Counts a call whose key is not authentic. It counts against the `failures` quota of the client's address.
+/// Counts a call whose key is not authentic against the `failures` quota of the client's address.
 pub(super) async fn forged(delivery: &Delivery, call: &Call) -> Result<Admitted, ApiError> {
     delivery.inner.note_refusal(None, &Error::UnknownKey);
     admit(delivery, Policy::Failures, client(delivery, call)).await

@@ -2,8 +2,8 @@
 //!
 //! This module implements the whole HTTP behavior of the API: parsing, limits, authentication, status codes, headers
 //! and JSON. The [endpoint table](Endpoint) has a row for each endpoint, and one pipeline handles every call according
-//! to its row. A binding connects this module to a web framework. It mounts one route for each [`Endpoint`] and only
-//! converts requests and responses, so the API behaves the same in every framework.
+//! to the row of the called endpoint. A binding connects this module to a web framework. It mounts one route for each
+//! [`Endpoint`] and only converts requests and responses, so the API behaves the same in every framework.
 //!
 //! # Writing a binding
 //!

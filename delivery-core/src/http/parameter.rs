@@ -1,9 +1,9 @@
 //! The parameters of the API's endpoints, which clients send in the query, in the path or in a header field.
 //!
-//! Each parameter is a constant of type [`Parameter`], and the OpenAPI document is made from these constants. The
-//! handlers, and the desk's lists and figures, read a query parameter by the name in its constant. The templates of
-//! pages repeat the name. A parameter in the path is read by its position, and a header field by its name in
-//! `names.rs`. Two kinds of parameters are elsewhere: those that authenticate a platform, and `?shown` in
+//! Each parameter is a constant of type [`Parameter`], and the OpenAPI document is made from these constants. Handlers
+//! read a query parameter by the name in its constant, and so do the seller's pages with lists and figures. The
+//! templates of pages repeat the name. A parameter in the path is read by its position, and a header field by its name
+//! in `names.rs`. Two kinds of parameters are elsewhere: those that authenticate a platform, and `?shown` in
 //! `api/file.rs`.
 
 use serde_json::Value;

@@ -8,9 +8,10 @@
 //! A CORS preflight from a page of an allowed origin is answered before the method is checked. It counts against no
 //! limit.
 //!
-//! Endpoints that take a key check the parameters before the key. `/api/product` counts the call against the quota of
-//! the key after verifying the key. Seller endpoints authenticate the seller before they read the body. Platform
-//! webhooks count only requests without a valid signature, after checking the signature.
+//! Some endpoints deviate from this order. Endpoints that take a key check the parameters before the key.
+//! `/api/product` counts the call against the quota of the key after verifying the key. Seller endpoints authenticate
+//! the seller before they read the body. Platform webhooks count only requests without a valid signature, after
+//! checking the signature.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;

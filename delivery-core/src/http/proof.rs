@@ -40,8 +40,8 @@ pub(super) enum Judged {
 }
 
 impl Judged {
-    /// Returns whether the result may change if the secret of the platform is read from the store again. The secret may
-    /// have been set or replaced at the desk since this server last read it.
+    /// Returns whether the result may change if the secret of the platform is read from the store again. The seller may
+    /// have set or replaced the secret since this server last read it.
     pub(super) fn may_change(&self, delivery: &Delivery, name: &str) -> bool {
         matches!(self, Self::Unauthentic | Self::Unknown) && delivery.inner.platforms.is_settable(name)
     }
@@ -103,7 +103,7 @@ impl Seller {
     pub(super) async fn of(delivery: &Delivery, call: &Call) -> Option<Self> {
         let head = Head::new(&call.headers, &call.extensions, call.peer);
         let seller = delivery.inner.seller.as_ref()?.authenticate(&head).await.map(Self);
-        // Report a failed sign-in only if the request has a bearer token.
+        // Only a request with a bearer token is an attempt to sign in.
         if seller.is_none() && head.bearer().is_some() {
             delivery.inner.note_wrong_sign_in();
         }

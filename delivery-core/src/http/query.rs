@@ -72,7 +72,7 @@ impl Parameter {
 }
 
 /// Returns whether a text needs no decoding, because it is printable ASCII without `%` and `+`. Most values are. The
-/// loop does not stop at the first other byte, so that the compiler can make it check sixteen bytes at once.
+/// loop does not stop at the first byte to decode, so that the compiler can make it check sixteen bytes at once.
 fn is_plain(raw: &str) -> bool {
     raw.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'$' | b'&'..=b'*' | b','..=b'~'))
 }
@@ -117,7 +117,7 @@ pub(super) fn asked(call: &Call) -> Result<(Cow<'_, str>, FetchParams), Fault> {
     Ok((key, FetchParams { product, request: request(call)? }))
 }
 
-/// Returns the request id from `Idempotency-Key`, if the call has one.
+/// Returns the request id, which is a hash of `Idempotency-Key`, if the call has this header field.
 fn request(call: &Call) -> Result<Option<RequestId>, Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be 1 to 255 printable ASCII characters, once");
     let mut names = call.headers.get_all(&names::IDEMPOTENCY_KEY).iter();

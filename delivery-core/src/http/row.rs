@@ -49,7 +49,7 @@ pub(super) enum Verb {
 }
 
 /// Who may call an endpoint, and the function that answers. Arguments such as [`VerifiedKey`] and [`Seller`] prove that
-/// the caller was authenticated, because the code of a handler cannot construct them.
+/// the caller was authenticated, because only a check of the caller's credential constructs them.
 pub(super) enum Handler {
     /// Anybody may call.
     Public(for<'c> fn(&'c Delivery, &'c Call) -> Answering<'c>),

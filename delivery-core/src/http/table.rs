@@ -170,7 +170,8 @@ impl Endpoint {
     }
 
     /// Returns every endpoint and page for which [`delivery` is configured](Self::is_served_by). The result includes
-    /// the endpoints of commerce platforms that the host application adds. Bindings mount a route for each.
+    /// the endpoints of commerce platforms that the host application adds. A binding to a web framework mounts a route
+    /// for each.
     pub fn served_by(delivery: &Delivery) -> impl Iterator<Item = Self> {
         let known = Self::ALL.iter().copied().chain(Self::pages());
         let known = known.chain(PlatformPath::of_host(delivery).map(Self::Platform));

@@ -35,8 +35,8 @@ const BYTES: usize = VERSION + ID + TAG;
 /// The number of characters of a key after its prefix and the underscore.
 const SYMBOLS: usize = BYTES * 8 / 5;
 
-/// Crockford's alphabet in lower case, without its aliases, so that each key has one text. The value is never
-/// `None`: the `Option` only avoids code that can panic.
+/// Crockford's alphabet in lower case, without its aliases, such as `o` for `0`, so that each key has one text. The
+/// value is never `None`: the `Option` only avoids code that can panic.
 static BASE32: LazyLock<Option<Encoding>> = LazyLock::new(|| {
     let mut alphabet = Specification::new();
     alphabet.symbols.push_str("0123456789abcdefghjkmnpqrstvwxyz");
@@ -79,7 +79,8 @@ pub enum KeyringError {
     /// The keyring has no secret.
     #[error("a keyring needs at least one secret")]
     Empty,
-    /// Two secrets are the same, or have the same version by chance (1 in 65,536).
+    /// Two secrets are the same, or the versions that are computed from them are the same. Two different secrets have
+    /// the same version with a probability of 1 in 65,536.
     #[error("two secrets of the keyring cannot be told apart: make another one")]
     Ambiguous,
 }
@@ -147,9 +148,9 @@ impl Keyring {
         self.signers().last().unwrap_or(&self.newest).pepper
     }
 
-    /// Returns a MAC for pages and tickets. The key of the MAC depends on `purpose`, so a MAC made for one purpose is
-    /// not valid for another. Like the [pepper](Self::pepper), that key is derived from the oldest secret. It is not
-    /// derived from the pepper itself, because host applications may read the pepper.
+    /// Returns a MAC of `bytes`, such as for a ticket. The key of the MAC depends on `purpose`, so a MAC made for one
+    /// purpose is not valid for another. Like the [pepper](Self::pepper), that key is derived from the oldest secret.
+    /// It is not derived from the pepper itself, because host applications may read the pepper.
     pub(crate) fn mac(&self, purpose: &str, bytes: &[u8]) -> [u8; 32] {
         let oldest = self.signers().last().unwrap_or(&self.newest);
         let key = hmac(&oldest.pages).chain_update(purpose).finalize().into_bytes();
@@ -213,9 +214,9 @@ impl Keyring {
         bool::from(signer.tag(id).as_slice().ct_eq(tag)).then_some(Verified { id })
     }
 
-    /// Finds the text of a key in `pasted`, such as a link or a sentence. Case, spaces, quotes, line breaks and
-    /// invisible characters are ignored. If `pasted` contains no key that verifies, returns `pasted` without the spaces
-    /// around it.
+    /// Finds the text of a key in `pasted`, such as a link or a sentence. Case is ignored, and so is every character
+    /// other than ASCII letters, digits and `_`. If `pasted` contains no key that verifies, returns `pasted` without
+    /// the spaces around it.
     #[cfg(feature = "pages")]
     pub(crate) fn in_pasted(&self, pasted: &str) -> String {
         let begin = format!("{}_", self.prefix.0);
@@ -241,7 +242,8 @@ impl Signer {
         let [high, low, ..] = *<&[u8; 32]>::from(&derive("delivery: ring version"));
         let version = SecretVersion(u16::from_be_bytes([high, low]));
         let mut fingerprint = [0; 16];
-        // The fingerprint depends on the prefix, so that a store refuses a keyring with another prefix.
+        // The fingerprint depends on the prefix, so that a store refuses a keyring with another prefix. The default
+        // prefix is left out, as in the fingerprints that were stored before the prefix could be chosen.
         let suffix = if *prefix == Prefix::default() { "" } else { prefix.0.as_str() };
         let digest = derive(&format!("delivery: fingerprint{suffix}"));
         fingerprint.iter_mut().zip([high, low].into_iter().chain(digest)).for_each(|(to, from)| *to = from);

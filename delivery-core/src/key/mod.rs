@@ -57,10 +57,10 @@ pub struct NewKey {
     pub order: Option<OrderRef>,
     /// When the key was issued, in whole seconds.
     pub issued_at: DateTime<Utc>,
-    /// The instant from which the key is expired, in whole seconds; [`NEVER`](crate::terms::NEVER) for a key that never
-    /// expires.
+    /// The expiry that was granted: the instant from which the key is expired, in whole seconds, or
+    /// [`NEVER`](crate::terms::NEVER).
     pub expires_at: DateTime<Utc>,
-    /// How often the key may be used.
+    /// The use limit that was granted: how often the key may be used.
     pub limit: UseLimit,
     /// The host application's own name for the key.
     pub host_ref: Option<HostRef>,

@@ -14,14 +14,14 @@ use crate::throttle::Throttle;
 /// A rule of the host application, which decides whether a key may be used.
 ///
 /// A rule can refuse uses that this crate allows, such as uses at the weekend, or more than three uses in a trial. A
-/// rule does not see when a key was used before. To limit the number of uses a day, use
+/// rule does not see the times of earlier uses. To limit the number of uses a day, use
 /// [`Grant::limit`](crate::http::Grant::limit).
 ///
 /// [`Builder::rule`](crate::delivery::Builder::rule) adds a rule to a service. Every part of the service that decides
 /// about a use then checks the rule: `/api/validate`, `/api/product`, a [`Grant`](crate::http::Grant),
 /// [`Delivery::count_use`](crate::Delivery::count_use), `Delivery::use_in`, the buyer's page and the desk. The rule is
-/// not checked again when a ticket, such as a link to a file, is used, or when a request whose use was counted is
-/// repeated.
+/// not checked again in two cases: when a ticket is used, such as the one in a link to a file, and when a request whose
+/// use was counted is repeated.
 ///
 /// A use is checked and counted in one atomic step. Parts of the service that count no use check the rule as if the key
 /// were used now. They therefore give the same answer as a counted use at that time.
@@ -151,7 +151,7 @@ impl FromIterator<Arc<dyn Rule>> for Rules {
     }
 }
 
-/// Two lists of rules are equal if they are clones of each other.
+/// Two lists of rules are equal if both are empty, or if they are clones of each other.
 impl PartialEq for Rules {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {

@@ -28,9 +28,10 @@ pub enum Change {
         /// The rules of the host application, which are checked after the rules of this crate.
         rules: Rules,
     },
-    /// The key is revoked. Revoking a revoked key changes nothing: the first revocation stays. There are two
-    /// exceptions, because a platform may lift its own revocation later. A revocation by anyone else replaces one by a
-    /// platform. A revocation for another reason replaces one for a [dispute](Revocation::is_disputed).
+    /// The key is revoked. If the key is already revoked, the first revocation stays, except in two cases. A revocation
+    /// by anyone but a platform replaces one by a platform. A platform's revocation for another reason replaces one for
+    /// a [dispute](Revocation::is_disputed). Without these two exceptions, the key would be valid again once the
+    /// platform lifts the first revocation.
     Revoke {
         /// When the key is revoked; kept to the millisecond.
         at: DateTime<Utc>,
@@ -58,7 +59,7 @@ pub enum Change {
         /// How often the key may be used.
         limit: Option<LimitChange>,
     },
-    /// The buyer's address is replaced or corrected. Later e-mails go to the new address.
+    /// The buyer's address is replaced. Later e-mails go to the new address.
     SetEmail {
         /// When the address is changed; kept to the millisecond.
         at: DateTime<Utc>,
@@ -168,8 +169,8 @@ impl Key {
     /// Returns the key after `change`.
     ///
     /// A use is refused for the first of these reasons that applies: revoked, expired, wrong product, exhausted, a rule
-    /// of the host application. A revocation is never refused. Lifting a revocation is refused only if another key
-    /// replaced this one. A change of terms is refused only if it adds uses to a key without a limit.
+    /// of the host application. A revocation or a new address is never refused. Lifting a revocation is refused only if
+    /// another key replaced this one. A change of terms is refused only if it adds uses to a key without a limit.
     ///
     /// # Errors
     ///

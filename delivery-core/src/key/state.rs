@@ -50,11 +50,12 @@ pub struct Revocation {
 }
 
 crate::text::line_type! {
-    /// Who changed something: `admin`, the name of an admin token, `platform:stripe`, `buyer`, `system`, or a name that
-    /// the host application chooses. 1 to 64 characters without control characters.
+    /// Who changed something. For a person, this is `admin`, or the name that belongs to the person's admin token, or a
+    /// name that the host application chooses. All other actors are `buyer`, `system`, and platforms such as
+    /// `platform:stripe`. 1 to 64 characters without control characters.
     ///
-    /// `FromStr` and serde read only names of people. They refuse `buyer`, `system` and the names of platforms. These
-    /// names are read only in stored data: in a [`Revocation`], in an [`Edit`](crate::ledger::Edit) and in the
+    /// `FromStr` and serde read only names of people. They refuse `buyer`, `system` and the names of platforms. The
+    /// refused names are read only in stored data: in a [`Revocation`], in an [`Edit`](crate::ledger::Edit) and in the
     /// [`Writes`](crate::ledger::Writes) of a store.
     Actor, 64, but ", and not buyer, system or the name of a platform", is_reserved
 }

@@ -10,8 +10,8 @@
 //! tag         16 bytes   HMAC-SHA-256 over the bytes before it, truncated to 128 bits
 //! ```
 //!
-//! The key of the HMAC depends on the purpose of the ticket, which its text does not contain. A ticket does not contain
-//! the key's text, and is not stored. Decoding is strict, so a ticket has exactly one text.
+//! The key of the HMAC depends on the purpose of the ticket. A ticket contains neither its purpose nor the text of the
+//! buyer's key, and is not stored. Decoding is strict, so a ticket has exactly one text.
 
 use chrono::{DateTime, Utc};
 use data_encoding::BASE64URL_NOPAD;

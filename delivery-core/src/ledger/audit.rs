@@ -53,9 +53,10 @@ crate::text::names! {
         CustomerErased = "customer_erased",
         /// A person applied a platform event that was waiting, or a finished event that could still be applied.
         EventApplied = "event_applied",
-        /// A platform event was dismissed, or all events of a product that is not sold here were dismissed together.
+        /// A platform event was dismissed, or a platform's name for a product was marked as not sold here, so that the
+        /// events about it are dismissed.
         Dismissed = "dismissed",
-        /// Events of a product are no longer dismissed.
+        /// A platform's name for a product is no longer marked as not sold here.
         DismissalLifted = "dismissal_lifted",
         /// The secret of a commerce platform was set, at the desk or through the API.
         PlatformSecretSet = "platform_secret_set",
@@ -84,8 +85,8 @@ pub struct Edit {
 }
 
 impl Action {
-    /// Returns the action for dismissing the events of a product or, if `is_dismissed` is `false`, for lifting that
-    /// dismissal.
+    /// Returns the action for marking a platform's name for a product as not sold here or, if `is_dismissed` is
+    /// `false`, for removing that mark.
     #[must_use]
     pub fn of_dismissal(is_dismissed: bool) -> Self {
         if is_dismissed { Self::Dismissed } else { Self::DismissalLifted }

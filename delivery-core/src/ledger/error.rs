@@ -77,7 +77,7 @@ pub enum StoreError {
         #[source]
         source: Option<Source>,
     },
-    /// The store was created with other signing secrets, and none of them is in use now.
+    /// The store was used only with other signing secrets than those in use now, or with another prefix of keys.
     #[error(
         "the store was made with none of these signing secrets: its keys would all be invalid; start with the secret, and the prefix of keys, it was made with"
     )]

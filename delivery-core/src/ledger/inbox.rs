@@ -1,5 +1,4 @@
-//! Events of commerce platforms and their outcomes. Each event is stored before its receipt is acknowledged to the
-//! platform.
+//! Events of commerce platforms, and what came of each. An event is stored before the platform gets its answer.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -29,7 +28,7 @@ pub struct EventId {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it and must not miss a field")]
 pub struct InboxEvent {
-    /// The event's number in the store. Events received later have greater numbers.
+    /// The event's number in the store. An event that was received in a later second has a greater number.
     pub number: i64,
     /// The event's identity.
     pub id: EventId,
@@ -101,7 +100,7 @@ crate::text::names! {
         Renewed = "renewed",
         /// A key's validity was shortened, because its subscription ended or turned out to be paid for less.
         Ended = "ended",
-        /// Keys were revoked, or will not be issued.
+        /// Keys were revoked, or will not be issued for a sale that is reported later.
         Revoked = "revoked",
         /// Revocations were lifted, or will not be made.
         Restored = "restored",

@@ -66,8 +66,9 @@ pub enum Outcome {
         /// that case, no other route is tried before the message is due.
         route: Option<Route>,
     },
-    /// The message was not tried, because something failed before the message was handed over, such as the host
-    /// application's own database. The message is tried later, and this lease does not count as an attempt.
+    /// The message was not tried, because something failed before the message was handed to the mail server or the
+    /// webhook's receiver, such as the host application's own database. The message is tried later, and this lease does
+    /// not count as an attempt.
     Postpone {
         /// When the message is due.
         due: DateTime<Utc>,

@@ -30,7 +30,7 @@ crate::text::names! {
     pub enum MessageKind, "must be a kind of message", {
         /// An e-mail that delivers the key that was bought.
         Purchase = "purchase",
-        /// An e-mail that delivers a key again because the first e-mail was lost.
+        /// An e-mail that delivers a key again, because the seller resends it.
         Resend = "resend",
         /// An e-mail to a buyer who lost their keys. It delivers all keys that were issued to the buyer's address.
         Lost = "lost",
@@ -155,7 +155,8 @@ impl Notice {
 }
 
 impl Addressee {
-    /// Returns the recipient: `buyer`, the address of the key's buyer, or the webhook.
+    /// Returns the recipient of the message: the address `buyer` for [`Self::Buyer`], the named webhook for
+    /// [`Self::Webhook`].
     #[must_use]
     pub fn resolve(&self, buyer: &Email) -> Recipient {
         match self {
@@ -166,7 +167,7 @@ impl Addressee {
 }
 
 impl Recipient {
-    /// Returns the buyer for an e-mail address, and the webhook for a webhook.
+    /// Returns [`Addressee::Buyer`] for [`Self::Email`], and the named webhook for [`Self::Webhook`].
     #[must_use]
     pub fn addressee(&self) -> Addressee {
         match self {

@@ -8,8 +8,8 @@ use crate::key::{Actor, NewKey};
 /// A key that is ready to be issued, with the messages that announce it.
 ///
 /// The same value may be issued again, for example after a rollback, or if the reply to a commit was lost. Each call
-/// then returns the same key as [`Issue::New`](super::Issue::New). To learn whether an order already has a key, issue a
-/// new value for the same order.
+/// then returns [`Issue::New`](super::Issue::New) with the same key. To learn whether an order already has a key, issue
+/// a value with a new key id for the same order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct NewSale {

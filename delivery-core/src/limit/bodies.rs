@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-/// The bodies of unauthenticated senders that are being read, and how many bytes they may take.
+/// The bodies that are being read from unauthenticated senders, and how much memory they may take in total.
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
     limit: usize,

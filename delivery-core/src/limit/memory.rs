@@ -12,16 +12,17 @@ use super::{Decision, Identity, LimitError, Policy, Quota, RateLimiter, Subject}
 use crate::clock::Clock;
 
 const POLICIES: usize = 9;
-/// The default capacity: the maximum number of subjects of one kind that are remembered under a policy.
+/// The default capacity: the maximum number of subjects of one kind, such as IPv4 clients, that are remembered under a
+/// policy.
 const DEFAULT_CAPACITY: usize = 1 << 20;
 /// Stands for [`Identity::Unknown`] in the table of IPv4 addresses. It is greater than every IPv4 address.
 const UNKNOWN: u64 = 1 << 32;
 
 /// Rate limits of one process: an exact sliding window for each subject.
 ///
-/// Memory is bounded. An address with one request in its window takes about 40 bytes, and an address with up to six
-/// requests about 100. An address with more requests takes another 8 to 16 bytes for each. For each subject, at most as
-/// many requests are stored as the quota admits. Subjects whose requests have all left the window are removed.
+/// Memory is bounded. An address with one request in its window takes about 40 bytes, and an address with two to six
+/// requests about 100. An address with more requests takes another 8 to 16 bytes for each request. For each subject, at
+/// most as many requests are stored as the quota admits. Subjects whose requests have all left the window are removed.
 ///
 /// At most `capacity` subjects of one kind (IPv4 client, IPv6 network, key) are remembered under a policy. While
 /// there is no room, *new* subjects share an allowance with the other new subjects of their prefix bucket: an IPv4 /16,
@@ -53,8 +54,9 @@ impl MemoryLimiter {
         Self::with_capacity(clock, DEFAULT_CAPACITY)
     }
 
-    /// Returns a limiter that remembers `capacity` subjects of each kind under each policy. Each of 64 shards gets an
-    /// equal share of the capacity, rounded up, and at least 1.
+    /// Returns a limiter that remembers up to `capacity` subjects of each kind under each policy. The subjects are
+    /// distributed over 64 shards by hash. Each shard has room for an equal share of `capacity`, rounded up and at
+    /// least 1.
     #[must_use]
     pub fn with_capacity(clock: Arc<dyn Clock>, capacity: usize) -> Self {
         let policies = std::array::from_fn(|_| Tables::new(capacity));
@@ -211,8 +213,8 @@ mod tests {
         for index in 0..20_000 {
             admitted(subject(index));
         }
-        // Every ten seconds a new subject of the same prefix bucket sends requests. None of these requests may extend
-        // the shared window.
+        // Every ten seconds, another new subject sends requests. It belongs to the prefix bucket whose subjects had to
+        // share a window above. None of its requests may extend that window.
         let newcomers: Vec<bool> = (20_000..20_020)
             .flat_map(|index| {
                 clock.0.store(61 + u64::from(index - 20_000) * 10, Ordering::Relaxed);

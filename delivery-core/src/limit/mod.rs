@@ -60,7 +60,8 @@ pub trait RateLimiter: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`LimitError`] if the limiter cannot decide; the request is then answered 503.
+    /// [`LimitError`] if the limiter cannot decide. The request is then answered 503, except an event that a platform
+    /// has signed: the event is saved and applied nevertheless.
     async fn admit(&self, subject: &Subject, quota: Quota) -> Result<Decision, LimitError>;
 }
 

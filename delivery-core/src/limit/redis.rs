@@ -124,7 +124,8 @@ impl RedisLimiter {
     ///
     /// [`LimitError`] if Redis does not answer.
     pub async fn ping(&self) -> Result<(), LimitError> {
-        // Use a separate connection, because the time limit of the one for requests is too short for a ping.
+        // Use a separate connection. The connection for requests gives up after half a second, and a ping may take
+        // longer.
         let ping = async { redis::cmd("PING").query_async::<()>(&mut connection(&self.client, PING)?).await };
         let asked = timeout(PING, ping).await;
         let answered = asked.unwrap_or_else(|elapsed| Err(std::io::Error::from(elapsed).into()));
@@ -194,12 +195,12 @@ impl RedisLimiter {
 
     /// Records the result of a query. After a failure, Redis counts as recovered only when it admits a request whose
     /// query was made to check whether it has recovered. An answer to an earlier query is no proof, because Redis may
-    /// have sent it before it became unavailable.
+    /// have given that answer before it became unavailable.
     fn note(&self, asking: Asking, asked: Result<&Decision, &RedisError>) {
         let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
         match asked {
-            // Only an admission shows that Redis can write again. A refusal does not, because a Redis whose memory is
-            // full can still refuse a subject that it counted before.
+            // Only an admission shows that Redis can store requests again. A refusal stores no request, so Redis can
+            // refuse even while its memory is full.
             Ok(Decision::Admitted { .. }) if asking == Asking::ToSee => {
                 *unavailable = None;
                 tracing::info!("limits are shared again");
@@ -211,7 +212,8 @@ impl RedisLimiter {
                     let error = error as &dyn std::error::Error;
                     tracing::warn!(error, "Redis is unavailable: each server limits on its own until it recovers");
                 }
-                // Open a new connection, because a dead one would otherwise stay in use for a quarter of an hour.
+                // Open a new connection. If the old connection is dead, TCP would give up on it only after a quarter of
+                // an hour.
                 if error.is_io_error()
                     && let Ok(fresh) = connection(&self.client, self.patience)
                 {

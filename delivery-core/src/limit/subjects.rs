@@ -1,6 +1,6 @@
 //! The requests in the window of each subject. In a flood of requests from many addresses, most subjects have a single
-//! request. Such a subject takes only eight bytes besides its identity, for the time of the request. A subject with
-//! more requests has a log of their times.
+//! request. Such a subject takes only eight bytes besides its identity. These bytes contain the time of the request. A
+//! subject with more requests has a log of their times.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::Duration;

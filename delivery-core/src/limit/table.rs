@@ -1,5 +1,5 @@
-//! The subjects of one kind under one policy, divided into shards. A new subject for which there is no room shares a
-//! window with the other new subjects of its prefix bucket, such as its network.
+//! The subjects of one kind, such as IPv4 clients, under one policy. They are divided into shards. A new subject for
+//! which there is no room shares a window with the other new subjects of its prefix bucket, such as its network.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 
@@ -22,8 +22,8 @@ pub(super) struct Table<K> {
     shards: Box<[Mutex<Subjects<K>>; SHARDS]>,
     shard_capacity: usize,
     /// The windows that subjects of one prefix bucket share. This lock is taken while the shard of the new subject is
-    /// locked, and never in the opposite order. If the shard were unlocked between the two lookups, a second request of
-    /// the same subject could find room for its own window, and get a second allowance.
+    /// locked, and never in the opposite order. If the shard were unlocked first, a second request of the same subject
+    /// could find room for a window of its own, and get a second allowance.
     shared: Mutex<Subjects<K>>,
     /// Whether any subject ever had to use a shared window. If not, `shared` need not be locked.
     overflowed: AtomicBool,

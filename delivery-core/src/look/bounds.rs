@@ -15,9 +15,9 @@ const MOST: usize = 50_000;
 #[derive(Default)]
 pub(super) struct Bounds {
     begun: usize,
-    /// The number of open elements that were kept. An element is open between its start and its end. `left_out` is the
-    /// number of open elements that were removed.
+    /// The number of open elements that were kept. An element is open between its start and its end.
     inside: usize,
+    /// The number of open elements that were removed.
     left_out: usize,
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pulldown_cmark::{CowStr, Event, HeadingLevel, OffsetIter, Tag, TagEnd};
 
-/// The prefix of the ids of headings in a content. With this prefix, no heading can have the same id as an element of
+/// The prefix of the ids of headings in the content. With this prefix, no heading can have the same id as an element of
 /// the page around the content.
 pub(super) const ID: &str = "in-";
 

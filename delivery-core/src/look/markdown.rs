@@ -16,7 +16,7 @@ const NOTE: &str = "note-";
 /// The elements that get the attribute `dir="auto"`. Browsers then take the direction of their text from its first
 /// letter, such as right to left for Arabic.
 const DIRECTED: [&str; 9] = ["p", "li", "td", "th", "h2", "h3", "h4", "h5", "h6"];
-/// The elements that a content may have besides those in [`DIRECTED`] and besides `img`, `tr` and `ul`.
+/// The elements that the HTML may contain besides those in [`DIRECTED`] and besides `img`, `tr` and `ul`.
 const PLAIN: [&str; 15] = [
     "a",
     "blockquote",
@@ -78,8 +78,8 @@ pub(crate) fn rendered(markdown: &str) -> String {
 }
 
 /// Returns a relative URL unchanged if it is the address of a picture, or if it refers to a heading or a footnote of
-/// the same content. Returns `None` for any other relative URL, so that contents cannot link to other pages of this
-/// site.
+/// the same content. Returns `None` for any other relative URL, so that the content of a product or a post cannot link
+/// to other pages of this site.
 fn within(url: &str) -> Option<Cow<'_, str>> {
     let is_within = |id: &str| id.starts_with(ID) || id.starts_with(NOTE);
     (url.starts_with(FILE) || url.strip_prefix('#').is_some_and(is_within)).then_some(Cow::Borrowed(url))

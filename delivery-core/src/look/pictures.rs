@@ -90,8 +90,8 @@ fn is_data(url: &str) -> bool {
     TYPES.contains(&kind) && data.bytes().all(is_base64)
 }
 
-/// Returns whether an attribute may have this value. The source of an image must be a picture. The URL of a link must
-/// not be a `data:` URL.
+/// Returns whether an attribute may have this value. The source of an image must be the placeholder of a file, or a
+/// `data:` URL with a picture. The URL of a link must not be a `data:` URL.
 pub(super) fn is_allowed(element: &str, attribute: &str, value: &str) -> bool {
     match (element, attribute) {
         ("img", "src") => value.starts_with(FILE) || is_data(value),

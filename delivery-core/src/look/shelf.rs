@@ -26,7 +26,7 @@ pub(crate) struct Shown {
 /// A cache of the product contents that were shown recently.
 #[derive(Default)]
 pub(crate) struct Shelf {
-    /// The lock that allows only one rendering at a time. Rendering the longest content takes some ten megabytes and a
+    /// The lock that allows only one rendering at a time. Rendering the longest content takes about ten megabytes and a
     /// tenth of a second. Other requests wait meanwhile, because most of them want the same content. The rendering task
     /// holds the lock, because the request that started it may be cancelled before the task ends.
     rendering: Arc<sync::Mutex<()>>,

@@ -13,9 +13,9 @@ use crate::product::ProductId;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Event {
-    /// An order was paid, or a subscription was charged.
+    /// An order was paid, or a subscription was charged. If [`Sale::is_open`] is set, the order is not paid yet.
     Paid(Sale),
-    /// A payment was captured. Before, it was only authorised, and its order was reported as [open](Sale::is_open).
+    /// A payment was captured. Until then it was only authorised, and its order was reported as [open](Sale::is_open).
     Captured {
         /// The payment.
         payment: OrderId,
@@ -27,7 +27,7 @@ pub enum Event {
         /// What this event reports about the buyer.
         buyer: Buyer,
     },
-    /// Something was sold, but the notification does not say what. It waits in the inbox until the seller handles it.
+    /// Something was sold, but the notification does not say what. The notification waits until the seller handles it.
     Unshown {
         /// What the seller can do, so that later notifications say what was sold.
         advice: String,
@@ -64,21 +64,22 @@ pub enum Event {
     },
 }
 
-/// A paid order, or a charge of the subscription that `links` names.
+/// An order, or a charge of the subscription that `links` names. It is paid, unless [`is_open`](Self::is_open) is set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "adapters build it")]
 pub struct Sale {
     /// The platform's own number of the order or charge.
     pub order: OrderId,
     /// When the order or charge was paid, in whole seconds; `None` if the platform does not say. The time of receipt
-    /// then counts.
+    /// then counts. Ignored if [`is_open`](Self::is_open) is set.
     #[serde(default)]
     pub at: Option<DateTime<Utc>>,
     /// When the platform reported the order as valid. Set only if the platform may also report that the order is no
     /// longer valid. The newest of these reports counts.
     #[serde(default)]
     pub stands_at: Option<DateTime<Utc>>,
-    /// Whether the payment is only authorised. The order is paid once the payment is [captured](Event::Captured).
+    /// Whether the order is not paid yet: the payment is only authorised, or is still pending. The order is paid once
+    /// the payment is [captured](Event::Captured), or once the order is reported again without this flag.
     #[serde(default)]
     pub is_open: bool,
     /// Whether this is a later charge of a subscription that began with another order. If the subscription is still
@@ -86,11 +87,11 @@ pub struct Sale {
     /// the subscription.
     #[serde(default)]
     pub is_again: bool,
-    /// The amount that the buyer paid, with taxes; `None` if the platform does not say. It is only shown to the seller,
-    /// and has no effect on keys.
+    /// The amount of the order or charge, with taxes; `None` if the platform does not say. It is only shown to the
+    /// seller, and has no effect on keys.
     #[serde(default)]
     pub total: Option<Amount>,
-    /// What was bought. If this is empty because the platform does not say, the sale pays for everything that the
+    /// What was bought. Empty if the platform does not say. The sale then counts as a sale of everything that the
     /// subscription includes.
     pub lines: Vec<Line>,
     /// The platform's ids of the refunds that were made before this report. Set only if the refunded pieces are already

@@ -81,8 +81,8 @@ impl Platform for Gumroad {
 }
 
 /// The fields of a ping. A buyer's answer to a custom field arrives as a field that has the question as its name. If
-/// one of Gumroad's own fields has the same name, the answer replaces Gumroad's value. If the ping has a field
-/// `custom_fields[NAME]`, the field `NAME` contains a buyer's answer.
+/// one of Gumroad's own fields has the same name, the answer replaces Gumroad's value. The answer also arrives as a
+/// field `custom_fields[NAME]`. If the ping has such a field, the field `NAME` may therefore contain a buyer's answer.
 struct Fields(HashMap<String, Vec<String>>);
 
 impl Fields {
@@ -180,15 +180,15 @@ fn events(fields: &Fields) -> Result<Vec<Event>, Unreadable> {
         "subscription_restarted" => {
             Some(subscription_event(fields, "restarted_at", |_| (Standing::Active, Term::Unsaid))?)
         }
-        // A cancellation only announces the end of a subscription.
+        // This includes a cancellation, which only announces the end of a subscription.
         _ => None,
     };
     Ok(event.into_iter().collect())
 }
 
-/// Reads a sale or a charge of a subscription. Returns `None` if the field `quantity` is 0. If a buyer may have filled
-/// this field, the recurrence of a subscription or a field in [`DECISIVE`], the line gets quantity 0, which means that
-/// the seller must decide about the sale.
+/// Reads a sale or a charge of a subscription. Returns `None` if the field `quantity` is 0. The line gets quantity 0,
+/// which means that the seller must decide about the sale, if a buyer may have filled one of these fields: `quantity`,
+/// the fields in [`DECISIVE`] and, for a subscription, `recurrence`.
 fn sold(order: OrderId, fields: &Fields) -> Result<Option<Event>, Unreadable> {
     let subscription = fields.own("subscription_id").map(str::parse).transpose().map_err(|_| Unreadable)?;
     let every = subscription.as_ref().map_or(Ok(None), |_| fields.text("recurrence"));

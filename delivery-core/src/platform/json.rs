@@ -40,8 +40,9 @@ pub(super) fn reference(value: &Value, pointer: &str) -> Option<String> {
     }
 }
 
-/// Returns the reference to a sale at `pointer`; `None` if there is no reference. Fails if the reference is not a valid
-/// [`OrderId`], because ignoring the reference could attribute a charge to the wrong sale.
+/// Returns the reference at `pointer`, such as the number of an order or subscription; `None` if there is no reference.
+/// Fails if the reference is not a valid [`OrderId`], because ignoring the reference could attribute a charge to the
+/// wrong sale.
 pub(super) fn id(value: &Value, pointer: &str) -> Result<Option<OrderId>, Unreadable> {
     reference(value, pointer).map(|name| name.parse()).transpose().map_err(|_| Unreadable)
 }
@@ -69,14 +70,14 @@ pub(super) fn seconds(value: &Value, pointer: &str) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(value.pointer(pointer)?.as_i64()?, 0)
 }
 
-/// Returns an amount from two values: at `units` an integer, which counts the currency's smallest units, and at
-/// `currency` the code of the currency. Returns `None` if either is missing or invalid.
+/// Returns an amount of money. The value at `units` is an integer that counts the currency's smallest units, and the
+/// value at `currency` is the code of the currency. Returns `None` if either is missing or invalid.
 pub(super) fn units(value: &Value, units: &str, currency: &str) -> Option<Amount> {
     Amount::new(reference(value, units)?.parse().ok()?, text(value, currency)?.parse().ok()?)
 }
 
-/// Returns an amount from two values: at `decimal` a decimal number, as text or as a JSON number, and at `currency` the
-/// code of the currency. Returns `None` if either is missing or invalid.
+/// Returns an amount of money. The value at `decimal` is a decimal number, as text or as a JSON number, and the value
+/// at `currency` is the code of the currency. Returns `None` if either is missing or invalid.
 pub(super) fn decimal(value: &Value, decimal: &str, currency: &str) -> Option<Amount> {
     let number = match value.pointer(decimal)? {
         Value::String(text) => text.clone(),
@@ -101,7 +102,7 @@ pub(super) fn period(value: &Value, [from, until]: [&str; 2]) -> Option<Term> {
     Some(Term::Period { from: time(value, from)?, until: time(value, until)? })
 }
 
-/// Returns a term that ends at the time at `pointer`, or [`Term::Unsaid`] if there is no time.
+/// Returns a term that ends at the time to which `pointer` leads, or [`Term::Unsaid`] if there is no time.
 pub(super) fn until(value: &Value, pointer: &str) -> Term {
     time(value, pointer).map_or(Term::Unsaid, Term::Until)
 }

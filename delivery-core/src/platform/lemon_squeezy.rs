@@ -94,8 +94,8 @@ fn charged(order: OrderId, shown: &Value) -> Result<Option<Event>, Unreadable> {
     })
 }
 
-/// Returns the platform's other references to the charge of an invoice. The initial invoice is the payment of the order
-/// that began the subscription. A later invoice belongs to no order, so its own number is one of the references.
+/// Returns the platform's references to the charge of an invoice. The initial invoice is the payment of the order that
+/// began the subscription. A later invoice belongs to no order, so its own number is one of the references.
 fn links(charge: &OrderId, shown: &Value) -> Result<Links, Unreadable> {
     let is_first = text(shown, "/billing_reason") == Some("initial");
     let invoice = (!is_first).then(|| charge.clone());
@@ -127,7 +127,7 @@ fn standing(shown: &Value) -> (Standing, Term) {
         "active" => (Standing::Active, "/renews_at"),
         "cancelled" => (Standing::Leaving, "/ends_at"),
         "expired" => (Standing::Ended, "/ends_at"),
-        // While a subscription is past due, `renews_at` is the time of the next attempt to charge, so it is ignored.
+        // This includes `past_due`: there, `renews_at` is the time of the next attempt to charge, so it is ignored.
         _ => return (Standing::Unsaid, Term::Unsaid),
     };
     match time(shown, until) {

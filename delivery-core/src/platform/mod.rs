@@ -71,7 +71,8 @@ use crate::order::Source;
 ///
 /// # To ensure correctness
 ///
-/// * Before reading anything from the body, verify the signature over the bytes of the body, in constant time.
+/// * Before reading anything from the body, verify the signature over the bytes of the body, in constant time. If the
+///   platform does not sign, verify a token in the query string instead.
 /// * Be pure: return the same result for the same request at the same time.
 /// * Give each notification an id that is the same in every copy of the notification, and that no other notification
 ///   has.

@@ -55,7 +55,7 @@ fn notification(body: &[u8]) -> Notification {
         Some((id, kind, event))
     });
     let Some((id, kind, event)) = read else {
-        // Paddle's own example bodies have no id or no type. They have no effect.
+        // A readable body without an id or a type is one of Paddle's own examples, which have no effect.
         let events = object(body).map(|_| Vec::new());
         return Notification { id: digest("", body), kind: String::new(), is_test: false, events };
     };

@@ -58,12 +58,12 @@ pub(super) struct Keys(Vec<Hmac<Sha256>>);
 impl Keys {
     pub(super) fn new(keys: impl IntoIterator<Item = Vec<u8>>) -> Self {
         let keys = keys.into_iter().map(Zeroizing::new);
-        // HMAC accepts a key of any length, so no key is dropped here.
+        // HMAC accepts a key of any length, so `filter_map` drops no key.
         Self(keys.filter_map(|key| Hmac::new_from_slice(&key).ok()).collect())
     }
 
-    /// Checks that one of `signatures` is the MAC of `parts` under one of the keys. Compares every signature with every
-    /// key's MAC, in constant time.
+    /// Checks that one of `signatures` is the MAC of the concatenated `parts` under one of the keys. Compares each of
+    /// the first [`SIGNATURES`] signatures with every key's MAC, in constant time.
     pub(super) fn verify(
         &self,
         parts: &[&[u8]],

@@ -107,8 +107,8 @@ fn is_thin_sale(kind: &str) -> bool {
     shown.starts_with("checkout.") || matches!(shown, "invoice.paid" | "charge.captured")
 }
 
-/// Reads what a checkout session sells. An unpaid session is read too, because the charge that captures its payment
-/// later does not say what was sold.
+/// Reads what a checkout session sells. An unpaid session is read too, because its payment may be captured later, and
+/// the event that reports the capture does not say what was sold.
 fn session(session: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
     if text(session, "/mode") == Some("setup") {
         return Ok(None);
@@ -148,7 +148,7 @@ fn total(shown: &Value, pointer: &str) -> Option<Amount> {
     )
 }
 
-/// Reads the capture of a payment that was only authorised before. What was sold has already been read from the
+/// Reads the capture of a payment that was only authorised until then. What was sold has already been read from the
 /// payment's checkout session.
 fn captured(charge: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
     let payment = id(charge, "/payment_intent")?.filter(|_| is_true(charge, "/captured"));
@@ -189,9 +189,9 @@ fn plan(invoice: &Value) -> Option<ProductId> {
         .find_map(|pointer| own(invoice, pointer))
 }
 
-/// Reads what a line of an invoice sells. Returns `None` if the line is a credit, if `term` returns `None` for it, or
-/// if its period was already over at `at`, the time at which the invoice was paid. A line whose period is over bills
-/// usage, because only usage is billed after its period.
+/// Reads what a line of an invoice sells. Returns `None` if the line is a credit, or if `term` returns `None` for it.
+/// Also returns `None` if the line's period was already over at `at`, the time at which the invoice was paid. Such a
+/// line bills usage, because only usage is billed after its period.
 fn line(line: &Value, plan: Option<ProductId>, at: Option<DateTime<Utc>>) -> Option<Line> {
     let is_credit = reference(line, "/amount").is_some_and(|amount| amount.starts_with('-'));
     let term = term(line)?;

@@ -20,8 +20,9 @@ pub struct WooCommerce {
 }
 
 impl WooCommerce {
-    /// Accepts notifications that are signed with one of `secrets`. Some versions sign with the HTML-escaped secret, in
-    /// which `&` is `&amp;`. A secret may be given in either form, and both forms are accepted.
+    /// Accepts notifications that are signed with one of `secrets`. Some versions of WooCommerce sign with the
+    /// HTML-escaped secret, in which `&` is `&amp;`. A secret may be given in either form, and signatures made with
+    /// either form are accepted.
     #[must_use]
     pub fn new(secrets: &Secrets) -> Self {
         let keys = secrets.iter().flat_map(|secret| {
@@ -160,9 +161,9 @@ fn lines(body: &Value) -> Vec<Line> {
     list(body, "/line_items").iter().filter_map(line).collect()
 }
 
-/// Reads a line item as a line whose names are its SKU, variation and product. Returns `None` for an item that has none
-/// of these names, because a seller could not map the item to a product, and for an item whose quantity is 0. Ignores
-/// the item's metadata, which the buyer may have filled.
+/// Reads a line item as a line whose names are its SKU, variation and product. Returns `None` for an item whose
+/// quantity is 0. Also returns `None` for an item that has none of these names, because a seller could not map the item
+/// to a product. Ignores the item's metadata, which the buyer may have filled.
 fn line(item: &Value) -> Option<Line> {
     let sku = text(item, "/sku").map(str::to_owned);
     let [variation, product] = [("variation", "/variation_id"), ("product", "/product_id")]

@@ -1,7 +1,7 @@
 //! The files of a product.
 //!
 //! A file's bytes are an object in an object store. An object is written once and never changes. If a file is replaced
-//! or deleted, its object stays for two days, so that downloads that have begun can finish.
+//! or deleted, its object stays for at least two days, so that downloads that have begun can finish.
 
 use std::fmt;
 use std::str::FromStr;

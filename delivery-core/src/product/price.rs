@@ -38,8 +38,8 @@ impl FromStr for Price {
     /// Parses a number as JSON writes it: `9.99`, `1e2`.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let parsed = Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text));
-        // `Decimal` can represent every price. A text that it cannot represent is replaced by -1, which is not a price
-        // either, so the error is always the same.
+        // `Decimal` can represent every price. -1, which is no price, takes the place of a text that `Decimal` cannot
+        // represent, so that the error is always the same.
         Self::try_from(parsed.unwrap_or(Decimal::NEGATIVE_ONE))
     }
 }

@@ -79,8 +79,8 @@ impl Product {
         &self.files
     }
 
-    /// Returns whether the product is archived. An archived product is no longer listed or sold, but keys that were
-    /// sold before can still fetch it.
+    /// Returns whether the product is archived. An archived product is no longer listed or sold, but keys that have
+    /// already been sold can still fetch it.
     #[must_use]
     pub fn is_archived(&self) -> bool {
         self.is_archived

@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::decoded::Glyph;
 
 /// The minimum number of symbols in a row that count as a key if they follow a prefix. A whole key has 48 symbols, but
-/// a key whose end was cut off must be found too. Fewer symbols reveal at most 11 of the 96 bits of the key's
-/// signature, because the version and the id come first and take 144 bits.
+/// a key whose end was cut off must be found too. Each symbol has 5 bits. Fewer symbols reveal at most 11 of the 96
+/// bits of the key's signature, because the version and the id come first and take 144 bits.
 const CUT_OFF: usize = 32;
 /// The minimum number of symbols in a row that count as a key even without a prefix.
 const LONG: usize = 40;
@@ -38,7 +38,8 @@ fn is_symbol(c: char) -> bool {
     c.is_ascii_alphanumeric() && !matches!(c.to_ascii_lowercase(), 'i' | 'l' | 'o' | 'u')
 }
 
-/// Whether all symbols are hexadecimal digits, as in a digest. Fewer than one key in 10¹⁴ looks like that.
+/// Whether all symbols of the run are hexadecimal digits, as in a digest. No key that the service makes looks like
+/// that: the id of a key is a UUID, whose version and variant bits make two of the key's symbols letters after `f`.
 fn is_digest(text: &[Glyph], run: &Range<usize>) -> bool {
     text.get(run.clone()).unwrap_or_default().iter().all(|glyph| glyph.c.is_ascii_hexdigit())
 }

@@ -3,10 +3,11 @@
 //! The first attempt is [optimistic](Attempt::Optimistic), the second uses [freshly read](Attempt::Reloaded) rows, and
 //! all further attempts use [locked](Attempt::Locking) rows. The first two attempts write a row only if its version is
 //! still the one that was loaded. Locked rows cannot change, so a locking attempt conflicts only if another server
-//! inserts the same order in the meantime. The next attempt then finds that order. [`MAX_ATTEMPTS`] limits the number
-//! of attempts. SQLite has one writer, so its first attempt never conflicts.
+//! inserts one of the same new rows in the meantime, such as the same order. The next attempt then finds that row. The
+//! stores of this crate make at most [`MAX_ATTEMPTS`] attempts. SQLite has one writer, so its first attempt never
+//! conflicts.
 
-/// How the rows of a batch are obtained before the batch is planned.
+/// How the rows that a batch of operations needs are obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_enums, reason = "a store must handle each variant")]
 pub enum Attempt {

@@ -18,8 +18,8 @@ use crate::terms::NEVER;
 ///
 /// # To ensure correctness
 ///
-/// * Never give the number of a product to another product, not even after the first one was deleted: keys refer to
-///   their product by this number for ever.
+/// * Never give the number of a deleted product to another product: keys refer to their product by this number for
+///   ever.
 /// * Serve a change on all servers within a second.
 #[async_trait]
 pub trait Catalog: Debug + Send + Sync + 'static {

@@ -12,7 +12,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::clock::{Clock, SystemClock};
 
-/// The system clock counts as set back only if it is behind the monotonic clock by more than this.
+/// The system clock counts as set back only if it is behind the time expected from the monotonic clock by more than
+/// this.
 const JUMP: TimeDelta = TimeDelta::seconds(2);
 
 /// The last reading of both clocks at which the system clock was not set back: the time of day and the monotonic time.

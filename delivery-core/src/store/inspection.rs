@@ -43,7 +43,7 @@ impl Inspection {
         Self { engine, schema, acceptance: Some(acceptance), objects: Vec::new() }
     }
 
-    /// Sets the objects of the current files to those with these names. A name that cannot be parsed is left out.
+    /// Sets the field `objects` to these names. Leaves out names that cannot be parsed.
     pub(super) fn with_objects(self, names: &[String]) -> Self {
         Self { objects: names.iter().filter_map(|name| name.parse().ok()).collect(), ..self }
     }

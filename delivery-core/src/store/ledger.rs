@@ -17,7 +17,7 @@ use crate::ledger::{
     Operation, Outcome, Received, Refused, Resend, ResendKey, RotateKey, Successor,
 };
 
-/// A ledger of keys, orders and messages that change atomically together.
+/// A store of keys, orders and messages. Changes that belong together are one commit.
 ///
 /// A ledger executes [operations](Operation) and finds keys. All other methods are provided: each submits an operation
 /// and returns its answer. Do not override them.
@@ -89,8 +89,8 @@ pub trait Ledger: Backend {
 
     /// Replaces the key `id`, whose text leaked: revokes it and issues its successor by [`Key::rotate`], in one commit
     /// with audit entries and messages. From then on the purchase belongs to the successor. Returns the new successor,
-    /// or the existing successor if the key was rotated before. Returns the refusal if the key may not be rotated, and
-    /// `None` if the key is unknown.
+    /// or the existing one if an earlier call has rotated the key. Returns the refusal if the key may not be rotated,
+    /// and `None` if the key is unknown.
     ///
     /// # Errors
     ///
@@ -100,9 +100,9 @@ pub trait Ledger: Backend {
         self.submit(Operation::Rotate(Box::new(RotateKey { key: id, successor }))).await?.rotated()
     }
 
-    /// Uses a key and counts the use. Within [24 hours](crate::ledger::IDEMPOTENCY_WINDOW), the first
-    /// [ten](crate::ledger::MOST_REPEATS) repetitions of a request are answered without counting a use, even if the key
-    /// has expired or was used up in the meantime. The count and the request are one commit. Requires a store with an
+    /// Uses a key and counts the use. Within [24 hours](crate::ledger::IDEMPOTENCY_WINDOW) after a request, its first
+    /// [ten](crate::ledger::MOST_REPEATS) repetitions are answered without counting a use, even if the key has expired
+    /// or was used up in the meantime. The count and the record of the request are one commit. Requires a store with an
     /// [`office`](Backend::office), the optional part that saves requests.
     ///
     /// Returns the refusal if the key may not be used, or if the request was first made for another product. Returns
@@ -116,10 +116,12 @@ pub trait Ledger: Backend {
         self.submit(Operation::Fetch(FetchProduct { key: id, fetch })).await?.fetched()
     }
 
-    /// Stores an event of a commerce platform, applies it and returns the result, in one commit. An event that is
-    /// already in the inbox usually changes nothing. There are two exceptions, both only if the call [is a
-    /// retry](InboundEvent::is_retry): the event is still waiting to be applied, or a person applies an event that
-    /// [can be applied](crate::ledger::InboxEvent::can_be_applied) although it is done.
+    /// Stores an event of a commerce platform and handles it as [`step`](InboundEvent::step) says, in one commit.
+    /// Without a step, the event is only stored. Returns the result.
+    ///
+    /// An event that is already in the inbox is changed only by [a retry](InboundEvent::is_retry). A retry applies an
+    /// event that is still waiting. If a person asks for the retry, it also applies an event that is done but [can be
+    /// applied](crate::ledger::InboxEvent::can_be_applied).
     ///
     /// # Errors
     ///
@@ -195,7 +197,8 @@ async fn try_once(
     attempt: Attempt,
 ) -> Result<Option<Answer>, StoreError> {
     let loaded = store.load(&needs(operation), attempt).await?;
-    // Yields to other tasks if this task has used up its budget. Tests of stores rely on this to make calls race.
+    // Yields to other tasks if Tokio's budget for this task is used up. Tests of stores rely on this to make calls
+    // race.
     tokio::task::consume_budget().await;
     let [only] = operation;
     let mut numbers: Numbers = store.numbers(only.numbers()).await?;

@@ -1,4 +1,4 @@
-//! Secrets of commerce platforms that the seller sets at the desk, the seller's web pages.
+//! Secrets of commerce platforms that the seller sets at the desk (the seller's web pages).
 
 use std::fmt;
 

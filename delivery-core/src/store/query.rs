@@ -13,7 +13,7 @@ use crate::store::Period;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct KeyQuery {
-    /// Only keys sent to this address, compared without regard to the case of ASCII letters.
+    /// Only keys whose buyer has this address, compared without regard to the case of ASCII letters.
     pub email: Option<Email>,
     /// Only keys bought with an order of this number, on any platform.
     pub order: Option<OrderId>,
@@ -25,7 +25,7 @@ pub struct KeyQuery {
     pub status: Option<(Status, DateTime<Utc>)>,
     /// Only keys to which the host application gave this name.
     pub host_ref: Option<HostRef>,
-    /// Only keys whose address begins with this text, compared without regard to the case of ASCII letters.
+    /// Only keys whose buyer's address begins with this text, compared without regard to the case of ASCII letters.
     pub email_prefix: Option<String>,
     /// Only keys that were made in this period. A key's id contains the time at which the key was made.
     pub period: Period,

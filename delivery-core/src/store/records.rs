@@ -1,4 +1,4 @@
-//! Messages, the audit log and figures; and the erasure of customers.
+//! Messages, the audit log, statistics, and the erasure of customers.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::key::{Actor, KeyId, Status};
 use crate::ledger::{Action, Amount, Edit, MessageId, MessageKind, MessageNumber, Recipient};
 use crate::product::ProductId;
 
-/// Messages, audit log and figures, for stores that keep them.
+/// Messages, the audit log, statistics, and the erasure of customers, for stores that support them.
 ///
 /// # To ensure correctness
 ///
@@ -68,7 +68,7 @@ pub trait Records: Send + Sync {
     /// * Keys of erased customers, and keys that a subscription [renews](crate::ledger::Deal::subscription), get no
     ///   e-mail. Their expiry times are recorded nevertheless.
     /// * Keys that are revoked or used up are skipped. They are announced later if they are restored or get more uses
-    ///   in time.
+    ///   before they expire.
     /// * A key is skipped if both the validity with which it was sold and its present validity are shorter than the
     ///   time from `scan.now` to `scan.until`.
     ///
@@ -96,7 +96,7 @@ pub trait Records: Send + Sync {
     /// [`Action::replacing_email`](crate::ledger::Action::replacing_email) returns for `pseudonym`. Counts, keys and
     /// purchases stay. The following is deleted:
     ///
-    /// * messages to the address that wait to be sent
+    /// * messages to the address that wait to be sent, if they are about a key that had the address until this erasure
     /// * the customer's requests for lost keys
     /// * the content of platform events that name the customer and can still be applied
     /// * the platforms' references to customers with this address
@@ -178,13 +178,13 @@ pub struct StoredMessage {
     pub recipient: Recipient,
     /// The message's state.
     pub state: MessageState,
-    /// How often the message was tried.
+    /// How often the message was tried since [`queued_at`](Self::queued_at).
     pub attempts: u32,
-    /// When the message was queued.
+    /// When the message was queued, or when it was last retried after it had failed for good.
     pub queued_at: DateTime<Utc>,
     /// For a queued message, when it is due. For any other message, when it was sent or given up.
     pub at: DateTime<Utc>,
-    /// Why the last attempt failed; `None` if it did not fail.
+    /// Why the last attempt failed, or why the message could not be tried; otherwise `None`.
     pub reason: Option<String>,
 }
 
@@ -280,7 +280,8 @@ pub struct Day {
     pub issued: u64,
     /// Uses that were counted. Uses whose records were pruned are missing.
     pub uses: u64,
-    /// Keys that were revoked, including those that were restored later.
+    /// Revocations of keys, including those that were lifted later. A key that was revoked because another key replaced
+    /// it is not counted.
     pub revoked: u64,
 }
 
@@ -307,7 +308,8 @@ impl MessageQuery {
             && self.numbers().contains(&message.message.get())
     }
 
-    /// Returns the numbers of the messages that may match: those of the period, below [`before`](Self::before).
+    /// Returns a range that contains the numbers of all matching messages: the numbers of the period that are below
+    /// [`before`](Self::before).
     #[must_use]
     pub fn numbers(&self) -> Range<i64> {
         let Range { start, end } = self.period.numbers();
@@ -331,7 +333,8 @@ impl AuditQuery {
             && self.numbers().contains(&entry.number)
     }
 
-    /// Returns the numbers of the entries that may match: those of the period, below [`before`](Self::before).
+    /// Returns a range that contains the numbers of all matching entries: the numbers of the period that are below
+    /// [`before`](Self::before).
     #[must_use]
     pub fn numbers(&self) -> Range<i64> {
         let Range { start, end } = self.period.numbers();

@@ -1,4 +1,4 @@
-//! Sessions of sellers who are signed in at the desk, the seller's web pages.
+//! Sessions of sellers who are signed in at the desk (the seller's web pages).
 
 use std::fmt;
 

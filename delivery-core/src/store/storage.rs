@@ -68,8 +68,8 @@ pub trait Storage: Backend {
 pub enum Persisted {
     /// The writes are durable.
     Written,
-    /// Nothing was written, because the row of the key no longer has the version that was loaded, or because the
-    /// purchase already has a key.
+    /// Nothing was written. The row of an existing key no longer has the version that was loaded, or the purchase or
+    /// the id of a new key already exists.
     Conflict,
 }
 
@@ -167,9 +167,10 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// retried:
     ///
     /// * messages that failed for good; they then count as queued at `now`
-    /// * messages that wait for another attempt and have a route, the [`Route`] by which the last attempt failed
+    /// * messages that wait for another attempt and have a route. The [`Route`] identifies the sender and the mail
+    ///   server with which the last attempt failed.
     ///
-    /// If `route` is given, messages that failed by this same route are left out.
+    /// If `route` is given, messages that failed by this route are left out.
     ///
     /// # Errors
     ///
@@ -185,7 +186,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
     async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError>;
 
     /// Deletes use records older than `before`. Returns how many records were deleted. The counts of uses do not
-    /// change. A key's history then lists only the uses after the newest use that was deleted.
+    /// change. A key's history then lists only uses that are newer than the newest deleted use of this key.
     ///
     /// # Errors
     ///
@@ -216,8 +217,8 @@ pub trait Backend: Debug + Send + Sync + 'static {
 }
 
 /// The part of a store that only some stores have: platform events, requests with an `Idempotency-Key`, lists and
-/// figures, sign-ins, requests of buyers who lost their keys, and secrets of platforms. Every type that implements
-/// these six traits implements this one.
+/// statistics, sign-ins, requests of buyers who lost their keys, and secrets of platforms. Each of these six subjects
+/// has a trait. Every type that implements the six traits implements this one.
 ///
 /// The following parts of a store are optional too, but do not belong to `Office`:
 ///

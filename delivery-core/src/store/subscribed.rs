@@ -17,8 +17,8 @@ pub struct Subscribed {
 }
 
 impl Subscribed {
-    /// Returns the subscription of a key; `None` if the key does not renew automatically, or if the store keeps no
-    /// platform events.
+    /// Returns the subscription of a key; `None` if no subscription renews the key, or if the store keeps no platform
+    /// events.
     pub(crate) async fn of(ledger: &dyn Ledger, key: &Key) -> Result<Option<Self>, StoreError> {
         let sale = key.granted().order.as_ref().and_then(ReferenceId::of_sale);
         let (Some(sale), Some(inbox)) = (sale, ledger.office()) else { return Ok(None) };

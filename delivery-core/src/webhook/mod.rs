@@ -41,7 +41,7 @@
 //!
 //! - `type` is `key.issued`, `key.revoked`, `key.restored` or `key.changed`.
 //! - `timestamp` is the time when the message was queued, or [queued again](crate::Delivery::retry_message) by hand.
-//! - Requests may arrive in another order than that of the changes.
+//! - Requests may arrive in a different order than the changes were made.
 //!
 //! # What a receiver answers
 //!
@@ -71,8 +71,8 @@ pub(crate) use self::send::SendError;
 use crate::ledger::{MOST_WEBHOOKS, WebhookName};
 use crate::text::Invalid;
 
-/// The maximum number of concurrent requests to one receiver. Even if all receivers have this many requests at once,
-/// the outbox still has room for e-mails.
+/// The maximum number of concurrent requests to one receiver. The outbox sends at most 256 messages at once. Even if
+/// all of the at most eight receivers have this many requests, 64 messages are left for e-mails.
 const PLACES: usize = 24;
 
 /// A receiver of webhook requests.

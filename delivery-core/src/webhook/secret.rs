@@ -10,7 +10,8 @@ use zeroize::Zeroizing;
 
 use crate::text::Invalid;
 
-/// The prefix of a signing secret. The specification allows leaving the prefix out.
+/// The prefix of a signing secret. A secret without it is accepted too, because the test vectors of the specification
+/// contain such a secret.
 const PREFIX: &str = "whsec_";
 
 /// A secret that signs the requests to one receiver: `whsec_` and the base64 of 24 to 64 random bytes, as printed by

@@ -11,8 +11,9 @@ impl Builder {
     /// Keeps the files of products in this object store, such as a folder or a bucket. Without this call, products have
     /// no files.
     ///
-    /// No other program may write to the object store under the same prefix. Objects must survive a crash once they are
-    /// written; a folder needs [`LocalFileSystem::with_fsync`](object_store::local::LocalFileSystem::with_fsync).
+    /// No other program may write to this object store. If programs share a bucket, give each of them a prefix of its
+    /// own. Objects must survive a crash once they are written; a folder needs
+    /// [`LocalFileSystem::with_fsync`](object_store::local::LocalFileSystem::with_fsync).
     ///
     /// ```
     /// # use std::sync::Arc;

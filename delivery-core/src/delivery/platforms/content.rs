@@ -85,7 +85,8 @@ pub(crate) struct Said {
     pub(crate) names: BTreeSet<RefName>,
     /// The buyer's e-mail address, which may be invalid; `None` if the platform sent none.
     pub(crate) buyer: Option<String>,
-    /// The amount that was paid for a sale; `None` if the event is about something else, or reports no amount.
+    /// The amount of a sale, which may be only authorised. `None` if the event is about something else, or reports no
+    /// amount.
     pub(crate) total: Option<Amount>,
 }
 

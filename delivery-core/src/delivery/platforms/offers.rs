@@ -53,7 +53,7 @@ type MayBeSold = Result<Arc<Product>, NotSold>;
 enum NotSold {
     Unknown(String),
     Archived(ProductId),
-    /// The seller has dismissed everything that the platform sells under this name.
+    /// The seller has dismissed one of the names that the platform has for the product.
     Dismissed,
     /// A required field of the line cannot be read, for example because the number of pieces is a fraction.
     Illegible,

@@ -42,8 +42,8 @@ pub(super) struct Mounted {
     refused: AtomicI64,
 }
 
-/// Limits how many new events of a platform are applied concurrently, so that they do not exceed the platform's rate
-/// limit.
+/// Limits how many new events of a platform are applied concurrently: no more than the rate limiter still allows for
+/// the platform.
 #[derive(Default)]
 pub(super) struct Room {
     /// The rate limiter's last answer: how many more events it allows, and until when this number is valid, by the

@@ -20,8 +20,8 @@ use crate::store::{Office, SealedSecret, StoreError};
 use crate::text::{Invalid, is_invisible};
 use crate::throttle::Throttle;
 
-/// How often each server reads the secrets. For up to this long, it still accepts a secret that was removed at another
-/// server.
+/// How often each server reads the secrets. For up to this long, it still accepts a secret that was removed or replaced
+/// at another server.
 const PERIOD: Duration = Duration::from_secs(5);
 /// The minimum time between the end of one read and the start of the next. A request with a wrong signature also causes
 /// a read, so this limits how often strangers can make the server read the store.

@@ -70,8 +70,9 @@ impl Desk<'_> {
         Ok(is_same.then(|| self.delivery.issued(&Issue::Existing(key))))
     }
 
-    /// Revokes a key. As soon as this returns, the key is treated as unknown. Revoking a revoked key changes nothing.
-    /// The buyer gets no e-mail about the revocation.
+    /// Revokes a key. As soon as this returns, the key is treated as unknown. Revoking a revoked key changes nothing,
+    /// unless a platform revoked it: the seller's revocation then replaces the platform's. The buyer gets no e-mail
+    /// about the revocation.
     ///
     /// # Errors
     ///
@@ -138,7 +139,7 @@ impl Desk<'_> {
 
     /// Revokes a key whose text leaked, and issues a successor, which is sent to the buyer. The successor has the same
     /// use limit, count of uses and expiry, and belongs to the same purchase. If the key already has a successor,
-    /// returns that successor.
+    /// returns the successor, or the last one if the successor was replaced too.
     ///
     /// # Errors
     ///

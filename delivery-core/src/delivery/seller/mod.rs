@@ -36,7 +36,7 @@ pub struct Desk<'d> {
     actor: &'d Actor,
 }
 
-/// Makes the event of a changed key, for observers.
+/// A function that makes the event about a changed key, for observers.
 type MakeEvent = fn(Key) -> Event;
 
 impl Desk<'_> {
@@ -206,8 +206,8 @@ impl Delivery {
         Subscribed::of(self.inner.ledger.as_ref(), key).await
     }
 
-    /// Returns what was paid for an order or charge, according to the platform. Returns `None` if the amount is not
-    /// known.
+    /// Returns what was paid for an order or charge, according to the platform. Refunds are not subtracted. Returns
+    /// `None` if the amount is not known.
     ///
     /// # Errors
     ///

@@ -69,10 +69,11 @@ impl Desk<'_> {
         timeout(FIGURES, counted).await.map_err(|_| StoreError::unavailable("the figures do not come"))?
     }
 
-    /// Erases a person. The address becomes `erased-RANDOM@erased.invalid` in keys, messages and the audit log. Unsent
-    /// messages to the address are deleted. If a platform event names the person and [can be
-    /// applied](crate::ledger::InboxEvent::can_be_applied), its content is deleted too. No key is revoked, and repeated
-    /// orders are answered as before. Returns the keys that had the address until now.
+    /// Erases a person. The address becomes `erased-RANDOM@erased.invalid` in keys, messages and the audit log.
+    /// Messages that wait to be sent to the address are deleted, if they are about a key that had it, and so are the
+    /// person's requests for lost keys and the platforms' references to the person. If a platform event names the
+    /// person and [can be applied](crate::ledger::InboxEvent::can_be_applied), its content is deleted too. No key is
+    /// revoked, and a repeated order still returns its key. Returns the keys that had the address until now.
     ///
     /// # Errors
     ///
@@ -102,9 +103,9 @@ impl Desk<'_> {
 impl Desk<'_> {
     /// Applies a platform event, if it [can be applied](crate::ledger::InboxEvent::can_be_applied). Any other event is
     /// left as it is. `email` is used if the event has no usable address of the buyer. `product` takes the place of
-    /// products that are unknown or no longer sold. If the seller has [dismissed](Self::dismiss_product) all products
-    /// of the event, these products are no longer dismissed. Returns whether there is an event with this
-    /// [number](crate::ledger::InboxEvent::number).
+    /// products that are unknown or cannot be read. If there are none of these, it takes the place of archived
+    /// products. If the seller has [dismissed](Self::dismiss_product) all products of the event, these products are no
+    /// longer dismissed. Returns whether there is an event with this [number](crate::ledger::InboxEvent::number).
     ///
     /// # Errors
     ///
@@ -129,9 +130,10 @@ impl Desk<'_> {
         self.delivery.dismiss_event(number, self.actor).await
     }
 
-    /// Sets the secret of a built-in commerce platform, in place of the secret that was set before. From then on, every
-    /// server accepts events that are signed with the new secret. With `None`, removes the secret; other servers may
-    /// accept it for five more seconds. The secret is stored encrypted, with a key that is derived from the keyring.
+    /// Sets the secret of a built-in commerce platform, in place of the previous one. From then on, every server
+    /// accepts events that are signed with the new secret. With `None`, removes the secret. In both cases, other
+    /// servers may accept the previous secret for five more seconds. The secret is stored encrypted, with a key that is
+    /// derived from the keyring.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ use crate::product::ProductId;
 pub(in crate::http) static ORDER: Row = Row {
     path: "/api/webhook/order",
     verb: Verb::Post,
-    // 10 seconds are enough, because platforms usually send the whole body within a second.
+    // 10 seconds are enough, because platforms send the whole body within a few round trips.
     body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },
     limit: Some(Policy::Webhook),
     cross_origin: false,

@@ -40,8 +40,8 @@ pub(super) fn example(body: &Body) -> Value {
     serde_json::from_str(body.example).unwrap()
 }
 
-/// Returns the schema of a field. For an optional field, the schema also allows null, which means the same as leaving
-/// the field out. In an optional text field, "" means the same too.
+/// Returns the schema of a field. The schema of an optional field also allows null, and the schema of an optional text
+/// field also allows "". Most endpoints treat such a field as if it were left out.
 fn property(field: &Field) -> RefOr<Schema> {
     let takes_null = !field.is_required || field.takes_null;
     let plain = of_kind(field.kind, takes_null, field.is_required.then_some(1));

@@ -1,4 +1,4 @@
-//! The pages for buyers. They show the state of a key and the product, and a form to request lost keys.
+//! The pages for buyers: the form where a key is entered, the state of a key, and the form to request lost keys.
 
 use ::http::StatusCode;
 use minijinja::{Value, context};

@@ -67,8 +67,8 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<R
 }
 
 /// Carries out the seller's decision to apply an event, to dismiss it, to dismiss all events of a product, or to link a
-/// product. Linking first adds the platform's name to a product of the shop, and then applies the event. Returns the
-/// value of the parameter `done`, which selects the message about the result.
+/// product. Linking first adds the platform's name for the product to the references of a product of the shop, and then
+/// applies the event. Returns the value of the parameter `done`, which selects the message about the result.
 async fn decided(
     request: &PageRequest<'_>,
     seller: &SignedIn,
@@ -165,13 +165,13 @@ async fn page(
 ) -> Result<Reply, ApiError> {
     let (event, names) = (found(request, number).await?, names(request.delivery).await?);
     let Said { names: asked_for, buyer, total: total_said } = Said::by(&event);
-    // Ignore errors of the catalog: the event can be applied even if the page cannot list which of its products are
-    // unknown or archived.
+    // Ignore errors of the product catalog: the event can be applied even if the page cannot list which products of the
+    // event are unknown or archived.
     let (unlinked, off_sale) = request.delivery.unsold(&event).await.unwrap_or_default();
     let unlinked: Vec<String> = unlinked.iter().map(ToString::to_string).collect();
     let asked_for: Vec<String> = asked_for.iter().map(ToString::to_string).collect();
     // Look up the keys that the event issued or changed. Once the content of the event is deleted, the buyer's address
-    // is known only from them.
+    // is known only from these keys.
     let (mut keys, mut owner) = (Vec::new(), None);
     for id in &event.keys {
         let Some(key) = request.delivery.key(*id).await? else { continue };

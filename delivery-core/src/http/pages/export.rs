@@ -1,4 +1,4 @@
-//! Downloads of the desk's lists as tables.
+//! Downloads of the seller's lists as CSV tables.
 
 use super::{ApiError, PageRequest, SignedIn};
 use crate::http::Reply;

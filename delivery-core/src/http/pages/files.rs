@@ -26,7 +26,7 @@ use crate::product::{FileName, ProductId};
 
 /// How long the head of each part of the form may take to arrive. The contents of the files have other deadlines.
 const HEAD: Duration = Duration::from_mins(1);
-/// The maximum number of bytes that may arrive between two files. Browsers send a few hundred.
+/// The maximum number of bytes that may arrive before each file, and after the last one. Browsers send a few hundred.
 const HEAD_LENGTH: usize = 256 << 10;
 /// The maximum length of the field with the CSRF token, in bytes.
 const TOKEN: u64 = 1 << 10;

@@ -34,12 +34,12 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<R
 }
 
 /// The period, in days, of the figures that [`counted`] requests. The number of keys in the figures does not depend on
-/// the period. It is the period that the overview requests by default, so that both pages use the same figures.
+/// the period. The overview requests the same period by default, so that both pages use the same figures.
 const COUNTED_DAYS: u32 = 2 * PERIODS[0].0;
 const FILTERS: &[&str] = &[STATUS.name, OF_PRODUCT.name, SOURCE.name, SINCE.name, UNTIL.name, FOUND];
 
-/// Sends or revokes the keys that the seller has chosen. If the seller has not confirmed this yet, shows the
-/// confirmation page instead.
+/// Revokes the keys that the seller has chosen, or sends them to their buyers again. If the seller has not confirmed
+/// this yet, shows the confirmation page instead.
 async fn several(request: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
     let ids: Result<BTreeSet<KeyId>, _> = form.all("id").map(str::parse).collect();
     let ids = ids.map_err(|_| ApiError::MALFORMED)?;
@@ -139,7 +139,7 @@ fn sought(request: &PageRequest<'_>, form: &Form) -> Reply {
 }
 
 /// Shows the results of a search. `sealed` is the encrypted search text: an e-mail address, an order number, or another
-/// reference of a sale. If no key has it, shows the keys whose e-mail addresses begin with the text.
+/// reference of a sale. If no key matches the text, shows the keys whose e-mail addresses begin with the text.
 async fn found(request: &PageRequest<'_>, seller: &SignedIn, sealed: &str) -> Result<Reply, ApiError> {
     let bytes = data_encoding::BASE64URL_NOPAD.decode(sealed.as_bytes()).map_err(|_| ApiError::MALFORMED)?;
     let keyring = &request.delivery.inner.keyring;
@@ -202,7 +202,7 @@ async fn listed(request: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, A
     list(request, seller, &page, What { q: "", label, links, chosen }).await
 }
 
-/// Returns the number of keys in a list, from figures that are usually at most a minute old. Returns `None` if there
+/// Returns the number of keys in a list, from figures that are counted at most once a minute. Returns `None` if there
 /// are no figures, or if a filter other than the status and the product is used.
 async fn counted(request: &PageRequest<'_>, chosen: &Chosen, query: &KeyQuery) -> Option<u64> {
     const COUNTED: [&str; 2] = [STATUS.name, OF_PRODUCT.name];

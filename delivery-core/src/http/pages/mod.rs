@@ -210,10 +210,10 @@ impl Page {
     }
 }
 
-/// Answers a request for a page. The body of a form of the desk is kept in memory if a signed-in seller sent it, and if
-/// it does not come from another site. If the sender is not signed in, the body is kept only if the form is
-/// [carried on](sign_in::is_carried_on), that is, handled once the sender has signed in. Such a body counts against the
-/// memory budget for unauthenticated bodies.
+/// Answers a request for a page. The body of a form of the desk is kept in memory only in two cases. In the first case,
+/// a signed-in seller sent the form, and not from another site. In the second case, the sender is not signed in, but
+/// the form is [carried on](sign_in::is_carried_on): it is handled once the sender has signed in. A form of this second
+/// kind counts against the memory budget for unauthenticated bodies, and so does a form of a public page.
 pub(super) async fn answer<E>(
     (path, shows): (&'static str, PageHandler),
     delivery: &Delivery,

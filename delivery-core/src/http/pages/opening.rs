@@ -1,4 +1,5 @@
-//! Cookies with tickets for the products that a buyer has opened, and for the keys that a buyer has entered.
+//! Cookies with [tickets](crate::key::Ticket). There is a cookie for each product that a buyer has opened, and for each
+//! key that a buyer has entered.
 
 use std::time::Duration;
 

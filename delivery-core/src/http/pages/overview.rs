@@ -19,7 +19,8 @@ use crate::order::Source;
 use crate::product::ProductId;
 use crate::store::{Backlog, Day, Figures, InboxQuery, KeyQuery, StoreError};
 
-/// The maximum number of items of one kind that are counted. If there are more, the page says "More than 100".
+/// The maximum number of platform events, and of products that are not linked to a platform, that are counted. If there
+/// are more, the page says "More than 100".
 const MOST: usize = 100;
 /// If the oldest message has waited for more minutes than this, the state of e-mail is shown as bad.
 const LATE: i64 = 10;

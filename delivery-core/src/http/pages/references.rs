@@ -74,8 +74,8 @@ fn in_address<'n>(name: &'n str, begins: &[&str]) -> &'n str {
     last.filter(|last| begins.iter().any(|begin| last.starts_with(begin))).unwrap_or(name)
 }
 
-/// If `name` contains `before`, such as `https://ada.gumroad.com/l/atlas` with `gumroad.com/l/`, returns
-/// the segment after it. Returns any other name unchanged.
+/// If `name` contains the text `before`, returns the path segment after this text. With `gumroad.com/l/`, for example,
+/// the result for `https://ada.gumroad.com/l/atlas` is `atlas`. Returns any other name unchanged.
 fn after<'n>(name: &'n str, before: &str) -> &'n str {
     let after = name.split_once(before).and_then(|(_, after)| after.split(['?', '#', '/']).next());
     after.unwrap_or(name)

@@ -29,7 +29,7 @@ const SECRET: usize = 24;
 /// recognize forged cookies without querying the store.
 const TAG: usize = 8;
 
-/// The number of waiting events and messages from which the navigation shows only `99+`.
+/// If at least this many events and messages need the seller's attention, the navigation shows only `99+`.
 const MOST_WAITING: usize = 99;
 
 pub(in crate::http) struct PageRequest<'c> {

@@ -27,8 +27,9 @@ const FORM: i64 = 12 * 60 * 60;
 /// no page shows a secret.
 const LEFT_OUT: [&str; 5] = ["csrf", "token", "next", "secret", "lost_secret"];
 
-/// The maximum length, in bytes, of a form that is carried on for a browser without a session cookie. The fields may be
-/// six times as long when they are escaped as HTML.
+/// The maximum length, in bytes, of a form that is carried on for a browser without a session cookie. There is a
+/// maximum, because anybody can send such a form, and its fields may be six times as long in the reply, where they are
+/// escaped as HTML.
 const SHORT: usize = 16 << 10;
 
 /// The handler of a page for a signed-in seller.
@@ -130,8 +131,8 @@ pub(super) async fn resumed(request: PageRequest<'_>, show: Show) -> Result<Repl
 }
 
 /// Answers a signed-in seller's form that has a wrong CSRF token. Either the form was loaded before the seller signed
-/// in again, or it is forged. As in [`resumed`], the reply is a sign-in form, and the form is handled only if the
-/// sender knows the admin token.
+/// in again, or it is forged. As in [`resumed`], the reply is a sign-in form, and the seller's form is handled only if
+/// the sender knows the admin token.
 pub(super) async fn proved_again(request: PageRequest<'_>, show: Show) -> Result<Reply, ApiError> {
     let form_sent = request.form.as_ref().ok_or(ApiError::MALFORMED)?;
     let has_token = form_sent.given("token").is_some();

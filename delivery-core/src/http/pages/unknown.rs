@@ -7,10 +7,10 @@ use crate::delivery::Delivery;
 use crate::http::{Call, Reply};
 
 /// Returns the reply to a request for a path that is neither an endpoint nor a page. A GET or HEAD request is
-/// redirected if its path is the path of a page followed by slashes. It is also redirected from the root, to the
-/// buyer's page or, if that is not served, to the overview. For other requests, the reply is an error page, or `None`
-/// if the client does not expect HTML, judged by the path and `Accept`. Always returns `None` if neither the buyer's
-/// page nor the overview is served.
+/// redirected if its path is the path of a page followed by slashes. A GET or HEAD request for the root is redirected
+/// to the buyer's page or, if that is not served, to the overview. For any other request, the reply is an error page if
+/// the path or `Accept` shows that the client expects HTML, and `None` if not. Always returns `None` if neither the
+/// buyer's page nor the overview is served.
 pub(in crate::http) fn unknown(delivery: &Delivery, call: &Call) -> Option<Reply> {
     let is_served = |page: Page| page.is_served_by(delivery);
     let first = [Page::Buyer, Page::Overview].into_iter().find(|page| is_served(*page))?;

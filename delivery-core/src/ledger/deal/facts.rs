@@ -22,10 +22,11 @@ pub(super) struct Charge {
     /// When the platform last reported the order as valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stands_at: Option<DateTime<Utc>>,
-    /// Whether the payment was reported as authorised only. Such a payment counts once its capture is reported.
+    /// Whether the payment was reported as only authorised or pending. Such a payment counts once its capture is
+    /// reported.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_open: bool,
-    /// The amount that was paid.
+    /// The amount of the payment, which may be only authorised.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) total: Option<Amount>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +59,7 @@ pub(super) struct Charge {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Money {
-    /// When the payment was captured, if it was only authorised before.
+    /// When the payment was captured, if it was at first only authorised.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) captured: Option<DateTime<Utc>>,
     /// The amount that was captured.
@@ -220,8 +221,8 @@ impl Charge {
         lines.peek().is_some() && lines.all(|line| line.is_returned(&self.returned, open))
     }
 
-    /// Returns the value that the field `product` has in the lines that pay for a product. This is the product itself.
-    /// If no line of the charge is mapped to a product, this is `None`, because all lines then pay for every product.
+    /// Returns the value that the field `product` has in the lines that pay for `product`. This is `product` itself or,
+    /// if no line of the charge is mapped to a product, `None`, because all lines then pay for every product.
     fn named_as(&self, product: ProductId) -> Option<ProductId> {
         self.lines.iter().any(|line| line.product.is_some()).then_some(product)
     }

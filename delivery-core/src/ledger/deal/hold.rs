@@ -40,9 +40,9 @@ impl<'d> View<'d> {
         }
     }
 
-    /// Returns why a key must be revoked; `None` if at least one of its payments still counts. The cause is
-    /// [`Why::Refunded`] if any payment was refunded. It is [`Why::Cancelled`] if all payments were cancelled, or if no
-    /// payment was reported.
+    /// Returns why a key must be revoked; `None` if the money of at least one of its payments did not go back. The
+    /// cause is [`Why::Refunded`] if any payment was refunded. It is [`Why::Cancelled`] if all payments were cancelled,
+    /// or if no payment was reported.
     fn why_taken(paid: &[&Paid<'_>], product: ProductId) -> Option<Why> {
         let causes = || paid.iter().filter(|paid| paid.is_reported()).map(|paid| paid.taken_back(product));
         if causes().any(|cause| cause.is_none()) {
@@ -89,7 +89,7 @@ impl<'d> View<'d> {
         self.subscriptions_of(kept).into_iter().flat_map(|name| self.ends(Some(name), kept.product)).collect()
     }
 
-    /// Returns the names of the [payments for](Self::of_key) `keys`. Keys for other products are ignored.
+    /// Returns the names of the payments that [pay for](Self::of_key) those of `keys` that are for `product`.
     pub(super) fn payers<'k>(&self, keys: impl IntoIterator<Item = &'k Kept>, product: ProductId) -> BTreeSet<&'d str> {
         let orders = keys.into_iter().filter(|kept| kept.product == product).map(|kept| &kept.order);
         orders.flat_map(|order| self.of_key(order, product)).map(|paid| paid.name).collect()

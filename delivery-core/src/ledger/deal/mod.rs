@@ -1,9 +1,10 @@
 //! A deal: everything that a platform has reported about one sale or subscription, and the keys that were issued for
 //! it.
 //!
-//! Platforms report out of order, more than once, and by different references: a sale by its order, a refund by its
-//! payment. A deal keeps the [facts] for ever. The facts alone, in whatever order they were reported, determine the
-//! state that a product's key should have: whether it is issued, [when](view) it expires, and whether it is revoked.
+//! Platforms report out of order and more than once. They refer to the same sale in different ways: a report of the
+//! sale names the order, a report of a refund may name only the payment. A deal keeps the [facts] for ever. The facts,
+//! in whatever order they were reported, determine the state that a product's key should have: whether it is issued,
+//! [when](view) it expires, and whether it is revoked. Only an expiry that the seller sets has precedence over them.
 //! [`report`](Deal::report) records a new report. It then compares the state that each key should have with what was
 //! already done to the key. All references of a sale identify the same deal. If two deals turn out to be about the same
 //! sale, they are [merged](Deal::merge).
@@ -86,7 +87,7 @@ struct Kept {
     /// already, the expiry that it had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     own: Option<DateTime<Utc>>,
-    /// Why the key was revoked, if no payment for it counts any more. `None` while one of its payments still counts.
+    /// Why the key was revoked, if the money of all payments for it went back; `None` otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     taken: Option<Why>,
     /// Whether the key was revoked because a payment for it is disputed.
@@ -97,8 +98,8 @@ struct Kept {
     set: Option<Set>,
 }
 
-/// An expiry date that the seller set for a key. Payments that were already known at that time do not change the date.
-/// A charge may extend it only if the charge is new or pays for longer than was known at that time.
+/// An expiry date that the seller set for a key. A charge can extend it only if the charge was not known at that time,
+/// or if it turns out to pay for longer than was known at that time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Set {
     until: DateTime<Utc>,
@@ -114,7 +115,7 @@ struct Set {
 pub struct Subscription<'d> {
     /// The platform's number of the subscription.
     pub name: &'d str,
-    /// Until when the subscription is paid, if that is known.
+    /// Until when the subscription is paid; `None` if this does not follow from a date or a period in a report.
     pub paid_until: Option<DateTime<Utc>>,
 }
 
@@ -202,7 +203,8 @@ impl Deal {
         self.charges.get(order).is_some_and(|charge| charge.subscriptions.iter().any(|name| !name.is_empty()))
     }
 
-    /// Returns the order that `payment` is for, if the platform reported the payment as only authorised.
+    /// Returns the order that `payment` is for, if the platform reported the payment as only authorised or
+    /// pending.
     #[must_use]
     pub fn authorised(&self, payment: &str) -> Option<&str> {
         let is_its = |charge: &Charge| charge.is_open && charge.payment.as_deref() == Some(payment);
@@ -290,7 +292,8 @@ impl Deal {
         self.charges.entry(name.to_owned()).or_default()
     }
 
-    /// Records references: what belongs to the order in `links`, and which payment paid the invoice in `links`.
+    /// Records references: what belongs to the order in `links`, and which payment paid the invoice in `links`. If
+    /// `links` names an order and its subscription, a guess that another order began the subscription is dropped.
     fn link(&mut self, links: &Links) {
         if let Some(order) = &links.order {
             if let Some(subscription) = &links.subscription {

@@ -145,7 +145,8 @@ impl Deal {
 
     /// Returns whether `order` has every product that it needs. This is the case if one of these is true:
     ///
-    /// - Its lines are mapped to products. What a subscription charges only once, such as a fee, needs no product.
+    /// - At least one of its lines is mapped to a product. Every other line is mapped too, or is something that a
+    ///   subscription charges only once, such as a fee.
     /// - None of its lines is mapped, but it pays for products that are known from elsewhere, or only for a time that
     ///   is over.
     /// - All of its money went back, or a dispute about all of it was lost.

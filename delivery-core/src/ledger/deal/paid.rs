@@ -40,7 +40,7 @@ impl<'d> Paid<'d> {
         self.names().any(|name| name == order)
     }
 
-    /// Returns whether the payment was reported as authorised only, and has the platform's number `payment`.
+    /// Returns whether the payment was reported as only authorised or pending, and has the platform's number `payment`.
     pub(super) fn is_taken_by(&self, payment: &str) -> bool {
         self.parts.iter().any(|(_, charge, _)| charge.is_open && charge.payment.as_deref() == Some(payment))
     }
@@ -55,7 +55,7 @@ impl<'d> Paid<'d> {
         self.parts.iter().any(|(_, charge, _)| charge.is_paid())
     }
 
-    /// Returns whether the payment was reported in two forms, such as an order and its invoice.
+    /// Returns whether the payment was reported in more than one form, such as an order and its invoice.
     pub(super) fn is_joined(&self) -> bool {
         self.parts.iter().filter(|(_, charge, _)| charge.is_paid()).count() > 1
     }

@@ -20,7 +20,7 @@ pub const MOST_PRODUCTS: usize = 32;
 pub enum Report {
     /// An order was paid, or a subscription was charged.
     Charged(Charged),
-    /// A payment that was only authorised before was captured.
+    /// A payment that was at first only authorised was captured.
     Captured(Captured),
     /// A statement about a subscription itself.
     Subscription(SubscriptionReport),
@@ -41,20 +41,21 @@ pub enum Report {
     Linked(Links),
 }
 
-/// A paid order, or a charge of the subscription that `links` names.
+/// An order, or a charge of the subscription that `links` names. It is paid, unless [`is_open`](Self::is_open) is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "adapters write it as a literal")]
 pub struct Charged {
     /// The platform's number of the order or charge.
     pub order: OrderId,
-    /// When the order or charge was paid, in whole seconds.
+    /// When the order or charge was paid, in whole seconds. Ignored if [`is_open`](Self::is_open) is set.
     pub at: DateTime<Utc>,
     /// When the platform reported the order as valid. Earlier cancellations do not count any more. A cancellation in
     /// the same second or later still counts.
     pub stands_at: Option<DateTime<Utc>>,
-    /// Whether the payment is only authorised. The order is paid once the payment is [captured](Report::Captured).
+    /// Whether the payment is only authorised or pending. The order is paid once the payment is
+    /// [captured](Report::Captured).
     pub is_open: bool,
-    /// The amount that was paid, if it is known.
+    /// The amount of the payment, which may be only authorised; `None` if the amount is unknown.
     pub total: Option<Amount>,
     /// The other references of the order or charge. In these, `order` is set only if another order began the
     /// subscription that is charged.
@@ -67,7 +68,7 @@ pub struct Charged {
     pub missing: Option<String>,
 }
 
-/// The capture of a payment that was only authorised before.
+/// The capture of a payment that was at first only authorised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "adapters write it as a literal")]
 pub struct Captured {
@@ -99,8 +100,8 @@ pub struct Bought {
     pub product: Option<ProductId>,
     /// The number of pieces.
     pub pieces: u64,
-    /// The platform's numbers of refunds that were made before this report. `pieces` does not include the pieces that
-    /// these refunds returned.
+    /// The refunds that were made before this report, each by the platform's own number of the refund. `pieces` does
+    /// not include the pieces that these refunds returned.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub early: BTreeSet<String>,
     /// The amount at which the line is fully refunded, in the unit in which the platform counts refunds: the smallest
@@ -197,20 +198,20 @@ pub enum Extent {
     Full,
     /// A part of the money.
     Partial {
-        /// A text that distinguishes this refund from other refunds of the same order or payment: the platform's own
-        /// number of the refund, or the sum that was refunded so far. Reports with the same text count once.
+        /// A text that distinguishes this refund or dispute from others of the same order or payment: the platform's
+        /// own number, or the sum that has been refunded up to now. Reports with the same text count once.
         refund: String,
     },
     /// Some pieces of some lines. A line is refunded once the returned pieces or amounts add up to the whole line.
     Lines {
-        /// The platform's own number of this refund. Reports with the same number count once.
+        /// The platform's own number of this refund. Reports with the same number count once. Ignored in a dispute.
         refund: String,
-        /// The pieces that were refunded.
+        /// The pieces that were refunded or are disputed.
         lines: Vec<Returned>,
     },
 }
 
-/// Pieces of a line that were refunded.
+/// Pieces of a line that were refunded or are disputed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "adapters write it as a literal")]
 pub struct Returned {

@@ -62,7 +62,7 @@ impl ReportOutcome {
     /// may change when a key expires.
     pub(super) const LINKS: Self = Self::Nothing("it links references of one sale");
 
-    /// Returns the outcome of a report that says nothing about what is paid. A changed expiry then counts neither as a
+    /// Adapts the outcome to a report that says nothing about what is paid: a changed expiry counts neither as a
     /// renewal nor as an end.
     pub(super) fn of_link(self) -> Self {
         if matches!(self, Self::Renewed | Self::Ended) { Self::LINKS } else { self }

@@ -117,7 +117,7 @@ impl Own {
     }
 }
 
-/// Returns the time `by` after `at`, at most [`NEVER`].
+/// Returns `at` plus `by`, at most [`NEVER`].
 pub(super) fn later(at: DateTime<Utc>, by: TimeDelta) -> DateTime<Utc> {
     at.checked_add_signed(by).map_or(NEVER, |later| later.min(NEVER))
 }

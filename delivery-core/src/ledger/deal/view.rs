@@ -96,8 +96,8 @@ impl<'d> View<'d> {
     }
 
     /// Splits the payment of an order that began several subscriptions. The result is one payment for each
-    /// subscription, and one for the products that belong to no subscription. A subscription's payment is for the
-    /// products that the subscription's statements name, and for those that the subscription charged again. A payment
+    /// subscription, and one for the products that belong to no subscription. A subscription's payment is for those
+    /// products of the order that the subscription's statements name, or that the subscription charged again. A payment
     /// for at most one subscription is returned unsplit.
     fn by_subscription(&self, paid: Paid<'d>) -> Vec<Paid<'d>> {
         let names = paid.parts.iter().flat_map(|(_, charge, _)| &charge.subscriptions).map(String::as_str);
@@ -155,7 +155,7 @@ impl<'d> View<'d> {
             |product| paid.term(product) == Term::Unsaid && self.is_named(paid.subscription, product) == Some(false);
         let named: BTreeSet<ProductId> = again.iter().copied().filter(|product| !is_beside(*product)).collect();
         // Statements may name none of the products. If a line is mapped to no product, that line may be what is charged
-        // again. If there is no such line, all products count as charged again.
+        // again. If there is no such line, all products in `again` count as charged again.
         let is_all = paid.lines().all(|line| line.product.is_some());
         if named.is_empty() && is_all { again } else { named }
     }
@@ -353,8 +353,9 @@ impl<'d> View<'d> {
         paid.lines().find_map(|line| of(line.term)).or_else(told)
     }
 
-    /// Returns when a subscription ended. Returns `None` if the newest statement about its status says that the
-    /// subscription is active or in a trial, or if there is no such statement.
+    /// Returns when a subscription ended. This follows from the newest statement that says that the subscription ended,
+    /// is active or is in a trial. Returns `None` if that statement does not say that the subscription ended, or if
+    /// there is no such statement.
     fn ended(&self, subscription: Option<&'d str>) -> Option<DateTime<Utc>> {
         let words = self
             .words(subscription)
@@ -370,7 +371,7 @@ impl<'d> View<'d> {
 fn date(dates: &BTreeSet<DateTime<Utc>>, at: DateTime<Utc>, next: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
     let begin = Bound::Excluded(at);
     let end = next.map_or(Bound::Unbounded, Bound::Included);
-    // If the next charge is not later than the payment, no date lies between the two.
+    // If the next charge is not later than the payment, no date lies between the two, and `range` could panic.
     let before_next = if next.is_some_and(|next| next <= at) { None } else { dates.range((begin, end)).next_back() };
     before_next.or_else(|| dates.range((begin, Bound::Unbounded)).next()).copied()
 }

@@ -126,8 +126,8 @@ impl Planner<'_> {
         Ok((came, missing))
     }
 
-    /// Issues the key of an offer, or returns the key that its purchase already has. A new key expires at `until` or,
-    /// if that is `None`, at the time in the offer.
+    /// Issues the key of an offer. If the purchase already has a key, returns that key instead. A new key expires at
+    /// `until` or, if that is `None`, at the time in the offer.
     fn sell(
         &mut self,
         offer: &Offer,
@@ -203,8 +203,8 @@ impl Planner<'_> {
     }
 }
 
-/// Returns how many uses to add to a key if an offer has more than the `pieces` bought pieces for which the key already
-/// has uses. Returns `None` if the offer has no use limit, or if there is nothing to add.
+/// Returns how many uses to add to a key that already has the uses of `pieces` bought pieces, so that it has the uses
+/// of all pieces of the offer. Returns `None` if the offer has no use limit, or if there is nothing to add.
 fn uses_beyond(pieces: u64, offer: &Offer) -> Option<Uses> {
     let UseLimit::Uses(all) = offer.sale.key.limit else { return None };
     if all.get() == MAX_USES {

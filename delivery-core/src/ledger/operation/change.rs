@@ -1,4 +1,4 @@
-//! Changes a key, if the key's rules allow the change.
+//! Changes a key, if the rules for keys allow the change.
 
 use super::{Answer, Operate, Subject};
 use crate::key::{Change, KeyId};

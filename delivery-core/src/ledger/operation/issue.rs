@@ -11,7 +11,7 @@ use crate::ledger::{Action, NewSale, StoreError};
 pub enum Issue {
     /// The key was issued now.
     New(Key),
-    /// The order and product already had this key; nothing was written.
+    /// The order already had this key for the product; nothing was written.
     Existing(Key),
 }
 

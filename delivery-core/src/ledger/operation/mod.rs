@@ -6,7 +6,7 @@
 //!                                                 └────► answers, once their writes are persisted
 //! ```
 //!
-//! [`needs`] returns the rows that a batch concerns. [`plan`] decides the answers and the rows to write. Neither uses
+//! [`needs`] returns the rows that a batch needs. [`plan`] decides the answers and the rows to write. Neither uses
 //! I/O or a clock: the operations contain the times that they need. The numbers of new rows come from [`Numbers`]. Each
 //! operation has its own file, which defines which rows the operation needs, how many numbers it takes, what it does
 //! and what it answers. These definitions are the same for every store.
@@ -45,7 +45,7 @@ pub enum Operation {
     /// Issue a key and queue its messages. If the key's order already has a key for the product, nothing is issued.
     /// Answered by [`Answer::Issued`].
     Issue(Box<NewSale>),
-    /// Change a key if its rules allow the change, and queue messages that announce the change. Answered by
+    /// Change a key if the rules for keys allow the change, and queue messages that announce the change. Answered by
     /// [`Answer::Changed`].
     Change(ChangeKey),
     /// Send a key to its buyer again. Answered by [`Answer::Changed`].
@@ -76,7 +76,7 @@ pub enum Answer {
     Fetched(Option<Result<Fetched, Refused>>),
     /// The outcome of the event.
     Received(Box<Received>),
-    /// The outcome of the message was recorded. If the message was leased again meanwhile, nothing changed.
+    /// The outcome of sending the message was recorded, unless the message was leased again meanwhile.
     Completed,
 }
 
@@ -119,7 +119,7 @@ pub(crate) enum Subject<'a> {
 
 /// What each operation defines.
 trait Operate {
-    /// Adds the rows that the operation concerns to `needs`.
+    /// Adds to `needs` the rows that must be loaded before the operation is planned.
     fn needs(&self, needs: &mut Needs);
 
     /// Returns the maximum number of row numbers that the operation takes: one for each new key, use, audit entry,
@@ -179,7 +179,7 @@ impl Operation {
     }
 }
 
-/// Returns the rows that `operations` concern.
+/// Returns the rows that must be loaded before `operations` are planned.
 pub(crate) fn needs<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Needs {
     let mut needs = Needs::default();
     operations.into_iter().for_each(|operation| operation.operate().needs(&mut needs));

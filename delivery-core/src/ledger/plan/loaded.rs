@@ -29,7 +29,7 @@ pub struct PurchaseId {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Needs {
-    /// Keys to change, by id.
+    /// Keys to read or to change, by id.
     pub keys: HashSet<KeyId>,
     /// Keys to issue, by id. Such a key already exists only if an earlier attempt of the same operation issued it.
     pub new: HashSet<KeyId>,

@@ -29,7 +29,7 @@ pub struct Writes {
     /// What platform events write in addition to keys.
     #[serde(default)]
     pub inbox: InboxWrites,
-    /// The new rows of requests that have an idempotency key. If there are any, the writes are
+    /// Rows to insert or to update, of requests that have an idempotency key. If there are any, the writes are
     /// [atomic](Self::is_atomic).
     #[serde(default)]
     pub requests: Vec<RequestRow>,
@@ -40,16 +40,16 @@ pub struct Writes {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InboxWrites {
-    /// Events to insert, with version 0, or to update, with the version that was loaded. An update requires that the
-    /// stored row still has this version, and increments it.
+    /// Events to insert, which have version 0, and events to update, which have the version that was loaded. An update
+    /// requires that the stored row still has this version, and increments it.
     pub events: Vec<InboxEvent>,
     /// References to insert, each with the number of its deal.
     pub references: Vec<(ReferenceId, i64)>,
-    /// Deals to insert, with version 0, or to update, with the version that was loaded.
+    /// Deals to insert, which have version 0, and deals to update, which have the version that was loaded.
     pub deals: Vec<DealRow>,
     /// Customers' addresses. A newer address replaces an older one.
     pub customers: Vec<Customer>,
-    /// Audit entries for events that a person applied or dismissed, each with its number. Their detail names the
+    /// Audit entries for events that a person applied or dismissed, each with its row number. Their detail names the
     /// platform and the event.
     #[serde(default)]
     pub applied: Vec<(i64, Action, Edit)>,

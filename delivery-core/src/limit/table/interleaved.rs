@@ -56,7 +56,7 @@ fn room_that_comes_free_in_the_middle_gives_no_second_allowance() {
         let is_in_same_shard = |other: &u64| shard(other) == shard(&newcomer);
         let resident = (0..).find(is_in_same_shard).unwrap();
         assert_eq!(door.admitted(resident), 1);
-        // As if another subject already had to use a shared window: shared windows are read from now on.
+        // Act as if another subject had already used a shared window, so that shared windows are read from now on.
         door.table.overflowed.store(true, Ordering::SeqCst);
         door.seconds.store(59, Ordering::SeqCst);
         let threads = door.six_requests(newcomer);

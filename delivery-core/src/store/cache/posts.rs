@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::post::{Post, PostId};
 
-/// The maximum number of lists in the cache. Queries with different categories or limits usually have different lists.
+/// The maximum number of lists in the cache. Queries that find different posts, such as queries for different
+/// categories, need different lists.
 const LISTS: usize = 16;
 
 /// The lists that were used most recently, the most recent one first.

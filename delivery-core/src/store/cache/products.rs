@@ -17,8 +17,8 @@ const CONTENT: usize = 64 << 20;
 /// The maximum number of cached names. A name is what a platform calls a product.
 const NAMES: usize = 10_000;
 
-/// Products by number and by the names that platforms have for them. Also contains the list of products, but only if no
-/// other server changes the products.
+/// Products by number and by the names that platforms have for them. Also contains the list of products, unless
+/// several servers can share the database.
 #[derive(Debug, Default)]
 pub(in crate::store) struct ProductCache(Mutex<Held>);
 

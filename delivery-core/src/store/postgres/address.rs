@@ -20,8 +20,9 @@ const PARAMETERS: [&str; 9] =
 pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
     let known = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     let rest = known.ok_or(PostgresError::Malformed)?;
-    // A `#` means that a character is not escaped. So does an `@` after the first `/`, because the `@` that ends the
-    // password comes before any `/`. The part after the `?` is not searched, because a parameter may contain an `@`.
+    // A `#` means that a character is not escaped. So does an `@` after the first `/` that follows the `://`, because
+    // the `@` that ends the password comes before that `/`. The part after the `?` is not searched, because a parameter
+    // may contain an `@`.
     if url.contains('#') || is_cut_short(url.split('?').next().unwrap_or_default()) {
         return Err(PostgresError::Unescaped);
     }

@@ -1,4 +1,4 @@
-//! Connecting: the source of sessions, and their settings and time limits.
+//! Opening sessions, with their settings and time limits.
 
 use std::sync::atomic::{self, AtomicBool};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -20,8 +20,8 @@ const READERS: u32 = 4;
 /// Time limit for connecting, and for waiting for a free connection. A call that exceeds it fails with
 /// [`StoreError::Unavailable`].
 pub(super) const ACQUIRE: Duration = Duration::from_secs(2);
-/// Time limit for the statements of a batch, and again for its commit. The store measures this itself, because a frozen
-/// server does not even report a timeout.
+/// Time limit for the statements of a batch of operations, and again for the commit of the batch. The store measures
+/// this itself, because a frozen server does not even report a timeout.
 pub(super) const BATCH: Duration = Duration::from_secs(5);
 /// Settings of the store's own sessions. The server's timeouts for statements, locks and idle transactions, in
 /// milliseconds, are shorter than [`BATCH`]. So the server reports its error before the store stops waiting.
@@ -30,8 +30,8 @@ const SESSION: [(&str, &str); 10] = [
     // The role or the database may have another default, under which a transaction does not see what others commit.
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "off"),
-    // How long a statement waits for a lock. This is longer than another server takes to commit. After the timeout, the
-    // operations that need the locked row are deferred, and no other operation waits for the row.
+    // How long a statement waits for a lock. This is longer than a commit of another server normally takes. After the
+    // timeout, the operations that need the locked row are deferred, and no other operation waits for the row.
     ("lock_timeout", "100"),
     // If a process that uses the store freezes in the middle of a transaction, its row locks are released after this
     // time.
@@ -53,9 +53,9 @@ pub(super) const PATIENT: &str = "SET LOCAL lock_timeout = '3s'";
 pub(super) const AT_LENGTH: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '60s'; SET LOCAL enable_seqscan = on; \
     SET LOCAL plan_cache_mode = force_custom_plan";
 
-/// Settings of sessions that find and change keys. They run the same few statements, each for a few rows found by
-/// index. Generic plans save the planning, which takes longer than the execution. Sequential scans are off, so that a
-/// plan that was made for a small table is still good after the table has grown.
+/// Settings of sessions that find and change keys. These sessions run few different statements, each for a few rows
+/// found by index. Generic plans save the planning, which takes longer than the execution. Sequential scans are off, so
+/// that a plan that was made for a small table is still good after the table has grown.
 const SERVING: [Setting; 5] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
@@ -76,7 +76,7 @@ const LENT: [(&str, &str); 4] = [
     ("jit", "off"),
 ];
 
-/// The source of sessions. Cloning is cheap.
+/// Opens [sessions](Session). Cloning is cheap.
 #[derive(Clone)]
 pub(super) struct Sessions(Arc<Shared>);
 
@@ -97,7 +97,7 @@ enum Source {
 }
 
 impl Sessions {
-    /// Prepares the schema, and returns a source of the store's own sessions, which use this schema.
+    /// [Prepares the schema](prepare_schema). The result opens sessions of the store's own, which use this schema.
     pub(super) async fn own(hosts: Hosts, place: SchemaConfig) -> Result<Self, PostgresError> {
         let hosts = hosts.map(|options| in_schema(options, &place.schema));
         let (session, readers_options) = prepare_schema(&hosts, &place).await?;
@@ -108,7 +108,8 @@ impl Sessions {
         Ok(Self::new(source, place))
     }
 
-    /// Prepares the schema, and returns a source of transactions on connections from the host application's pool.
+    /// Migrates the schema if `place.migrates` is set, and checks it. The result begins transactions on connections
+    /// from the host application's pool.
     pub(super) async fn lent(pool: PgPool, place: SchemaConfig) -> Result<Self, PostgresError> {
         if place.migrates {
             Self::migrate(pool.connect_options().as_ref().clone().into(), &place).await?;

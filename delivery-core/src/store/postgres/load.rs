@@ -92,8 +92,7 @@ pub(super) async fn ask<'a>(
     session.query(statement).bind(ids).fetch_all(&mut **session).await.map_err(store_error)
 }
 
-/// Finds keys for callers. Requests that arrive while a query runs wait, and the next query finds all their keys
-/// together.
+/// Finds keys for callers. While a query runs, further requests wait, and the next query finds all their keys together.
 pub(super) struct Finder {
     sessions: Sessions,
     /// The store's own session, while no query uses it.
@@ -113,7 +112,7 @@ impl Finder {
                     self.session = Some(session);
                     return Ok(found);
                 }
-                // The session can be used again.
+                // The connection has not failed, so the session can be used again.
                 Ok(Err(error)) if !matches!(error, StoreError::Unavailable { .. }) => {
                     self.session = Some(session);
                     return Err(error);

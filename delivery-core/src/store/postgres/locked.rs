@@ -5,8 +5,8 @@
 //! Operations on these keys are deferred until the locks are released. All other operations go on without waiting.
 //!
 //! An order that another transaction is inserting has no row yet, so the database cannot be asked about it. Instead the
-//! batch is tried again in parts, until an operation that is tried alone meets the lock. The order of this operation
-//! then counts as locked for a second, and other operations that need the order are deferred too.
+//! batch is halved repeatedly, until an operation that is tried alone meets the lock. The order of this operation then
+//! counts as locked for a second, and other operations that need the order are deferred too.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

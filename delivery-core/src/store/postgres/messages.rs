@@ -1,4 +1,4 @@
-//! The message queue, shared by any number of servers.
+//! The message queue, shared by any number of servers. A lease reserves a message for one server until the lease ends.
 
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgRow;

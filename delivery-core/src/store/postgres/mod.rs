@@ -8,6 +8,9 @@
 //! search, lists    ──► a few pooled sessions
 //! ```
 //!
+//! Here, *fetch* means a fetch with an `Idempotency-Key`, or a key rotation, which is processed in the same way. Any
+//! other fetch is a *change*.
+//!
 //! Another server may change any row at any time. Therefore:
 //!
 //! - A writer writes a key only if the key's row still has the [version](version_cache) with which the batch was
@@ -91,8 +94,8 @@ struct Tasks {
     /// The writers of customers' operations. While one writer waits for its commit, the other gathers operations. More
     /// than two writers are not faster.
     writers: [WorkQueue<Session<'static>>; 2],
-    /// The writer of platform events, key rotations and fetches. Each of its batches is written completely or not at
-    /// all.
+    /// The writer of platform events, key rotations, and fetches with an `Idempotency-Key`. Each of its batches is
+    /// written completely or not at all.
     receiver: WorkQueue<Session<'static>>,
     maintenance: WorkQueue<Session<'static>>,
     finder: BatchQueue<KeyId, Option<Key>>,

@@ -44,9 +44,10 @@ use crate::store::inspection::Inspection;
 /// The driver sends a startup parameter that PgBouncer refuses by default. Configure PgBouncer with
 /// `ignore_startup_parameters = extra_float_digits`.
 ///
-/// The store prepares its statements without a name, so they leave nothing on the server. Your own statements may
-/// remain prepared there: the driver gives each of them a name, whatever the size of its statement cache. If PgBouncer
-/// runs two clients in the same session of the server, the names of their statements collide. There are three remedies:
+/// On connections from a pool, the store prepares its statements without a name, so they leave nothing on the server.
+/// Set `statement_cache_capacity(0)`, so that the driver never reuses a statement that it prepared in another session.
+/// The driver still gives your own statements names. If PgBouncer runs two clients in the same session of the server,
+/// the names of their statements collide. There are three remedies:
 ///
 /// - Run your statements with `persistent(false)` inside a transaction.
 /// - Let PgBouncer manage the names (`max_prepared_statements`, from version 1.21 on).

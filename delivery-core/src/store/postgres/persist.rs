@@ -26,8 +26,8 @@ use crate::ledger::plan::{KeyWrite, PurchaseId, Writes};
 use crate::store::sql::messages::{machine, skew_sql as skew};
 use crate::store::{Persisted, StoreError};
 
-/// SQL that inserts the uses in the parameters `$1` to `$5`, leaving out uses whose keys are not in `written`. In all
-/// these statements, `written` are the keys that the statement has written.
+/// SQL that inserts the uses in the parameters `$1` to `$5`, leaving out uses whose keys are not in `written`. In each
+/// statement of this module, `written` contains the keys that the statement has written.
 macro_rules! uses {
     () => {
         "used AS ( \

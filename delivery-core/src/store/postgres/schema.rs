@@ -73,8 +73,8 @@ pub(super) async fn newest_migration(session: &mut Session<'_>, schema: &str) ->
     }
 }
 
-/// Compares `newest`, the newest migration of a schema, with the newest migration known here. Fails if `newest` is
-/// newer.
+/// Compares `newest`, the number of a schema's newest migration, with that of the newest migration known here. Fails if
+/// `newest` is greater.
 pub(super) fn compare(newest: i64) -> Result<Ordering, PostgresError> {
     let needed = MIGRATIONS.last().map_or(0, |(number, ..)| *number);
     match newest.cmp(&needed) {

@@ -6,12 +6,12 @@
 //! | reloaded | read from the database | if its row has the version that was loaded |
 //! | locking | locked, then read, in a transaction | always, unless its purchase got another key in the meantime |
 //!
-//! The following batches are written as in a locking attempt, whatever their attempt is:
+//! The following batches are written as in a locking attempt, even if their attempt is optimistic or reloaded:
 //!
 //! - every batch on a connection of the host application;
 //! - a batch that must be written completely or not at all, such as one with platform events;
-//! - a batch with operations that met a lock before;
-//! - the next batches after another server has changed a key between this server's read and its write.
+//! - a batch whose operations have already met a lock;
+//! - the next 64 batches after another server has changed a key between this server's read and write of the key.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -35,11 +35,11 @@ use crate::ledger::operation::{Answer, Operation, Plan, needs, plan};
 use crate::ledger::plan::{Loaded, Needs, Numbers, Row};
 use crate::store::{Attempt, Persisted, StoreError};
 
-/// If another server changes a key between this server's read and its write, more such conflicts are likely to follow.
-/// The writer then locks keys before it reads them, for this number of batches.
+/// If another server changes a key between this server's read and write of the key, more such conflicts are likely to
+/// follow. The writer then locks keys before it reads them, for this number of batches.
 const LOCK_FIRST: u32 = 64;
-/// The lock timeout for operations that have met a lock before. Their batch is tried again in parts, and each part that
-/// needs the locked row waits for this time.
+/// The lock timeout for operations that have already met a lock. Their batch may be halved repeatedly, and each half
+/// that needs a locked row waits for this time.
 const HURRY: &str = "SET LOCAL lock_timeout = '5ms'";
 /// How long the writer tries to find out what a batch has written, if the database's reply was lost. This is shorter
 /// than the five seconds after which the queue returns an error to the callers. An attempt that begins before the four

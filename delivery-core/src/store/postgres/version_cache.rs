@@ -1,4 +1,4 @@
-//! The version cache: rows as this writer's last batches wrote them, so that most batches need not read their rows.
+//! The version cache: keys' rows as this writer last wrote them, so that most batches need not read rows.
 //!
 //! A cached row may be stale, because another server may have changed the key. So a batch that uses cached rows writes
 //! a key only if its row in the database still has the cached version. An operation is never refused because of a row

@@ -23,6 +23,7 @@ pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 /// How often a writer checks that the database is set to keep acknowledged writes after a crash. A writer checks only
 /// before a batch, so an idle writer checks later.
 const SETTINGS_INTERVAL: Duration = Duration::from_secs(5);
+
 /// A writer. It owns a session that writes, and carries out a share of this server's operations.
 pub(super) struct Writer {
     pub(super) sessions: Sessions,

@@ -9,8 +9,8 @@ use crate::ledger::{Action, Edit};
 use crate::store::StoreError;
 
 /// A subquery for the numbers of the keys that had address `$1`. In some of these keys, this erasure has replaced the
-/// address by `$2`. In the others, the address was corrected earlier, as the audit log shows. The detail `was …` is
-/// that of [`Action::replacing_email`](crate::ledger::Action::replacing_email).
+/// address by `$2`. In the other keys, the address was corrected earlier, as the audit log shows. The text `was …` in
+/// that log comes from [`Action::replacing_email`](crate::ledger::Action::replacing_email).
 macro_rules! whose {
     () => {
         "(SELECT number FROM delivery_key WHERE lower(email) = CAST($2 AS text) \

@@ -89,8 +89,8 @@ const RETRY_EVENTS: &str = "UPDATE delivery_inbox SET due_at = $1, attempts = 0,
         ORDER BY number LIMIT $5) \
     RETURNING number";
 
-/// `rows` are the results of [`RETRY_EVENTS`]. Returns how many events were made due, and the number at which the next
-/// part begins; `None` if this was the last part.
+/// `rows` are the results of one execution of [`RETRY_EVENTS`]. Returns how many events were made due, and the number
+/// from which the next execution continues; `None` if there are no more events.
 fn retried(rows: &[impl Columns]) -> Result<(u64, Option<i64>), StoreError> {
     let numbers = rows.iter().map(|row| row.integer("number")).collect::<Result<Vec<_>, _>>()?;
     let last = numbers.iter().max().filter(|_| i64::try_from(numbers.len()) == Ok(AT_ONCE));
@@ -239,8 +239,9 @@ async fn claim(
     Ok(claimed)
 }
 
-/// Prunes the part that begins at number `from`. Returns how many events were deleted, and the number at which the next
-/// part begins; `None` if this was the last part.
+/// Looks at the next [`AT_ONCE`] events, from number `from` on, and deletes those that are done and were received
+/// before `before`. Returns how many it deleted, and the number from which the next call continues; `None` if there are
+/// no more events.
 async fn prune(
     session: &mut (dyn Session + '_),
     before: DateTime<Utc>,
@@ -262,7 +263,8 @@ fn latest_due(now: DateTime<Utc>) -> i64 {
 
 /// Converts `rows` to events. Returns the events, and the numbers of all rows. If an event cannot be read, for example
 /// because another version of this software wrote it, the event is logged and left out, so that the other events can be
-/// applied. Its number is still returned: the event is leased like the others, or it would be due again at once.
+/// applied. Its number is still returned: the event is leased like the other events. If it were not leased, it would be
+/// due again at once.
 fn readable(rows: &[impl Columns]) -> Result<(Vec<InboxEvent>, Vec<i64>), StoreError> {
     static UNREADABLE: Throttle = Throttle::new();
     let (mut read, mut numbers) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));

@@ -39,6 +39,7 @@ macro_rules! unmarked_keys {
         )
     };
 }
+
 /// Counts the keys issued on each day from second `$1` on. Reads only keys from id `$2` on, which is the result of
 /// [`first_id`]. A key that was replaced is not counted. Its successor is counted instead, on the day on which the
 /// first key was issued.
@@ -61,7 +62,7 @@ const USES: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS use
 const REVOCATIONS: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS revoked FROM delivery_event \
     WHERE at >= $1 AND number >= $2 AND action = 'revoked' GROUP BY 1";
 
-/// Adds up what was paid on each day from millisecond `$1` on, in each currency.
+/// Adds up the payments of each day from millisecond `$1` on, in each currency. Refunds are not subtracted.
 const REVENUE: &str = "SELECT at / 86400000 AS day, currency, CAST(sum(units) AS bigint) AS units FROM delivery_payment \
     WHERE at >= $1 GROUP BY 1, 2 ORDER BY 1, 2";
 
@@ -107,7 +108,7 @@ async fn first_use(session: &mut (dyn Session + '_), since: i64) -> Result<i64, 
     Ok(low)
 }
 
-/// The rows from which figures are computed: those of [`COUNTED`], [`REPLACED`], [`unmarked_keys!`], [`ISSUED`],
+/// The rows from which figures are computed: the results of [`COUNTED`], [`REPLACED`], [`unmarked_keys!`], [`ISSUED`],
 /// [`USES`], [`REVOCATIONS`] and [`REVENUE`].
 struct Counts {
     keys: Vec<Row>,

@@ -21,7 +21,8 @@ const FILE: &str = concat!("SELECT ", file_columns!(), " FROM delivery_file WHER
 
 const ROWS: &str = "SELECT object, ended_at FROM delivery_file WHERE object > $1 ORDER BY object LIMIT $2";
 
-/// Counts the current files of product `$1` whose [folded](FileName::folded) name is not `$2`.
+/// Counts the files of product `$1` that were not deleted or replaced, and whose [folded](FileName::folded) name is not
+/// `$2`.
 const OTHERS: &str =
     "SELECT count(*) AS others FROM delivery_file WHERE product = $1 AND folded <> $2 AND ended_at IS NULL";
 

@@ -92,8 +92,9 @@ pub(in crate::store) async fn retry(
 }
 
 /// Makes failed messages due: those that failed for good, and those that wait for another attempt after a failure.
-/// Leaves out leased messages, and messages that another transaction has locked. If `route` is given, also leaves out
-/// messages that failed by this route. Returns how many messages were made due.
+/// Leaves out leased messages, and messages that another transaction has locked. `route` is a fingerprint of the
+/// settings with which e-mails are sent. If it is given, also leaves out messages that failed with these settings.
+/// Returns how many messages were made due.
 pub(in crate::store) async fn retry_all(
     database: &impl Database,
     route: Option<Route>,

@@ -14,19 +14,20 @@
 //! The folders `sqlite` and `postgres` each have their own statements for the following. Many of these take lists of
 //! rows: JSON for `json_each` on SQLite, and an array for each column for `unnest` on PostgreSQL.
 //!
-//! * Loading and persisting a batch, which is the work of sales and uses: keys, uses, messages, requests with an
-//!   `Idempotency-Key`, events, references and deals. On SQLite the single writer persists a batch with one statement.
-//!   On PostgreSQL several servers write, so the statements check versions, return what they have written, and lock
-//!   rows in the same order on every server.
+//! * Loading and persisting a batch of operations, such as sales and uses. The rows are keys, uses, messages, requests
+//!   with an `Idempotency-Key`, events, references and deals. On SQLite the single writer persists a batch with one
+//!   statement. On PostgreSQL several servers write, so the statements check versions, return what they have written,
+//!   and lock rows in the same order on every server.
 //! * Leasing messages and renewing leases. On PostgreSQL several servers lease at the same time, so the statements skip
 //!   locked rows and allow for clocks that differ. On SQLite nobody else writes, but a key's count of uses may still be
 //!   pending in memory, so the newest count is taken from there.
-//! * Failed messages. The statement is shared, but on SQLite it reads the keys from another view, and pending counts
-//!   are taken from memory here too.
+//! * Listing failed messages. The statement is shared, but on SQLite it reads the keys from a view that adds the counts
+//!   of uses, and pending counts are taken from memory here too.
 //! * The history of uses. The statements that follow the chain of uses (each use refers to the previous one) are
-//!   shared, but on SQLite the newest use of a key may be known only in memory. A prune on SQLite flushes counts before
-//!   it deletes. On PostgreSQL one server prunes at a time, by an advisory lock.
-//! * The keyring. On PostgreSQL a table lock lets servers that start at the same time take turns.
+//!   shared, but on SQLite the newest use of a key may be known only in memory. On SQLite a prune writes pending counts
+//!   to the file before it deletes. On PostgreSQL an advisory lock ensures that only one server prunes at a time.
+//! * The keyring: the fingerprints of the secrets that keys are signed with. On PostgreSQL a table lock lets servers
+//!   that start at the same time take turns.
 //! * Saving a request for lost keys. SQLite commits many at once, so that a sale waits for one commit and not for many.
 //! * Dumps, schemas and inspections, which concern a file on SQLite and a schema on PostgreSQL.
 

@@ -56,7 +56,7 @@ macro_rules! bind_candidates {
 }
 pub(in crate::store) use bind_candidates;
 
-/// The one condition of a search for which the database has the best index, in SQL.
+/// The one condition of a search, as SQL, for which the database has the best index.
 enum By {
     /// A condition that only a few keys meet.
     Few(String),

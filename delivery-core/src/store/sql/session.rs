@@ -138,10 +138,9 @@ pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
     fn posts(&self) -> &PostCache;
 }
 
-/// Changes many rows in several transactions, so that other work can run between them. Each call of `part` does one
-/// part, which begins at the row number that is passed to `part`. `part` returns how many rows it changed and the row
-/// number at which the next part begins; `None` if this was the last part. The result is the number of rows that all
-/// parts changed.
+/// Changes many rows in several transactions, so that other work can run between them. Calls `part` repeatedly, each
+/// time with the row number from which to continue, at first 0. `part` returns how many rows it changed, and the row
+/// number for the next call; `None` if everything is done. The result is the total number of changed rows.
 pub(in crate::store) async fn part_by_part<P>(database: &impl Database, part: P) -> Result<u64, StoreError>
 where
     P: for<'s> Fn(&'s mut (dyn Session + 's), i64) -> BoxFuture<'s, Result<(u64, Option<i64>), StoreError>>
@@ -195,14 +194,14 @@ impl Dialect {
         }
     }
 
-    /// Extends a SELECT so that it locks its rows until the commit. If another transaction holds a lock on a row, the
-    /// SELECT waits for that lock.
+    /// Extends a SELECT, on PostgreSQL, so that it locks its rows until the commit. If another transaction holds a lock
+    /// on a row, the SELECT waits for that lock.
     pub(in crate::store) fn locking(self, sql: &str) -> String {
         self.on_postgres(sql, " FOR UPDATE")
     }
 
-    /// Extends a SELECT so that it locks its rows until the commit. If another transaction holds a lock on a row, the
-    /// SELECT skips that row.
+    /// Extends a SELECT, on PostgreSQL, so that it locks its rows until the commit. If another transaction holds a lock
+    /// on a row, the SELECT skips that row.
     pub(in crate::store) fn skipping(self, sql: &str) -> String {
         self.on_postgres(sql, " FOR UPDATE SKIP LOCKED")
     }

@@ -49,7 +49,7 @@ pub(in crate::store) fn history_page(rows: &[impl Columns], size: usize) -> Resu
     Ok(Page { items, next })
 }
 
-/// Returns the messages that can be read. Logs an error for each of the others.
+/// Returns the messages that can be read. Logs an error for each message that cannot be read.
 pub(in crate::store) fn readable(
     messages: impl Iterator<Item = Result<FailedMessage, StoreError>>,
 ) -> Vec<FailedMessage> {

@@ -82,10 +82,9 @@ impl<W: Send + 'static> WorkQueue<W> {
         .ok_or(StoreError::corrupt("a statement that returned something else"))
     }
 
-    /// Changes many rows in several statements, so that other work can run between them. Each call of `change` does one
-    /// part, which begins at the row number that is passed to `change`. `change` returns how many rows it changed and
-    /// the row number at which the next part begins; `None` if this was the last part. The result is the number of rows
-    /// that all parts changed.
+    /// Changes many rows in several statements, so that other work can run between them. Calls `change` repeatedly,
+    /// each time with the row number from which to continue, at first 0. `change` returns how many rows it changed, and
+    /// the row number for the next call; `None` if everything is done. The result is the total number of changed rows.
     pub(in crate::store) async fn part_by_part(
         &self,
         change: impl for<'w> Fn(&'w mut W, i64) -> BoxFuture<'w, Result<(u64, Option<i64>), StoreError>>

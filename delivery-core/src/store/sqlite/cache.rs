@@ -14,7 +14,7 @@ use crate::key::KeyId;
 use crate::ledger::plan::Row;
 use crate::store::cache::{PostCache, ProductCache};
 
-/// The maximum number of cached keys. A key takes about 500 bytes, so all take 130 MB.
+/// The maximum number of cached keys. A key takes about 500 bytes, so a full cache takes 130 MB.
 const KEYS: usize = 1 << 18;
 
 pub(super) struct Cache {

@@ -5,7 +5,8 @@
 //! Because commits go on, this connection never catches up entirely. So the writer itself copies the few remaining
 //! pages between two batches, and its next commit begins to overwrite the log from the start.
 //!
-//! The log does not grow beyond a few times [`THRESHOLD`]. These checkpoints do not shrink the log file, so that a
+//! Normally the log does not grow beyond a few times [`THRESHOLD`]. It grows further while somebody reads an old
+//! snapshot, such as a backup, or while the disk is too slow. These checkpoints do not shrink the log file, so that a
 //! commit overwrites existing space and need not sync a new file length.
 
 use std::sync::Arc;

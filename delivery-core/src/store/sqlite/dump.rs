@@ -52,10 +52,10 @@ impl SqliteStore {
         Ok(dumped)
     }
 
-    /// Creates the database file `to` from the dump in the file `from`. If there is a store at `to`, no server may have
-    /// it open, and it must be empty, except for sign-ins and for fingerprints of signing secrets. The new file
-    /// replaces this store. The new file is built under another name in the same folder, and is moved to `to` once it
-    /// is complete. So a load that fails or is killed has changed nothing and can be repeated.
+    /// Creates the database file `to` from the dump in the file `from`. If there is a store at `to`, the new file
+    /// replaces it. No server may have that store open, and the store must be empty, except for sign-ins and for
+    /// fingerprints of signing secrets. The new file is built under another name in the same folder, and is moved to
+    /// `to` once it is complete. So a load that fails or is killed has changed nothing and can be repeated.
     ///
     /// `keyring` contains the fingerprints of the secrets with which the store will be used. Calls `progress`
     /// repeatedly while the dump is checked and loaded.
@@ -114,9 +114,9 @@ async fn put(
     Ok(loaded)
 }
 
-/// Creates a view of the keys with their counts of uses. Uses up to the watermark are flushed, which means that they
-/// are counted in `delivery_count`. If a key has newer uses, its count is in the newest of them; otherwise it is the
-/// flushed count.
+/// Creates a view of the keys with their counts of uses. Uses up to the number in `delivery_watermark` are flushed,
+/// which means that they are counted in `delivery_count`. If a key has newer uses, its count is in the newest of them;
+/// otherwise it is the flushed count.
 const COUNTED: &str = "\
     CREATE TEMP TABLE delivery_newest AS SELECT key, max(number) AS number, used FROM main.delivery_use \
         WHERE number > (SELECT number FROM main.delivery_watermark) GROUP BY key; \
@@ -149,8 +149,8 @@ async fn fill(
 ) -> Result<Dumped, DumpError> {
     // Makes sure that new rows do not get numbers that are in use or that keys refer to. A key may refer to a use that
     // was pruned or to a product that was deleted. In tables that are listed by time, a row number has the time in its
-    // upper bits, and an ordinary number in its lower 30 bits. If a clock was set back, the greatest row number need
-    // not have the greatest lower bits. So the statements take the maximum of the lower bits.
+    // upper bits, and a serial number in its lower 30 bits. If a clock was set back, the greatest row number need not
+    // have the greatest lower bits. So the statements take the maximum of the lower bits.
     const NUMBERS: [&str; 4] = [
         "UPDATE delivery_watermark SET number = max((SELECT coalesce(max(number), 0) FROM delivery_use), \
             (SELECT coalesce(max(last_use), 0) FROM delivery_count))",

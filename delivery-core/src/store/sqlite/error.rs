@@ -107,7 +107,9 @@ impl SqliteError {
         match primary_code(&source) {
             // SQLITE_BUSY
             Some(5) => Self::InUse { path },
-            // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN. The directory exists, because this was checked before.
+            // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN. Before a server opens the file, it locks the file, and
+            // then a missing directory is reported as `NoDirectory`. A backup or a dump takes no lock, so it gets this
+            // error also if the file is missing.
             Some(3 | 8 | 14) => Self::ReadOnly { path, source: Box::new(source) },
             // SQLITE_CORRUPT, SQLITE_NOTADB
             Some(11 | 26) => Self::NotADatabase { path, source },

@@ -21,11 +21,11 @@ use crate::store::StoreError;
 use crate::store::sql::rows::Columns;
 
 /// The number of counted uses after which a [pass](self) begins. With ten million keys, a pass then writes about four
-/// counts to each database page that it changes. After a crash, the next start reads the uses of at most two passes,
-/// which takes about a tenth of a second.
+/// counts to each database page that it changes. After a crash, the next start reads at most about twice this number of
+/// uses, which takes about a tenth of a second.
 pub(super) const PASS_THRESHOLD: usize = 1 << 17;
-/// The minimum number of keys in a chunk that is written between two batches. Commits wait some milliseconds for a
-/// chunk.
+/// The minimum number of keys in a chunk. A chunk is the keys whose counts are written in one go, between two batches.
+/// The next batch waits for it, for some milliseconds.
 const CHUNK: usize = 1024;
 /// The next chunk is due once this number of uses was counted since the last chunk, or since the pass began.
 const PACE: usize = CHUNK / 2;
@@ -111,7 +111,7 @@ async fn chunk(writer: &mut Writer, most: usize) -> Result<(), StoreError> {
     pass.uses = 0;
     if left == 0 {
         // The watermark need not move in the same transaction in which the counts are written. After a crash between
-        // the two, the pass is merely repeated.
+        // these two transactions, the pass is repeated.
         let to = sqlx::query(MOVE).bind(pass.until);
         to.execute(&mut writer.connection).await.map_err(store_error)?;
         pass.until = None;

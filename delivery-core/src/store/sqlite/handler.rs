@@ -106,8 +106,8 @@ impl Writer {
         numbers: &mut Numbers,
     ) -> Result<Plan, StoreError> {
         let (mut loaded, mut missing) = (Loaded::absent(needs), Vec::new());
-        // A sale that was made by hand has no purchase. So its key is looked up by id. If the key exists, an earlier
-        // attempt has already made the sale.
+        // A sale that was made by hand has no order, and so no row in the table of purchases. Its key is looked up by
+        // id instead. If the key exists, an earlier attempt has already made the sale.
         let by_hand = operations.iter().filter_map(|operation| match operation.subject() {
             Subject::NewKey(new) if new.order.is_none() => Some(&new.id),
             _ => None,

@@ -39,7 +39,7 @@ pub(super) async fn previous_use(readers: &SqlitePool, id: KeyId, before: UseId)
 }
 
 /// Looks at the next [`PRUNE`] use numbers, from number `from` on, and deletes the uses that were made before `before`.
-/// Returns how many it deleted, and the `from` of the next call, or `None` after the last part.
+/// Returns how many uses it deleted, and the `from` of the next call; `None` if no further call is necessary.
 ///
 /// Only flushed uses may be deleted, because the counts of the other uses are stored nowhere else. If some uses that
 /// are not flushed are old enough to be deleted, the first calls only flush, one chunk each. Deleting begins once all

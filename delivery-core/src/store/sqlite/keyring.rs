@@ -14,7 +14,8 @@ pub(super) async fn registered(connection: &mut SqliteConnection) -> Result<Vec<
     Ok(rows::fingerprints(all.map_err(store_error)?))
 }
 
-/// Returns two things: whether the file may be used with the secrets in `keyring`, and all registered fingerprints.
+/// Returns two things: whether the file accepts the secrets whose fingerprints are in `keyring`, and all registered
+/// fingerprints.
 pub(super) async fn acceptance(
     connection: &mut SqliteConnection,
     keyring: &[Fingerprint],

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use super::SqliteError;
 
-/// How often taking the lock is tried again if somebody holds it, with a [`PAUSE`] between two tries. A lock may be
-/// held for a moment although its store is closed: when this process starts another program, the child process has
+/// How many times taking the lock is tried again if somebody holds it, with a [`PAUSE`] between two tries. A lock may
+/// be held for a moment although its store is closed: when this process starts another program, the child process has
 /// copies of all descriptors between `fork` and `exec`, and these copies hold the lock.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(25);

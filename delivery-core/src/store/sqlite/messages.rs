@@ -47,7 +47,7 @@ pub(super) async fn claim(
     for row in &found {
         match message(row, &pending) {
             Ok(message) => messages.push(message),
-            // A message that cannot be read is marked as failed, so that it does not block the others for ever.
+            // A message that cannot be read is marked as failed, so that it does not block the other messages for ever.
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "a message cannot be read, and has failed");
                 let fail = sqlx::query(FAIL).bind(now.timestamp_millis()).bind(row.integer("message")?);

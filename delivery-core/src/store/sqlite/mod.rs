@@ -7,10 +7,10 @@
 //! search, lists    ──► a few pooled connections
 //! ```
 //!
-//! One task writes, and others read at the same time. The [`cache`] contains the keys in use exactly as the last commit
-//! left them. Each counted use appends one row to `delivery_use`, which contains the key's new count. Later, [`flush`]
-//! writes the [`pending`] counts to `delivery_count`, many at a time. [`checkpoint`] copies committed pages from the
-//! write-ahead log into the file while the writer goes on.
+//! One task writes, and other tasks read at the same time. The [`cache`] contains the keys in use exactly as the last
+//! commit left them. Each counted use appends one row to `delivery_use`, which contains the key's new count. Later,
+//! [`flush`] writes the [`pending`] counts to `delivery_count`, many at a time. [`checkpoint`] copies committed pages
+//! from the write-ahead log into the file while the writer goes on.
 
 mod append;
 mod backup;

@@ -3,8 +3,8 @@
 //! Every count is absolute: it consists of the total number of uses of the key, and the number of the newest use. A
 //! count only grows, so of two counts of a key, the one with the later use is newer.
 //!
-//! A reader first takes a [`Snapshot`], and then reads rows. For each key the reader takes the newer of two counts:
-//! that in the snapshot, and that in the row. If a [pass](super::flush) begins between these two steps, the snapshot
+//! A reader first takes a [`Snapshot`], and then reads rows. For each key the reader takes the newer of two counts: the
+//! one in the snapshot, and the one in the row. If a [pass](super::flush) begins between these two steps, the snapshot
 //! keeps its counts, because the pass replaces the maps and removes nothing from them.
 
 use std::collections::HashMap;
@@ -61,8 +61,8 @@ impl Pending {
 }
 
 impl Snapshot {
-    /// Returns `row` with the newer of two counts: that in the row, and that in this snapshot. The snapshot must have
-    /// been taken before the row was read.
+    /// Returns `row` with the newer of two counts: the one in the row, and the one in this snapshot. The snapshot must
+    /// have been taken before the row was read.
     pub(super) fn newest(&self, row: Row) -> Row {
         let pending = [&self.newer, &self.older].into_iter().find_map(|counts| lock(counts).get(&row.number).copied());
         let Some(Count { used, last_use }) = pending.filter(|count| Some(count.last_use) > row.last_use) else {

@@ -11,8 +11,8 @@ use super::open::BUSY;
 use crate::store::StoreError;
 use crate::store::sql::rows::Columns;
 
-/// How often emptying the log is tried. With a pause of [`READING`] after each try, this takes about three seconds in
-/// total.
+/// How many times emptying the log is tried. With a pause of [`READING`] after each try, this takes about three seconds
+/// in total.
 const ATTEMPTS: u32 = 60;
 const READING: Duration = Duration::from_millis(50);
 

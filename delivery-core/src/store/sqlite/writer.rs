@@ -27,8 +27,8 @@ pub(super) struct Writer {
     /// The highest number reserved in the database: see [`reserve`](Self::reserve).
     pub(super) reserved: i64,
     pub(super) pass: Pass,
-    /// The number of the use up to which counts must be flushed before a prune may delete uses. `None` if no prune
-    /// waits for that.
+    /// The use number up to which counts must be flushed before a prune may delete uses. `None` if no prune waits for
+    /// that.
     pub(super) prune_until: Option<i64>,
     /// Whether the state of the connection is unknown. The next batch then opens another one.
     pub(super) is_lost: bool,
@@ -85,7 +85,7 @@ impl fmt::Debug for Writer {
 pub(super) struct Pass {
     /// The counts that are still to be written, by descending key number, so that the next chunk is taken from the end.
     pub(super) counts: Vec<(i64, Count)>,
-    /// The number that the watermark moves to when the pass ends; `None` between passes.
+    /// The use number up to which all uses are flushed when the pass ends; `None` between passes.
     pub(super) until: Option<i64>,
     /// The number of uses since the last pass began.
     pub(super) waiting: usize,
@@ -94,7 +94,7 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// Returns the state in which no pass has begun, after a start that has found `waiting` uses above the watermark.
+    /// Returns the state in which no pass has begun, after a start that has found `waiting` uses that are not flushed.
     pub(super) fn recovered(waiting: usize) -> Self {
         Self { waiting, ..Self::default() }
     }

@@ -55,7 +55,8 @@ pub(in crate::http) const COMMAND: Row = Row {
     openapi: Docs { tag: "seller", ..Docs::EMPTY },
 };
 
-/// The values that are the same in the table rows of all lists of the seller.
+/// The values that are the same in the table rows of the seller's lists and other GET endpoints. Some of these rows
+/// have other `codes`.
 const LIST: Row = Row {
     verb: Verb::Get,
     body: BodyRule::None,
@@ -72,7 +73,7 @@ const LIST: Row = Row {
     ..COMMAND
 };
 
-/// The error codes of a list with a required parameter.
+/// The error codes of a GET endpoint with a required parameter.
 const NEEDING: &[ErrorCode] = &[
     ErrorCode::MissingParams,
     ErrorCode::InvalidParams,
@@ -84,8 +85,8 @@ const NEEDING: &[ErrorCode] = &[
     ErrorCode::Unavailable,
 ];
 
-/// The error codes of an endpoint that has no required parameters and works with every store. Other endpoints
-/// return 404 if the store does not support them.
+/// The error codes of a GET endpoint that has no required parameters and works with every store. `NotFound` is not
+/// among the codes, because it means that a record is missing, or that the store does not support the endpoint.
 const FINDING: &[ErrorCode] = &[
     ErrorCode::InvalidParams,
     ErrorCode::Unauthorized,

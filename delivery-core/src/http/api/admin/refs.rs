@@ -1,5 +1,5 @@
-//! Parses the field `refs` of a product, which has the names that commerce platforms use for the product, and parses
-//! the names of platforms.
+//! Parses the field `refs`, which contains the names that commerce platforms use for a product. Also parses the names
+//! of platforms.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! The types of the API's replies, which are serialized as JSON. Further types are in `admin::wire` and in the files of
-//! single endpoints.
+//! The types of the API's replies, which are serialized as JSON. Further types are in `admin::wire`, and in the modules
+//! of single endpoints.
 
 mod error;
 #[cfg(feature = "files")]
@@ -16,8 +16,8 @@ pub(in crate::http) use self::key::{IssuedByHand, Ordered, Valid, remaining};
 pub(in crate::http) use self::post::{PostAdded, Posts};
 pub(in crate::http) use self::product::{Added, Fetched, Products};
 
-/// Encodes a reply as JSON. Encoding cannot fail, because replies contain only numbers, booleans and text. If encoding
-/// failed nevertheless, the body would be empty.
+/// Encodes a reply as JSON. Encoding cannot fail, because replies contain only lists and objects of numbers, booleans
+/// and text. If encoding failed nevertheless, the body would be empty.
 pub(in crate::http) fn encode(body: &impl Serialize) -> Bytes {
     serde_json::to_vec(body).map(Bytes::from).unwrap_or_default()
 }

@@ -32,7 +32,8 @@ fn what_became_of_the_money_counts_in_every_order_and_once() {
         let line = Bought { amount: Some(1900), ..line("m", 1, 1, Term::Unsaid) };
         charged("o", 0, Links::default(), vec![line])
     };
-    // Three pieces were ordered. One of them was refunded, or removed without a report, before the order was paid.
+    // An order of three pieces, reported when one piece was already gone. `early` contains the refund that returned the
+    // piece; it is empty if the piece was removed from the order without a refund.
     let of_pieces = |early: &[&str]| {
         let early = early.iter().map(|refund| (*refund).to_owned()).collect();
         let line = Bought { amount: Some(3), early, ..line("m", 1, 2, Term::Unsaid) };

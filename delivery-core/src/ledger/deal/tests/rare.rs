@@ -13,7 +13,8 @@ fn word(at: i64, term: Term) -> SubscriptionReport {
     word
 }
 
-/// The charge in `report`, with one offer of a key for each of these products, as if they had been sold before.
+/// The charge in `report`, with an offer of a key for each of these products. The service adds such offers to a charge
+/// that names no product, for the products that are known from earlier reports of its subscription.
 fn offered(report: Report, numbers: &[i64]) -> Report {
     let Report::Charged(charged) = report else { unreachable!("a charge") };
     Report::Charged(Charged { offers: numbers.iter().map(|number| offer(*number, 1)).collect(), ..charged })
@@ -64,7 +65,7 @@ fn a_charge_that_names_no_product_pays_once_for_what_is_charged_again() {
     let next = charged("c2", 31, of_subscription(), vec![unmapped("price", 1, period(31, 59))]);
     let world = World::of(&[charged("c1", 0, of_subscription(), both), offered(next, &[1, 2])]);
     assert_eq!(world.standing(), [(1, 62), (2, 365)]);
-    // The charge pays for the product that was sold before, even if all known statements are about other things.
+    // The charge `c2` pays for the product of the order `o`, even if the only known statement is about something else.
     let reports = [
         charged("o", 0, Links::default(), vec![line("v1", 1, 1, Term::Unsaid)]),
         offered(charged("c2", 31, of_subscription(), Vec::new()), &[1]),
@@ -135,7 +136,8 @@ fn an_order_that_begins_two_subscriptions_pays_for_each() {
             let mut world = World::of(&order);
             world.retry();
             let mut standing = world.standing();
-            // A charge that is reported before its order has a key of its own, with the same expiry as the order's key.
+            // If a charge is reported before its order, the charge gets a key of its own. That key expires at the same
+            // time as the order's key.
             standing.dedup();
             assert_eq!(standing, expected, "{case}: {order:#?}");
         }

@@ -21,7 +21,7 @@ const KEYS: u8 = 6;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Uses these keys in one batch, and runs the maintenance that follows.
+    /// Uses these keys in one batch, and then calls `maintain`, as the writer does between two batches.
     Use(Vec<u8>),
     Chunk,
     All,

@@ -83,9 +83,10 @@ impl<'r> Model<'r> {
         self.lines_of(sale, product).iter().any(|line| line.term == Term::Once)
     }
 
-    /// The products that a sale pays for. These are the products that its lines name. If a sale of the subscription
-    /// names none, they are the products that the newest statement made by then names. If no statement names any, they
-    /// are those products of the sale before it that were not sold only once. A line whose period is over pays for
+    /// The products that a sale pays for. These are the products that its lines name. If a sale of the subscription has
+    /// no lines, they are the products that a statement names: the newest one with lines, made at most one hour after
+    /// the sale. If this gives none, or if the lines name none, they are the products of the newest earlier sale of the
+    /// subscription that has any, not counting those that were sold only once. A line whose period is over pays for
     /// nothing.
     pub(super) fn products(&self, sale: usize) -> BTreeSet<i64> {
         let (lines, Some(at)) = (self.lines(sale), self.at(sale)) else { return BTreeSet::new() };
