@@ -51,10 +51,21 @@ struct Answer {
     body: String,
 }
 
+/// How many sessions are played at the same time. Each waits for Rocket, which takes a second to stop.
+const AT_ONCE: u32 = 10;
+
 pub fn both_frameworks_answer_alike() {
+    let cases: u32 = std::env::var("PROPTEST_CASES").map_or(100, |cases| cases.parse().unwrap());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| play_some(cases.div_ceil(AT_ONCE)));
+        }
+    });
+}
+
+fn play_some(cases: u32) {
     // In real time: a paused clock would jump to the next time limit while bytes are on their way.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let cases = std::env::var("PROPTEST_CASES").map_or(100, |cases| cases.parse().unwrap());
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let session = |session: Vec<Sent>| runtime.block_on(play(session));
     // Once the frameworks differed here: Rocket calls a method that it does not know GET.
