@@ -1,11 +1,11 @@
 //! What the seller does not sell here is put aside, and taken back.
 
 use delivery_core::key::Actor;
-use delivery_core::ledger::EventOutcome::{Ignored, Issued, NeedsAttention};
+use delivery_core::ledger::EventOutcome::{Ignored, Issued, NeedsAttention, Renewed};
 use delivery_core::platform::{Event, Platform, Sale};
 use delivery_core::store::InboxQuery;
 
-use super::shop::{Own, Shop, line, sale};
+use super::shop::{Own, Shop, charged, line, sale};
 
 #[tokio::test]
 async fn a_product_that_is_dismissed_needs_nobody_until_one_of_its_events_is_applied() {
@@ -34,6 +34,21 @@ async fn a_product_that_is_dismissed_needs_nobody_until_one_of_its_events_is_app
     assert!(desk.apply_event(newest().await.number, None, None).await.unwrap());
     assert_eq!(newest().await.outcome, Some(NeedsAttention));
     assert!(!desk.dismiss_event(1).await.unwrap(), "there is no such event");
+}
+
+#[tokio::test]
+async fn a_subscription_goes_on_although_its_product_is_archived_and_dismissed() {
+    let shop = Shop::with_guide().await;
+    let (alice, guide): (Actor, _) = ("alice".parse().unwrap(), "guide".parse().unwrap());
+    let desk = shop.delivery.desk(&alice);
+    assert_eq!(shop.tell(charged("A", 0)).await, Some(Issued));
+    desk.archive_product(shop.keys().await[0].product()).await.unwrap();
+    desk.dismiss_product(&Own.name(), &guide).await.unwrap();
+    assert_eq!(shop.tell(charged("B", 30)).await, Some(Renewed));
+    assert_eq!(shop.days().await, 60 + 3);
+    // Nobody else gets it.
+    assert_eq!(shop.tell(Event::Paid(sale("C", "guide"))).await, Some(Ignored));
+    assert_eq!(shop.keys().await.len(), 1);
 }
 
 #[tokio::test]

@@ -7,13 +7,13 @@ use chrono::TimeDelta;
 use delivery_core::Clock;
 use delivery_core::key::Key;
 use delivery_core::ledger::EventOutcome::{self, Ignored, Issued, NeedsAttention, Remembered, Revoked};
-use delivery_core::platform::{Buyer, ChargeRef, Event, Line, Refund, Sale};
+use delivery_core::platform::{Buyer, ChargeRef, Event, Line, Links, Refund, Sale};
 use delivery_core::product::{Product, ProductId};
 use delivery_core::store::{InboxQuery, StoreError};
 use delivery_core::terms::MAX_USES;
 use delivery_testing::Fault;
 
-use super::shop::{Shop, called, id, line, sale};
+use super::shop::{Shop, called, day, id, line, sale};
 use crate::calls::uses;
 
 #[tokio::test]
@@ -253,6 +253,24 @@ async fn an_archived_product_is_sold_to_nobody() {
 }
 
 #[tokio::test]
+async fn a_payment_that_is_captured_after_its_product_was_archived_says_so() {
+    let shop = Shop::open();
+    let guide = shop.product("guide").await;
+    let links = Links { payment: Some(id("pi_1")), ..Links::default() };
+    let open = Sale { is_open: true, links, ..sale("A", "guide") };
+    assert_eq!(shop.tell(Event::Paid(open)).await, Some(Ignored));
+    let alice = "alice".parse().unwrap();
+    shop.delivery.desk(&alice).archive_product(guide.id()).await.unwrap();
+    let buyer = Buyer::by_email(Some("ada@example.com"));
+    let captured = Event::Captured { payment: id("pi_1"), at: day(0), total: None, buyer };
+    assert_eq!(shop.tell(captured).await, Some(NeedsAttention));
+    assert_eq!(shop.reasons().await[0].as_deref(), Some("product 1 is archived"));
+    shop.delivery.desk(&alice).restore_product(guide.id()).await.unwrap();
+    shop.delivery.maintenance().apply_events().await.unwrap();
+    assert_eq!(shop.keys().await.len(), 1);
+}
+
+#[tokio::test]
 async fn events_beyond_the_limit_are_kept_and_applied_later() {
     let shop = Shop::with_guide().await;
     let event = |number: u32| Ok(vec![Event::Paid(sale(&number.to_string(), "guide"))]);
@@ -315,6 +333,18 @@ async fn a_catalog_that_panics_loses_no_event() {
     assert_eq!((shop.delivery.maintenance().apply_events().await.unwrap(), shop.keys().await.len()), (2, 1));
     shop.clock.advance(Duration::from_mins(2));
     assert_eq!((shop.delivery.maintenance().apply_events().await.unwrap(), shop.keys().await.len()), (1, 2));
+    // If it goes on, the seller sees the event, which is applied once the catalog answers.
+    shop.store.then(Fault::Panic);
+    assert_eq!(shop.outcome_of("C", Ok(vec![Event::Paid(sale("C", "guide"))])).await, None);
+    for _ in 0..30 {
+        shop.clock.advance(Duration::from_mins(2));
+        shop.store.then(Fault::None);
+        shop.store.then(Fault::Panic);
+        assert_eq!(shop.delivery.maintenance().apply_events().await.unwrap(), 1);
+    }
+    assert_eq!(shop.reasons().await[0].as_deref(), Some("its products cannot be looked up"));
+    shop.clock.advance(Duration::from_hours(1));
+    assert_eq!((shop.delivery.maintenance().apply_events().await.unwrap(), shop.keys().await.len()), (1, 3));
 }
 
 #[tokio::test]

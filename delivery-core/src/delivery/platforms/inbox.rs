@@ -22,6 +22,10 @@ const GROUP: usize = 64;
 /// The maximum number of attempts to apply or dismiss an event for the seller. An attempt fails if somebody else
 /// changes the event at the same time.
 const TURNS: usize = 8;
+/// The number of attempts after which an event whose products cannot be looked up waits for the seller. There is about
+/// one attempt each minute.
+const UNSEEN: u32 = 30;
+const NOT_LOOKED_UP: &str = "its products cannot be looked up";
 /// How long a lease on events lasts. If a server crashes, its leased events are applied by another server after this
 /// time.
 const LEASE: TimeDelta = TimeDelta::minutes(1);
@@ -194,7 +198,9 @@ impl Delivery {
                 }
                 match (handling, by) {
                     (Some(handling), by) => signed(handling, by),
-                    (None, Some(_)) => return Err(StoreError::unavailable("its products cannot be looked up").into()),
+                    (None, Some(_)) => return Err(StoreError::unavailable(NOT_LOOKED_UP).into()),
+                    // The seller must see it. It is still retried, and applied as soon as the lookup succeeds.
+                    (None, None) if event.attempts >= UNSEEN => Handling::Wait(NOT_LOOKED_UP.to_owned()),
                     // Leave the event as it is. A worker applies it after its lease has expired.
                     (None, None) => return Ok(false),
                 }

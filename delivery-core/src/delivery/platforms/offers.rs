@@ -50,7 +50,7 @@ pub(super) struct Offered {
 /// The product of a line, or the reason why no product can be sold for the line.
 type MayBeSold = Result<Arc<Product>, NotSold>;
 
-enum NotSold {
+pub(super) enum NotSold {
     Unknown(String),
     Archived(ProductId),
     /// The seller has dismissed one of the names that the platform has for the product.
@@ -118,14 +118,17 @@ impl Delivery {
         source: &Source,
         buying: &Buying<'_>,
     ) -> Result<BTreeMap<ProductId, (Arc<Product>, u64)>, Error> {
-        let (Some(subscription), Some(inbox)) = (buying.subscription, self.inner.ledger.office()) else {
-            return Ok(BTreeMap::new());
-        };
-        let deal = inbox.deal(source, ReferenceKind::Subscription, subscription).await?;
-        match deal {
+        match self.deal_of_subscription(source, buying).await? {
             Some(deal) => self.sold(&deal).await,
             None => Ok(BTreeMap::new()),
         }
+    }
+
+    async fn deal_of_subscription(&self, source: &Source, buying: &Buying<'_>) -> Result<Option<Deal>, Error> {
+        let (Some(subscription), Some(inbox)) = (buying.subscription, self.inner.ledger.office()) else {
+            return Ok(None);
+        };
+        Ok(inbox.deal(source, ReferenceKind::Subscription, subscription).await?)
     }
 
     /// Returns the products of one sale or subscription, with one piece of each. Leaves out the products that are no
@@ -175,7 +178,7 @@ impl Delivery {
     async fn products_of<'b>(&self, source: &Source, bought: &Buying<'b>) -> Result<Vec<(&'b Line, MayBeSold)>, Error> {
         let mut products = Vec::with_capacity(bought.lines.len());
         for line in bought.lines {
-            products.push((line, self.product_of(source, line).await?));
+            products.push((line, self.product_of(source, bought, line).await?));
         }
         if bought.added.product.is_some() {
             let is_any_unknown =
@@ -189,18 +192,26 @@ impl Delivery {
                 if is_missing {
                     let own = bought.added.product;
                     let own = Line { own, ..Line::named([]) };
-                    *product = self.product_of(source, &own).await?;
+                    *product = self.product_of(source, bought, &own).await?;
                 }
             }
         }
         Ok(products)
     }
 
-    /// Returns the product of a line, or why there is none. An unknown or archived product counts as dismissed if the
-    /// seller has dismissed one of its names.
-    async fn product_of(&self, source: &Source, line: &Line) -> Result<MayBeSold, Error> {
+    /// Returns the product of a line, or why there is none. If the seller has dismissed one of the line's names, the
+    /// result is [`NotSold::Dismissed`] instead of an unknown or archived product. A subscription that already has
+    /// products is an exception: its archived products are not dismissed, because it goes on.
+    async fn product_of(&self, source: &Source, bought: &Buying<'_>, line: &Line) -> Result<MayBeSold, Error> {
         let found = self.product_named(source, line).await?;
-        let is_foreign = matches!(found, Err(NotSold::Unknown(_) | NotSold::Archived(_)));
+        let is_foreign = match found {
+            Ok(_) | Err(NotSold::Dismissed | NotSold::Illegible) => false,
+            Err(NotSold::Unknown(_)) => true,
+            Err(NotSold::Archived(_)) => {
+                let deal = self.deal_of_subscription(source, bought).await?;
+                deal.is_none_or(|deal| deal.products().is_empty())
+            }
+        };
         if let Some(inbox) = self.inner.ledger.office().filter(|_| is_foreign) {
             for name in line.names.iter().filter_map(|name| name.parse::<RefName>().ok()) {
                 if inbox.is_dismissed(source, &name).await? {

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::content::{Added, EventContent};
-use super::offers::{Buying, Offered};
+use super::offers::{Buying, NotSold, Offered};
 use crate::clock::whole_seconds;
 use crate::delivery::{Delivery, Error};
 use crate::ledger::{
@@ -162,7 +162,10 @@ impl Delivery {
         if let (Some(deal), Some(order)) = (deal, order) {
             if let Some(email) = self.address(source, buyer).await?.or_else(|| added.email.clone()) {
                 let order = OrderRef { source: source.clone(), id: order.clone() };
-                for (product, pieces) in self.sold(&deal).await?.into_values() {
+                let sold = self.sold(&deal).await?;
+                let archived = deal.products().into_iter().find(|product| !sold.contains_key(product));
+                captured.missing = archived.map(|product| NotSold::Archived(product).into());
+                for (product, pieces) in sold.into_values() {
                     captured.offers.push(self.offer(&product, pieces, &email, &order)?);
                 }
             } else {
