@@ -148,13 +148,17 @@ impl Keyring {
         self.signers().last().unwrap_or(&self.newest).pepper
     }
 
-    /// Returns a MAC of `bytes`, such as for a ticket. The key of the MAC depends on `purpose`, so a MAC made for one
-    /// purpose is not valid for another. Like the [pepper](Self::pepper), that key is derived from the oldest secret.
-    /// It is not derived from the pepper itself, because host applications may read the pepper.
+    /// Returns a MAC of `bytes`, such as for a ticket, by the newest secret. The key of the MAC depends on `purpose`, so
+    /// a MAC made for one purpose is not valid for another. That key is not derived from the [pepper](Self::pepper),
+    /// because host applications may read the pepper.
     pub(crate) fn mac(&self, purpose: &str, bytes: &[u8]) -> [u8; 32] {
-        let oldest = self.signers().last().unwrap_or(&self.newest);
-        let key = hmac(&oldest.pages).chain_update(purpose).finalize().into_bytes();
-        hmac(&key).chain_update(bytes).finalize().into_bytes().into()
+        self.newest.mac(purpose, bytes)
+    }
+
+    /// Returns the MACs of `bytes` by each secret, newest first. A MAC by any of them is valid: while the secret is
+    /// replaced, servers have the same secrets in different orders.
+    pub(crate) fn macs(&self, purpose: &str, bytes: &[u8]) -> impl Iterator<Item = [u8; 32]> {
+        self.signers().map(move |signer| signer.mac(purpose, bytes))
     }
 
     /// Returns the prefix of the texts of keys.
@@ -256,6 +260,11 @@ impl Signer {
             hmac(&signing_key).chain_update([length]).chain_update(&prefix.0).chain_update(version.0.to_be_bytes());
         signing_key.zeroize();
         Self { version, fingerprint: Fingerprint(fingerprint), pepper, pages, guessable: secret.is_guessable(), mac }
+    }
+
+    fn mac(&self, purpose: &str, bytes: &[u8]) -> [u8; 32] {
+        let key = hmac(&self.pages).chain_update(purpose).finalize().into_bytes();
+        hmac(&key).chain_update(bytes).finalize().into_bytes().into()
     }
 
     fn tag(&self, id: KeyId) -> [u8; TAG] {

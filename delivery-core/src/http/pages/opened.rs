@@ -17,7 +17,7 @@ use super::key_form::{asked, refused};
 use super::lists::parameter;
 #[cfg(feature = "files")]
 use super::opening::DAY;
-use super::opening::short;
+use super::opening::short_names;
 use super::shown::{CONTENT, SOURCE};
 use super::{ApiError, PageRequest};
 use crate::delivery::Error;
@@ -35,7 +35,8 @@ pub(super) async fn show(request: PageRequest<'_>) -> Result<Reply, ApiError> {
     let keyring = &request.delivery.inner.keyring;
     let ticket = request.text_of_buyer(&format!("opened-{name}"));
     let ticket = ticket.and_then(|text| Ticket::verify(keyring, TicketFor::Page, text));
-    let Some(ticket) = ticket.filter(|ticket| short(&request, ticket.key) == name) else { return again(&request) };
+    let is_its = |ticket: &Ticket| short_names(&request, ticket.key).any(|short| short == name);
+    let Some(ticket) = ticket.filter(is_its) else { return again(&request) };
     // The page counts against the rate limit for downloads of files, because one use of a key allows both.
     admit(request.delivery, Policy::Files, Identity::Key(ticket.key.as_u128())).await?;
     match request.delivery.holder_of(&ticket).await {
@@ -43,6 +44,7 @@ pub(super) async fn show(request: PageRequest<'_>) -> Result<Reply, ApiError> {
         // The 24 hours are over, or the key has expired.
         Err(Error::ExpiredTicket) => match request.delivery.check(ticket.key).await {
             Err(error @ Error::Refused { .. }) => refused(&request, ("", Some(ticket.key)), &error).await,
+            Err(error @ Error::Store(_)) => Err(error.into()),
             _ => again(&request),
         },
         Err(Error::RevokedKey) => refused(&request, ("", Some(ticket.key)), &Error::RevokedKey).await,

@@ -44,7 +44,7 @@ pub(super) fn lead_to_state(request: &PageRequest<'_>, key: &Key) -> Reply {
 pub(super) fn entered_key(request: &PageRequest<'_>, name: &str) -> Option<EnteredKey> {
     let ticket = request.text_of_buyer(&format!("asked-{name}"))?;
     let ticket = Ticket::verify(&request.delivery.inner.keyring, TicketFor::State, ticket)?;
-    let is_its = short(request, ticket.key) == name && ticket.ends_at > request.delivery.now();
+    let is_its = short_names(request, ticket.key).any(|short| short == name) && ticket.ends_at > request.delivery.now();
     let request_id = || data_encoding::BASE64URL_NOPAD.encode(&ticket.object.to_bytes());
     is_its.then(|| EnteredKey { key: ticket.key, request_id: request_id() })
 }
@@ -62,18 +62,24 @@ pub(super) fn lead_to(request: &PageRequest<'_>, opened: &Opened) -> Reply {
 /// with which this browser opened the product. Returns `None` if this browser opened no product with the key, or if the
 /// page does not show the product any more.
 pub(super) fn open_until(request: &PageRequest<'_>, key: KeyId) -> Option<(String, DateTime<Utc>)> {
-    let name = short(request, key);
     let keyring = &request.delivery.inner.keyring;
-    let ticket = Ticket::verify(keyring, TicketFor::Page, request.text_of_buyer(&format!("opened-{name}"))?)?;
-    let is_open = ticket.key == key && ticket.ends_at > request.delivery.now();
-    is_open.then(|| (format!("{}/key/opened?id={name}", base(request.delivery)), ticket.ends_at))
+    short_names(request, key).find_map(|name| {
+        let ticket = Ticket::verify(keyring, TicketFor::Page, request.text_of_buyer(&format!("opened-{name}"))?)?;
+        let is_open = ticket.key == key && ticket.ends_at > request.delivery.now();
+        is_open.then(|| (format!("{}/key/opened?id={name}", base(request.delivery)), ticket.ends_at))
+    })
 }
 
 /// Returns the short name of a key, which is used in URLs and in the names of cookies. The short name reveals nothing
 /// about the key.
-pub(super) fn short(request: &PageRequest<'_>, key: KeyId) -> String {
-    let mac = request.mac("opened page", key.as_bytes());
-    data_encoding::BASE64URL_NOPAD.encode(mac.first_chunk::<6>().unwrap_or(&[0; 6]))
+fn short(request: &PageRequest<'_>, key: KeyId) -> String {
+    short_names(request, key).next().unwrap_or_default()
+}
+
+/// Returns the [`short`] names of a key: one for each signing secret, newest first.
+pub(super) fn short_names(request: &PageRequest<'_>, key: KeyId) -> impl Iterator<Item = String> {
+    let names = request.macs("opened page", key.as_bytes());
+    names.map(|mac| data_encoding::BASE64URL_NOPAD.encode(mac.split_at(6).0)).collect::<Vec<_>>().into_iter()
 }
 
 /// Returns the `object` of tickets for the page that shows an opened product. It is the same for all products.

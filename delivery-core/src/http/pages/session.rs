@@ -70,6 +70,17 @@ pub(super) enum Cookie {
     Form,
 }
 
+impl Cookie {
+    /// Returns the purpose of the cookie's MAC. It depends on the kind of the cookie, so that a form cookie, which
+    /// everybody gets, is not valid as a session cookie.
+    fn purpose(self) -> &'static str {
+        match self {
+            Self::Session => "desk session cookie",
+            Self::Form => "desk form cookie",
+        }
+    }
+}
+
 impl SignedIn {
     pub(super) fn new(actor: Actor, session: Option<SignInId>, csrf: String) -> Self {
         Self { actor, session, csrf, waits: String::new(), backlog: None }
@@ -130,17 +141,26 @@ impl SignedIn {
 
     async fn by_cookie(request: &PageRequest<'_>, tokens: &AdminTokens) -> Result<Option<Self>, ApiError> {
         let Some(secret) = request.cookie(Cookie::Session) else { return Ok(None) };
-        let id = request.session_id(&secret);
         let Some(sign_ins) = request.delivery.inner.ledger.office() else { return Ok(None) };
-        let counted_as = id.as_bytes().iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte));
+        let counted_as =
+            request.mac("desk session", &secret).iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte));
         admit(request.delivery, Policy::Desk, Identity::Key(counted_as)).await?;
-        let Some(SignIn { actor, token, expires_at, .. }) = sign_ins.signed_in(id).await? else { return Ok(None) };
+        let mut found = None;
+        // The session may have been started with another of the signing secrets. Its forms have the CSRF token of that
+        // secret.
+        for (id, csrf) in request.session_ids(&secret).zip(request.csrfs(&secret)) {
+            if let Some(sign_in) = sign_ins.signed_in(id).await? {
+                found = Some((csrf, sign_in));
+                break;
+            }
+        }
+        let Some((csrf, SignIn { id, actor, token, expires_at })) = found else { return Ok(None) };
         // The session is valid only while the seller's token is the one with which it was started. So changing a token
         // ends its sessions.
-        let mac = |digest: &[u8; 32]| request.mac("desk token", digest);
-        let holds = tokens.each().any(|(name, digest)| *name == actor && bool::from(mac(digest).ct_eq(&token)));
+        let is_token = |digest| request.macs("desk token", digest).any(|mac| bool::from(mac.ct_eq(&token)));
+        let holds = tokens.each().any(|(name, digest)| *name == actor && is_token(digest));
         let is_over = expires_at <= request.delivery.inner.clock.now();
-        Ok((holds && !is_over).then(|| Self::new(actor, Some(id), request.csrf(&secret))))
+        Ok((holds && !is_over).then(|| Self::new(actor, Some(id), csrf)))
     }
 
     /// Authenticates the seller through the host application. Before that, the request is counted against the rate
@@ -175,7 +195,8 @@ impl PageRequest<'_> {
     /// Returns the value of a cookie with this secret: the secret and its MAC.
     pub(super) fn cookie_text(&self, cookie: Cookie, secret: &[u8; SECRET]) -> String {
         let mut text = data_encoding::BASE64URL_NOPAD.encode(secret);
-        text.push_str(&data_encoding::BASE64URL_NOPAD.encode(self.tag(cookie, secret).as_slice()));
+        let mac = self.mac(cookie.purpose(), secret);
+        text.push_str(&data_encoding::BASE64URL_NOPAD.encode(mac.split_at(TAG).0));
         text
     }
 
@@ -192,7 +213,9 @@ impl PageRequest<'_> {
         let (secret, tag) = text.split_at_checked(SECRET * 4 / 3)?;
         let decode = |text: &str| data_encoding::BASE64URL_NOPAD.decode(text.as_bytes()).ok();
         let secret: [u8; SECRET] = decode(secret)?.try_into().ok()?;
-        bool::from(self.tag(cookie, &secret).ct_eq(decode(tag)?.as_slice())).then_some(secret)
+        let tag = decode(tag)?;
+        let is_its = |mac: [u8; 32]| bool::from(mac.split_at(TAG).0.ct_eq(&tag));
+        self.macs(cookie.purpose(), &secret).any(is_its).then_some(secret)
     }
 
     /// Returns the value of `Set-Cookie` for a cookie about a buyer's key. `name` is the cookie's name without the
@@ -228,14 +251,19 @@ impl PageRequest<'_> {
         pairs.find(|(of, _)| *of == name).map(|(_, text)| text)
     }
 
-    pub(super) fn session_id(&self, secret: &[u8]) -> SignInId {
-        SignInId::from_bytes(self.mac("desk session", secret))
+    /// Returns the ids that a session with this secret may have: one for each signing secret, newest first.
+    pub(super) fn session_ids(&self, secret: &[u8]) -> impl Iterator<Item = SignInId> {
+        self.macs("desk session", secret).map(SignInId::from_bytes)
     }
 
     /// Returns the CSRF token for forms. It is derived from the secret in a cookie or, if the host application has
     /// authenticated the seller, from the seller's name.
     pub(super) fn csrf(&self, secret: &[u8]) -> String {
-        data_encoding::BASE64URL_NOPAD.encode(&self.mac("desk form", secret))
+        self.csrfs(secret).next().unwrap_or_default()
+    }
+
+    fn csrfs(&self, secret: &[u8]) -> impl Iterator<Item = String> {
+        self.macs("desk form", secret).map(|mac| data_encoding::BASE64URL_NOPAD.encode(&mac))
     }
 
     /// Refuses requests from other sites. The host in `Origin` must be the host in `Host`, or `Origin` must be equal to
@@ -273,16 +301,8 @@ impl PageRequest<'_> {
         self.delivery.inner.keyring.mac(purpose, bytes)
     }
 
-    /// Returns the MAC of a cookie. It depends on the kind of the cookie, so that a form cookie, which everybody gets,
-    /// is not valid as a session cookie.
-    fn tag(&self, cookie: Cookie, secret: &[u8]) -> [u8; TAG] {
-        let purpose = match cookie {
-            Cookie::Session => "desk session cookie",
-            Cookie::Form => "desk form cookie",
-        };
-        let mut tag = [0; TAG];
-        tag.iter_mut().zip(self.mac(purpose, secret)).for_each(|(to, from)| *to = from);
-        tag
+    pub(super) fn macs(&self, purpose: &str, bytes: &[u8]) -> impl Iterator<Item = [u8; 32]> {
+        self.delivery.inner.keyring.macs(purpose, bytes)
     }
 
     fn is_https(&self) -> bool {

@@ -18,13 +18,13 @@ use crate::http::error::Answering;
 use crate::http::limits::{admit, client};
 use crate::http::{Reply, query};
 use crate::limit::Policy;
-use crate::store::SignIn;
+use crate::store::{SignIn, SignInId};
 
 /// How long the sign-in form can be submitted after it was loaded, in seconds: 12 hours.
 const FORM: i64 = 12 * 60 * 60;
 
-/// The fields of a submitted form that are not carried on: the fields of the sign-in form itself, and secrets, because
-/// no page shows a secret.
+/// The fields of a submitted form that do not become hidden fields of the sign-in form: the sign-in form's own fields,
+/// and `secret`, because no page shows a secret.
 const LEFT_OUT: [&str; 5] = ["csrf", "token", "next", "secret", "lost_secret"];
 
 /// The maximum length, in bytes, of a form that is carried on for a browser without a session cookie. There is a
@@ -170,10 +170,12 @@ async fn by_token(request: &PageRequest<'_>, form_sent: &Form) -> Result<Option<
     };
     // End the previous session of this browser, if it has one.
     if let Some(before) = request.cookie(Cookie::Session) {
-        sign_ins.sign_out(request.session_id(&before)).await?;
+        for id in request.session_ids(&before) {
+            sign_ins.sign_out(id).await?;
+        }
     }
     let (secret, text) = request.new_secret(Cookie::Session);
-    let (id, csrf) = (request.session_id(&secret), request.csrf(&secret));
+    let (id, csrf) = (SignInId::from_bytes(request.mac("desk session", &secret)), request.csrf(&secret));
     let expires_at = crate::clock::whole_seconds(delivery.inner.clock.now() + TimeDelta::seconds(SESSION));
     sign_ins.sign_in(SignIn { id, actor: actor.clone(), token, expires_at }).await?;
     let cookie = request.set_cookie(Cookie::Session, &text, SESSION_COOKIE);
