@@ -33,7 +33,7 @@ pub trait LostKeys: Send + Sync {
     /// To answer a request, a store looks for the newest key of the address among those that are not revoked. It queues
     /// an e-mail of the kind [`Lost`](crate::ledger::MessageKind::Lost) about this key, to the address in the key.
     /// Addresses are compared without regard to case. No e-mail is queued if there is no such key, or if such an e-mail
-    /// was already queued for a key of the address within [`LOST_PAUSE`] before `scan.now`.
+    /// was already queued for a key of the address within [`LOST_PAUSE`] before or after `scan.now`.
     ///
     /// # Errors
     ///

@@ -225,7 +225,7 @@ impl<O> Default for Part<O> {
 /// Returns whether an error may concern only one operation of a part. The part is then split, so that the other
 /// operations can be committed.
 fn may_concern_one_operation(error: &StoreError) -> bool {
-    // An error because of a full disk is of this kind: it concerns only operations that write.
+    // `StoreError::Full` is such an error: on a full disk, operations that write fail, but others can be answered.
     !matches!(error, StoreError::Unavailable { .. } | StoreError::Unknown { .. })
 }
 

@@ -108,8 +108,8 @@ fn first_line(path: &Path, line: &[u8]) -> Result<Frame, DumpError> {
 }
 
 impl Checked {
-    /// Compares the hash of the lines that were loaded with the hash of the lines that [`check`] read before. Fails if
-    /// the hashes differ, because the file was then changed in between. Returns the SHA-256 of the dump.
+    /// Compares the hash of the lines that were loaded with the hash of the lines that [`check`] read. If the hashes
+    /// differ, the file was changed after the check, and this fails. Otherwise returns the SHA-256 of the dump.
     pub(super) fn finish(self) -> Result<[u8; 32], DumpError> {
         if <[u8; 32]>::from(self.hash.finalize()) == self.sha256 {
             Ok(self.sha256)

@@ -21,9 +21,9 @@ const NEWEST: &str = "SELECT number, email FROM delivery_key \
     WHERE lower(email) = $1 AND revoked_at IS NULL AND email NOT LIKE 'erased-%@erased.invalid' ORDER BY id DESC LIMIT 1";
 
 /// Finds a row if an e-mail with lost keys was queued after millisecond `$2` for the address `$1`, which must be in
-/// lower case.
+/// lower case. An e-mail that was queued after millisecond `$3` is left out: a wrong clock has set the time.
 const RECENT: &str = "SELECT k.number FROM delivery_key k JOIN delivery_message m ON m.key = k.number \
-    WHERE lower(k.email) = $1 AND m.kind = 'lost' AND m.queued_at > $2 LIMIT 1";
+    WHERE lower(k.email) = $1 AND m.kind = 'lost' AND m.queued_at > $2 AND m.queued_at < $3 LIMIT 1";
 
 const DONE: &str = "DELETE FROM delivery_lost WHERE number = $1";
 
@@ -58,7 +58,8 @@ async fn answer(session: &mut (dyn Session + '_), scan: LostScan) -> Result<usiz
         // If the customer is being erased at the same time, the lock makes this statement wait until the erasure is
         // committed. The address then has no keys.
         let newest = row(session, &dialect.locking(NEWEST), values![address.as_str()]).await?;
-        let recent = row(session, RECENT, values![address, since]).await?;
+        let until = now + LOST_PAUSE.num_milliseconds();
+        let recent = row(session, RECENT, values![address, since, until]).await?;
         if let (Some(key), None) = (newest, recent) {
             let message = number_at(scan.now, session.number().await?);
             let message = (message, key.integer("number")?, key.text("email")?.to_owned(), scan.name(number)?);

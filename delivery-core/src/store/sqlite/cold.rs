@@ -168,7 +168,9 @@ async fn write<T>(writer: &mut Writer, work: impl Task<T>) -> Result<T, StoreErr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Records;
+    use crate::store::sql::rows::Columns;
+    use crate::store::sql::session::row;
+    use crate::store::{LostKeys, Records};
 
     #[tokio::test]
     async fn figures_that_do_not_come_are_given_up_and_those_after_them_come() {
@@ -183,5 +185,26 @@ mod tests {
         assert!(given_up.to_string().contains("the disk does not answer"), "{given_up}");
         drop(held);
         assert!(store.figures(now, now).await.unwrap().keys.is_empty());
+    }
+
+    /// After an I/O error, SQLite ends the transaction by itself. The driver then begins no transaction on the
+    /// connection that ever ends, so each later reader would see the same old rows.
+    #[tokio::test]
+    async fn a_transaction_that_sqlite_ends_by_itself_makes_no_reader_see_old_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path().join("x.db")).await.unwrap();
+        let mut reader = store.readers.acquire().await.unwrap();
+        let mut transaction = reader.begin().await.unwrap();
+        sqlx::query("ROLLBACK").execute(&mut *transaction).await.unwrap();
+        drop(transaction);
+        drop(reader);
+        let asks = async || {
+            let sql = "SELECT count(*) AS asks FROM delivery_lost";
+            let count = read(&store, Duration::from_secs(5), move |session| Box::pin(row(session, sql, Vec::new())));
+            count.await.unwrap().unwrap().integer("asks").unwrap()
+        };
+        assert_eq!(asks().await, 0);
+        store.ask(&"ada@example.com".parse().unwrap(), chrono::DateTime::UNIX_EPOCH).await.unwrap();
+        assert_eq!(asks().await, 1);
     }
 }

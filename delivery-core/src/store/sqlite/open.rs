@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Row};
+use sqlx::{ConnectOptions, Connection, Row};
 
 use super::cache::Cache;
 use super::load::Loaders;
@@ -62,7 +62,12 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
     let (cache, lock) = (Arc::new(Cache::new()), Arc::new(lock));
     let reading = options.clone().create_if_missing(false).pragma("query_only", "1");
     let (loaders, [first_end, second_end]) = Loaders::start(&reading, &cache);
-    let pool = SqlitePoolOptions::new().max_connections(READERS).acquire_timeout(ACQUIRE);
+    // SQLite ends a transaction by itself in some cases, for example after an I/O error. The driver does not notice, and
+    // its next transactions on the connection never end. So such a connection is closed.
+    let pool = SqlitePoolOptions::new()
+        .max_connections(READERS)
+        .acquire_timeout(ACQUIRE)
+        .before_acquire(|reader, _| Box::pin(async move { Ok(!reader.is_in_transaction()) }));
     let readers = pool.connect_with(reading).await.map_err(failed)?;
     let writer = Writer::start(writer, options, cache.clone(), lock.clone()).await.map_err(other)?;
     let (queue, ended) = BatchQueue::start(writer);

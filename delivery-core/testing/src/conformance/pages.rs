@@ -117,7 +117,8 @@ async fn the_secret_of_a_platform_is_kept_replaced_and_removed(ledger: Port) {
 
 async fn who_lost_keys_is_written_to_once_an_hour(ledger: Port) {
     let id = issue_to(&ledger, 1, "Ada@example.com").await;
-    for (minute, expected) in [(0, true), (0, false), (59, false), (61, true), (62, false)] {
+    // An e-mail that a wrong clock has queued a year ahead silences nobody.
+    for (minute, expected) in [(365 * 24 * 60, true), (0, true), (0, false), (59, false), (61, true), (62, false)] {
         ask(&ledger, "ADA@EXAMPLE.com", at(minute)).await;
         assert_eq!(lost(&ledger).answer_lost(scan(at(minute), 9)).await.expect("answered"), 1);
         let expected = if expected { vec![("Ada@example.com".to_owned(), id)] } else { Vec::new() };

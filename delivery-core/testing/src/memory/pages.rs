@@ -112,7 +112,7 @@ impl LostKeys for MemoryStore {
             let ids: Vec<KeyId> = keys().map(delivery_core::key::Key::id).collect();
             let is_recent = state.queue.stored().any(|message| {
                 message.kind == MessageKind::Lost
-                    && message.queued_at > scan.now - LOST_PAUSE
+                    && message.queued_at.signed_duration_since(scan.now).abs() < LOST_PAUSE
                     && ids.contains(&message.key)
             });
             if let (Some(key), false) = (newest, is_recent) {
