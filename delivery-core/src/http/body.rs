@@ -111,6 +111,10 @@ async fn collect<E>(
     let mut length = 0;
     while let Some(piece) = body.next().await {
         let piece = piece.map_err(|_| Body::Broken)?;
+        // HTTP/2 may end a body with an empty piece.
+        if piece.is_empty() {
+            continue;
+        }
         length += piece.len();
         if length > limit {
             return Err(Body::TooLarge);
@@ -154,6 +158,8 @@ mod tests {
         for (endpoint, announced, pieces, seconds, keep, expected) in [
             (Endpoint::Order, None, vec![2], 0, stranger, complete(b"xx")),
             (Endpoint::Order, Some("2"), vec![1, 0, 1], 3, stranger, complete(b"xx")),
+            (Endpoint::Order, Some("2"), vec![2, 0], 0, stranger, complete(b"xx")),
+            (Endpoint::Order, Some("2"), vec![0, 2], 0, stranger, complete(b"xx")),
             (Endpoint::Order, Some("3"), vec![2], 0, stranger, Body::Broken),
             (Endpoint::Order, Some("65537"), vec![], 0, stranger, Body::TooLarge),
             (Endpoint::Order, None, vec![65_536, 1], 0, stranger, Body::TooLarge),

@@ -102,12 +102,14 @@ pub(super) fn written(markdown: &str) -> String {
 /// is a horizontal rule, and nothing is removed.
 fn without_front_matter(markdown: &str) -> &str {
     let markdown = markdown.trim_start_matches('\u{feff}');
-    let Some(rest) = markdown.strip_prefix("---\n").filter(|rest| !rest.trim_start_matches(' ').starts_with('\n'))
-    else {
+    let ends_line = |text: &str| text.starts_with('\n') || text.starts_with("\r\n");
+    let Some(rest) = markdown.strip_prefix("---").filter(|rest| ends_line(rest)) else { return markdown };
+    let rest = rest.trim_start_matches('\r');
+    if ends_line(rest[1..].trim_start_matches(' ')) {
         return markdown;
-    };
+    }
     let end = rest.match_indices("\n---").map(|(at, line)| at + line.len());
-    let mut ends = end.filter(|end| rest[*end..].is_empty() || rest[*end..].starts_with('\n'));
+    let mut ends = end.filter(|end| rest[*end..].is_empty() || ends_line(&rest[*end..]));
     ends.next().map_or(markdown, |end| &rest[end..])
 }
 
@@ -281,6 +283,7 @@ mod tests {
         }
         for (markdown, same) in [
             ("---\ntitle: x\n---\n\ntext", "text"),
+            ("---\r\ntitle: x\r\n---\r\n\r\ntext", "text"),
             ("---\n\n# One\n\n---\n\ntext", "***\n\n# One\n\n***\n\ntext"),
             ("a\n\n---\n# One\n\n---\ntext", "a\n\n***\n# One\n\n***\ntext"),
             ("---\ntitle: x", "***\ntitle: x"),

@@ -82,12 +82,13 @@ impl Metrics {
         loop {
             let accepted = async {
                 let place = connections.clone().acquire_owned().await.ok()?;
-                match listener.accept().await {
-                    Ok((stream, _)) => Some((place, stream)),
-                    Err(error) => {
-                        tracing::warn!(%error, "a connection to the metrics was not accepted");
-                        tokio::time::sleep(AGAIN).await;
-                        None
+                loop {
+                    match listener.accept().await {
+                        Ok((stream, _)) => return Some((place, stream)),
+                        Err(error) => {
+                            tracing::warn!(%error, "a connection to the metrics was not accepted");
+                            tokio::time::sleep(AGAIN).await;
+                        }
                     }
                 }
             };
