@@ -8,15 +8,13 @@ use tokio::sync::{Mutex, Notify, OnceCell, Semaphore};
 
 use super::encoded::EncodedLists;
 use super::platforms::Platforms;
-use super::{Builder, Delivery, Inner, PlatformSettings, Stores};
+use super::{Builder, Delivery, Inner, Options, PlatformSettings, Stores};
 #[cfg(feature = "files")]
 use crate::files::FileStore;
 use crate::ledger::Route;
 use crate::limit::MemoryLimiter;
 use crate::limit::bodies::BodyBudget;
-#[cfg(feature = "pages")]
-use crate::mail::Brand;
-use crate::mail::{MailLinks, Outbox};
+use crate::mail::{Brand, MailLinks, Outbox};
 use crate::observer::Observers;
 #[cfg(feature = "webhooks")]
 use crate::webhook::Webhooks;
@@ -30,12 +28,23 @@ const BASE_URL: &str = "http://localhost";
 impl Builder {
     /// Builds the service. Its background work, such as sending e-mails, begins with [`start`](Delivery::start).
     #[must_use]
-    pub fn build(self) -> Delivery {
-        let route = self.route(&self.keyring.pepper());
+    pub fn build(mut self) -> Delivery {
+        let (route, brand) = (self.route(&self.keyring.pepper()), self.whole_brand());
         let Stores { ledger, catalog, editor, posts, names } = self.stores;
-        let options = self.options;
-        let PlatformSettings { platforms, accept_test_events, subscription_grace, details } = options.platforms;
-        let base_url = base_url(options.base_url.as_deref().unwrap_or(BASE_URL));
+        // Every option, so that one without a use does not compile.
+        let Options {
+            sender,
+            base_url: site,
+            language,
+            expiry_notice,
+            mail_curl,
+            trusted_proxies,
+            cross_origin,
+            quotas,
+            terms,
+            platforms: PlatformSettings { platforms, accept_test_events, subscription_grace, details },
+        } = self.options;
+        let base_url = base_url(site.as_deref().unwrap_or(BASE_URL));
         let keyring = Arc::new(self.keyring);
         let wake = Arc::new(Notify::new());
         let observers = Observers::new(self.observers);
@@ -47,12 +56,6 @@ impl Builder {
         let has_page = self.look.as_ref().is_some_and(crate::look::Look::has_buyer);
         #[cfg(not(feature = "pages"))]
         let has_page = false;
-        #[cfg(feature = "pages")]
-        let brand = self.look.as_ref().map_or_else(Brand::default, crate::look::Look::brand);
-        #[cfg(feature = "pages")]
-        let brand = self.brand.unwrap_or_default().or(brand);
-        #[cfg(not(feature = "pages"))]
-        let brand = self.brand.unwrap_or_default();
         let answers_lost = ledger.office().is_some();
         let outbox = Outbox {
             ledger: ledger.clone(),
@@ -64,12 +67,12 @@ impl Builder {
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             templates: self.templates,
-            sender: options.sender.or_named(brand.name.as_deref()),
+            sender: sender.or_named(brand.name.as_deref()),
             links: self.mail_links.unwrap_or_else(|| MailLinks::of(&base_url, has_page, answers_lost)),
             brand,
-            shows_commands: options.mail_curl,
+            shows_commands: mail_curl,
             base_url,
-            language: options.language,
+            language,
             route,
             wake: wake.clone(),
             observers: observers.clone(),
@@ -96,13 +99,13 @@ impl Builder {
             #[cfg(feature = "pages")]
             tokens: self.seller.as_ref().and_then(|seller| seller.tokens()),
             seller: self.seller,
-            quotas: options.quotas,
-            terms: options.terms,
-            expiry_notice: options.expiry_notice,
-            trusted_proxies: options.trusted_proxies,
+            quotas,
+            terms,
+            expiry_notice,
+            trusted_proxies,
             bodies: BodyBudget::new(self.body_budget),
             list_details: self.list_details,
-            cross_origin: options.cross_origin,
+            cross_origin,
             outbox: Arc::new(outbox),
             wake,
             registered: OnceCell::new(),
@@ -123,6 +126,14 @@ impl Builder {
             webhooks,
         };
         Delivery { inner: Arc::new(inner) }
+    }
+
+    /// Returns what e-mails show of the shop. What the host application has not set is as on the pages.
+    fn whole_brand(&mut self) -> Brand {
+        let brand = self.brand.take().unwrap_or_default();
+        #[cfg(feature = "pages")]
+        let brand = brand.or(self.look.as_ref().map_or_else(Brand::default, crate::look::Look::brand));
+        brand
     }
 
     /// Returns a hash of the sender and of the mail route, which is the text with the settings of the mail server. The

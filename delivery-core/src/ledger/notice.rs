@@ -125,7 +125,15 @@ impl MessageKind {
     /// Returns whether the message delivers a key. If so, the buyer does not have the key until the message arrives.
     #[must_use]
     pub fn brings_key(self) -> bool {
-        matches!(self, Self::Purchase | Self::Resend | Self::Lost | Self::Successor)
+        match self {
+            Self::Purchase | Self::Resend | Self::Lost | Self::Successor => true,
+            Self::Expiring
+            | Self::Revoked
+            | Self::KeyIssued
+            | Self::KeyRevoked
+            | Self::KeyRestored
+            | Self::KeyChanged => false,
+        }
     }
 
     /// Returns the name of the e-mail's template. For [`Lost`](Self::Lost), this is `resend`, because both kinds share

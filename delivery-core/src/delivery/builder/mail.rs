@@ -44,10 +44,10 @@ impl Builder {
     /// Sets how long a lease on an e-mail lasts. The default is 45 seconds. A server leases the e-mails that it sends,
     /// and renews these leases meanwhile, so that no other server sends the same e-mails. If the server crashes,
     /// another server sends the e-mails after this time. No lease expires if the store is unavailable for less than two
-    /// thirds of this time.
+    /// thirds of this time. A time below 1 second or above 10 minutes is clamped to this range.
     #[must_use]
     pub fn mail_lease(mut self, lease: Duration) -> Self {
-        self.mail_lease = lease;
+        self.mail_lease = lease.clamp(Duration::from_secs(1), Duration::from_mins(10));
         self
     }
 

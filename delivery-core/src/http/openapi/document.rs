@@ -89,7 +89,10 @@ async fn the_committed_document_is_the_one_that_types_and_tables_make() {
         std::fs::write(file, &made).unwrap();
         return;
     }
-    assert!(made == super::OPENAPI, "the API has changed: UPDATE_OPENAPI=1 cargo test -p delivery-core openapi");
+    assert!(
+        made == super::OPENAPI,
+        "the API has changed: UPDATE_OPENAPI=1 cargo test -p delivery-core --all-features openapi"
+    );
 }
 
 #[test]

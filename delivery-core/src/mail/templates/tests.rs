@@ -70,7 +70,7 @@ fn terms(days: i64, uses: i64) -> Terms {
 #[test]
 fn an_email_of_each_kind_says_what_happened() {
     use MessageKind::{Expiring, Purchase, Resend, Revoked, Successor};
-    for (kind, language, subject, says) in [
+    let cases = [
         (Purchase, "en", "Your key for Field Guide", "Thank you for your purchase"),
         (Resend, "en", "Your key for Field Guide", "Here is your key again"),
         (Successor, "en", "Your new key for Field Guide", "The key that you had no longer works."),
@@ -82,7 +82,9 @@ fn an_email_of_each_kind_says_what_happened() {
         (Expiring, "de", "Ihr Schlüssel für Field Guide läuft am 21. November 2027 ab", "Ihr Schlüssel läuft bald ab"),
         (Revoked, "de", "Ihr Schlüssel für Field Guide gilt nicht mehr", "Ihre Zahlung wurde erstattet"),
         (Purchase, "fr", "Your key for Field Guide", "Thank you for your purchase"),
-    ] {
+    ];
+    assert!(named().all(|kind| cases.iter().any(|(case, ..)| *case == kind)));
+    for (kind, language, subject, says) in cases {
         let message = message(kind, &["Field Guide"], Terms::default(), 0, Some(language));
         assert_eq!(message.subject, subject);
         for body in [&message.text, &message.html] {
