@@ -60,7 +60,7 @@ pub(crate) mod task {
 #[cfg(all(test, shuttle))]
 pub(crate) fn interleave(schedules: usize, test: impl Fn() + Send + Sync + 'static) {
     let mut config = shuttle::Config::new();
-    // Hashing and formatting need a larger stack than shuttle's 32 KiB.
+    // Hashing and formatting need a larger stack than shuttle's default of 60 KiB.
     config.stack_size = 1 << 20;
     shuttle::Runner::new(shuttle::scheduler::RandomScheduler::new(schedules), config).run(test);
 }

@@ -81,8 +81,8 @@ impl Maintenance<'_> {
         self.delivery.mark_while(|| true).await
     }
 
-    /// Deletes use records older than `before`. The keys' counts of uses do not change. Returns the number of deleted
-    /// records.
+    /// Deletes records of uses that are older than `before`. The keys' counts of uses do not change. Returns the number
+    /// of deleted records.
     ///
     /// # Errors
     ///

@@ -110,8 +110,8 @@ impl<K: Hash + Eq> Subjects<K> {
         }
     }
 
-    /// Returns whether there is room for one more subject. If necessary, first removes the subjects whose requests have
-    /// all left their windows.
+    /// Returns whether there is room for one more subject. First removes expired subjects if the table has grown to
+    /// `sweep_at` subjects, or if it is full and the last removal was at least [`SWEEP_EVERY`] ago.
     pub(super) fn has_room(&mut self, now: u64, capacity: usize) -> bool {
         let full = self.slots.len() >= capacity && left(self.swept, now, SWEEP_EVERY);
         if full || self.slots.len() >= self.sweep_at {

@@ -76,7 +76,8 @@ impl Mailer for FolderMailer {
     /// Deletes the files of e-mails to `address`.
     async fn forget(&self, address: &Email) -> Result<(), MailError> {
         let _turn = self.turn.clone().lock_owned().await;
-        // Dropping a waiting e-mail also drops its channel, so that its `send` returns an error.
+        // If a waiting e-mail is dropped, its channel closes. The call of `send` that waits for this channel then
+        // returns an error.
         self.waiting().retain(|waiting| !mime::is_to(&waiting.bytes, address));
         let (folder, address) = (self.folder.clone(), address.clone());
         let forgotten = tokio::task::spawn_blocking(move || forget(&folder, &address)).await;

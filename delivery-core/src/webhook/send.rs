@@ -60,7 +60,7 @@ pub(crate) enum SendError {
     /// The message was not sent, because the maximum number of concurrent requests to the receiver is under way.
     #[error("the receiver is busy with other messages")]
     Busy,
-    /// The message was not sent, because requests to the receiver pause after another message did not reach it.
+    /// The message was not sent, because another message did not reach the receiver a moment ago.
     #[error("the receiver was not reached a moment ago")]
     LeftAlone,
 }

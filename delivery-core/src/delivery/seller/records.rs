@@ -69,11 +69,11 @@ impl Desk<'_> {
         timeout(FIGURES, counted).await.map_err(|_| StoreError::unavailable("the figures do not come"))?
     }
 
-    /// Erases a person. The address becomes `erased-RANDOM@erased.invalid` in keys, messages and the audit log.
-    /// Messages that wait to be sent to the address are deleted, if they are about a key that had it, and so are the
-    /// person's requests for lost keys and the platforms' references to the person. If a platform event names the
-    /// person and [can be applied](crate::ledger::InboxEvent::can_be_applied), its content is deleted too. No key is
-    /// revoked, and a repeated order still returns its key. Returns the keys that had the address until now.
+    /// Erases a person. The address becomes `erased-RANDOM@erased.invalid` in keys, messages and the audit log. Deletes
+    /// the person's requests for lost keys, and the platforms' references to the person. Deletes messages that wait to
+    /// be sent to the address, but only if they are about a key that had the address. If a platform event names the
+    /// person and [can be applied](crate::ledger::InboxEvent::can_be_applied), deletes the event's content too. No key
+    /// is revoked, and a repeated order still returns its key. Returns the keys that had the address until now.
     ///
     /// # Errors
     ///

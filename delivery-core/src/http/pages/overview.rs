@@ -162,7 +162,8 @@ async fn attention(
             && platforms.named(name.as_str()).is_some()
             && last_event(request, name).await?.is_none_or(|last| last < refused)
         {
-            // Anybody can send such a request, so the sentence does not state that the secret is wrong.
+            // Anybody can send a request with a wrong signature. So the sentence does not state that the secret is
+            // wrong.
             let sentence = format!(
                 "A request in the name of {name} had a wrong signature, and none was accepted since. If sales are missing, \
                  compare the secret here with the one that {name} shows"

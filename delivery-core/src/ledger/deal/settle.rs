@@ -23,7 +23,7 @@ pub(crate) struct Reported<'r> {
     pub(crate) steps: Vec<Step<'r>>,
 }
 
-/// The steps left to carry out, and the keys as they are afterwards.
+/// The steps that bring a deal's keys into the state that they should have, and the keys after these steps.
 pub(super) struct Settled<'r> {
     pub(super) steps: Vec<Step<'r>>,
     pub(super) keys: Vec<Kept>,

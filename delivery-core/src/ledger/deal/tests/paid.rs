@@ -165,7 +165,7 @@ fn what_a_seller_is_shown_of_a_subscription() {
     let world = World::of(&[paid("c1", 0, period(0, 31)), ended(20)]);
     let shown = world.deal.subscription("c1", product(1)).unwrap();
     assert_eq!((shown.name, shown.paid_until), ("sub", Some(day(20))));
-    // If no report names a date, or the charge was refunded, no paid date is shown.
+    // `paid_until` is `None` if no report states when the paid time ends, or if the charge was refunded.
     for world in
         [World::of(&[paid("c1", 0, Term::Unsaid)]), World::of(&[paid("c1", 0, period(0, 31)), order_refunded("c1")])]
     {

@@ -211,7 +211,7 @@ fn a_sale_that_comes_after_its_dispute_or_refund_waits_only_for_what_can_still_c
     let refund = || Report::Refunded(Refund { at: Some(day(5)), ..Refund::full(by_payment()) });
     let failed = || Report::Kept { of: by_payment(), at: day(6) };
     let gone = ReportOutcome::Nothing("the money went back before");
-    // A sale that waits, because its buyer has no address.
+    // The same sale without an offer, as when the buyer has no address. Such a sale waits for the seller.
     let unsold = || {
         let Report::Charged(charged) = sale() else { unreachable!("a charge") };
         Report::Charged(Charged { offers: Vec::new(), ..charged })
