@@ -19,6 +19,7 @@ mod platform_secrets;
 mod platforms;
 mod readme;
 mod rocket;
+mod rotated;
 mod simulation;
 mod smtp;
 mod webhooks;

@@ -119,7 +119,7 @@ impl Delivery {
 
     /// Dismisses a name under which a platform sells something. From then on, waiting and new events are dismissed if
     /// all their lines have dismissed names. A line whose product is still sold here is never dismissed, even if it has
-    /// that name.
+    /// that name, and neither is a renewal of a subscription that already has its product.
     pub(in crate::delivery) async fn dismiss_product(
         &self,
         source: &Source,
@@ -199,8 +199,11 @@ impl Delivery {
                 match (handling, by) {
                     (Some(handling), by) => signed(handling, by),
                     (None, Some(_)) => return Err(StoreError::unavailable(NOT_LOOKED_UP).into()),
-                    // The seller must see it. It is still retried, and applied as soon as the lookup succeeds.
-                    (None, None) if event.attempts >= UNSEEN => Handling::Wait(NOT_LOOKED_UP.to_owned()),
+                    // The seller must see the event. From then on, it is retried every hour, and less often once it is
+                    // old.
+                    (None, None) if event.attempts >= UNSEEN && event.outcome.is_none() => {
+                        Handling::Wait(NOT_LOOKED_UP.to_owned())
+                    }
                     // Leave the event as it is. A worker applies it after its lease has expired.
                     (None, None) => return Ok(false),
                 }

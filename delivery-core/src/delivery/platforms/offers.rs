@@ -50,7 +50,7 @@ pub(super) struct Offered {
 /// The product of a line, or the reason why no product can be sold for the line.
 type MayBeSold = Result<Arc<Product>, NotSold>;
 
-pub(super) enum NotSold {
+enum NotSold {
     Unknown(String),
     Archived(ProductId),
     /// The seller has dismissed one of the names that the platform has for the product.
@@ -75,12 +75,18 @@ impl Delivery {
         }
         offered.missing = buying.lines.is_empty().then(|| "it names no product".to_owned());
         let products = self.products_of(source, buying).await?;
-        let is_left = |(_, product): &(&Line, MayBeSold)| !matches!(product, Err(NotSold::Dismissed));
-        if !products.is_empty() && !products.iter().any(is_left) {
+        let is_dismissed = |product: &MayBeSold| matches!(product, Err(NotSold::Dismissed));
+        let are_all = !products.is_empty() && products.iter().all(|(_, product)| is_dismissed(product));
+        // A subscription goes on although its product is not sold any more.
+        let goes_on = are_all && self.has_sold(source, buying).await?;
+        if are_all && !goes_on {
             return Ok(None);
         }
         let mut found = BTreeMap::<ProductId, (Arc<Product>, u64)>::new();
-        for (index, (line, product)) in products.into_iter().enumerate().filter(|(_, line)| is_left(line)) {
+        for (index, (line, product)) in products.into_iter().enumerate() {
+            if is_dismissed(&product) && !goes_on {
+                continue;
+            }
             let pieces = line.quantity.max(1).into();
             let mut bought = bought(index, line, pieces);
             match product {
@@ -119,9 +125,16 @@ impl Delivery {
         buying: &Buying<'_>,
     ) -> Result<BTreeMap<ProductId, (Arc<Product>, u64)>, Error> {
         match self.deal_of_subscription(source, buying).await? {
-            Some(deal) => self.sold(&deal).await,
+            Some(deal) => Ok(self.sold(&deal).await?.0),
             None => Ok(BTreeMap::new()),
         }
+    }
+
+    /// Returns whether the subscription to which a charge belongs already has a product for one of the charge's lines.
+    async fn has_sold(&self, source: &Source, buying: &Buying<'_>) -> Result<bool, Error> {
+        let names = || buying.lines.iter().flat_map(|line| &line.names);
+        let deal = self.deal_of_subscription(source, buying).await?;
+        Ok(deal.is_some_and(|deal| names().any(|name| deal.has_sold(name))))
     }
 
     async fn deal_of_subscription(&self, source: &Source, buying: &Buying<'_>) -> Result<Option<Deal>, Error> {
@@ -132,15 +145,20 @@ impl Delivery {
     }
 
     /// Returns the products of one sale or subscription, with one piece of each. Leaves out the products that are no
-    /// longer sold.
-    pub(super) async fn sold(&self, deal: &Deal) -> Result<BTreeMap<ProductId, (Arc<Product>, u64)>, Error> {
-        let mut found = BTreeMap::new();
+    /// longer sold. If one of these is archived, also returns a sentence that says so.
+    pub(super) async fn sold(
+        &self,
+        deal: &Deal,
+    ) -> Result<(BTreeMap<ProductId, (Arc<Product>, u64)>, Option<String>), Error> {
+        let (mut found, mut archived) = (BTreeMap::new(), None);
         for id in deal.products().into_iter().take(MOST_PRODUCTS) {
-            if let Some(product) = self.inner.catalog.product(id).await?.filter(|product| !product.is_archived()) {
-                found.insert(id, (product, 1));
+            match self.inner.catalog.product(id).await? {
+                Some(product) if product.is_archived() => archived = Some(NotSold::Archived(id).into()),
+                Some(product) => drop(found.insert(id, (product, 1))),
+                None => {}
             }
         }
-        Ok(found)
+        Ok((found, archived))
     }
 
     /// Returns how long a product's keys are valid if no event reports a paid period.
@@ -178,7 +196,7 @@ impl Delivery {
     async fn products_of<'b>(&self, source: &Source, bought: &Buying<'b>) -> Result<Vec<(&'b Line, MayBeSold)>, Error> {
         let mut products = Vec::with_capacity(bought.lines.len());
         for line in bought.lines {
-            products.push((line, self.product_of(source, bought, line).await?));
+            products.push((line, self.product_of(source, line).await?));
         }
         if bought.added.product.is_some() {
             let is_any_unknown =
@@ -192,7 +210,7 @@ impl Delivery {
                 if is_missing {
                     let own = bought.added.product;
                     let own = Line { own, ..Line::named([]) };
-                    *product = self.product_of(source, bought, &own).await?;
+                    *product = self.product_of(source, &own).await?;
                 }
             }
         }
@@ -200,18 +218,10 @@ impl Delivery {
     }
 
     /// Returns the product of a line, or why there is none. If the seller has dismissed one of the line's names, the
-    /// result is [`NotSold::Dismissed`] instead of an unknown or archived product. A subscription that already has
-    /// products is an exception: its archived products are not dismissed, because it goes on.
-    async fn product_of(&self, source: &Source, bought: &Buying<'_>, line: &Line) -> Result<MayBeSold, Error> {
+    /// result is [`NotSold::Dismissed`] instead of an unknown or archived product.
+    async fn product_of(&self, source: &Source, line: &Line) -> Result<MayBeSold, Error> {
         let found = self.product_named(source, line).await?;
-        let is_foreign = match found {
-            Ok(_) | Err(NotSold::Dismissed | NotSold::Illegible) => false,
-            Err(NotSold::Unknown(_)) => true,
-            Err(NotSold::Archived(_)) => {
-                let deal = self.deal_of_subscription(source, bought).await?;
-                deal.is_none_or(|deal| deal.products().is_empty())
-            }
-        };
+        let is_foreign = matches!(found, Err(NotSold::Unknown(_) | NotSold::Archived(_)));
         if let Some(inbox) = self.inner.ledger.office().filter(|_| is_foreign) {
             for name in line.names.iter().filter_map(|name| name.parse::<RefName>().ok()) {
                 if inbox.is_dismissed(source, &name).await? {

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::content::{Added, EventContent};
-use super::offers::{Buying, NotSold, Offered};
+use super::offers::{Buying, Offered};
 use crate::clock::whole_seconds;
 use crate::delivery::{Delivery, Error};
 use crate::ledger::{
@@ -144,7 +144,7 @@ impl Delivery {
     }
 
     /// Makes the report that an authorised payment was captured. If the order of the payment is known, the report
-    /// contains the keys to issue, or says that the buyer's address is missing.
+    /// contains the keys to issue, and says if the buyer's address is missing or a product is archived.
     async fn captured(
         &self,
         source: &Source,
@@ -162,9 +162,8 @@ impl Delivery {
         if let (Some(deal), Some(order)) = (deal, order) {
             if let Some(email) = self.address(source, buyer).await?.or_else(|| added.email.clone()) {
                 let order = OrderRef { source: source.clone(), id: order.clone() };
-                let sold = self.sold(&deal).await?;
-                let archived = deal.products().into_iter().find(|product| !sold.contains_key(product));
-                captured.missing = archived.map(|product| NotSold::Archived(product).into());
+                let (sold, archived) = self.sold(&deal).await?;
+                captured.missing = archived;
                 for (product, pieces) in sold.into_values() {
                     captured.offers.push(self.offer(&product, pieces, &email, &order)?);
                 }

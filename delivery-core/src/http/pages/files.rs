@@ -9,7 +9,6 @@ use ::http::header;
 use futures_util::StreamExt;
 use minijinja::{Value, context};
 use multer::{Constraints, Field, Multipart, SizeLimit};
-use subtle::ConstantTimeEq;
 use tokio::time::timeout;
 
 use super::file_list::size;
@@ -57,10 +56,7 @@ pub(super) async fn upload(request: PageRequest<'_>, seller: SignedIn, pieces: P
         Some(field) if field.name() == Some("csrf") => timeout(HEAD, field.text()).await.ok().and_then(Result::ok),
         _ => None,
     };
-    let is_ours = token.is_some_and(|token| bool::from(token.as_bytes().ct_eq(seller.csrf.as_bytes())));
-    if !is_ours {
-        return Err(ApiError::Forged);
-    }
+    seller.csrf.check(&token.unwrap_or_default())?;
     let mut count = 0;
     while let Some(field) = next(&mut form).await? {
         // If the seller has chosen no file, the form has a part with an empty file name.

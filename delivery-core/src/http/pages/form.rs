@@ -123,11 +123,21 @@ impl<E: Into<ApiError>> From<E> for Undone {
 }
 
 /// Returns a message authentication code (MAC) of the values that a form shows when it is opened. The browser sends the
-/// MAC back with the form. If the stored values have another MAC by then, somebody else has changed the record.
+/// MAC back with the form. If it is [another](is_digest) than that of the stored values by then, somebody else has changed
+/// the record.
 pub(super) fn digest(request: &PageRequest<'_>, shown: &[&str]) -> String {
+    digests(request, shown).into_iter().next().unwrap_or_default()
+}
+
+/// Returns whether `text` is a [`digest`] of these values, with any of the signing secrets.
+pub(super) fn is_digest(request: &PageRequest<'_>, shown: &[&str], text: &str) -> bool {
+    digests(request, shown).iter().any(|digest| digest == text)
+}
+
+fn digests(request: &PageRequest<'_>, shown: &[&str]) -> Vec<String> {
     // Prefix each text with its length, so that two different lists never produce the same bytes.
-    let bytes = shown.iter().flat_map(|text| format!("{} {text}", text.len()).into_bytes());
-    data_encoding::BASE64URL_NOPAD.encode(&request.mac("desk form shown", &bytes.collect::<Vec<u8>>()))
+    let bytes: Vec<u8> = shown.iter().flat_map(|text| format!("{} {text}", text.len()).into_bytes()).collect();
+    request.macs("desk form shown", &bytes).map(|mac| data_encoding::BASE64URL_NOPAD.encode(&mac)).collect()
 }
 
 /// Adds the error of a form to the template values of the page. Returns the values unchanged if there is no error.

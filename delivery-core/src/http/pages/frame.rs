@@ -34,7 +34,7 @@ pub(super) fn desk(request: &PageRequest<'_>, seller: &SignedIn, here: &str) -> 
         year => request.delivery.now().year(),
         seller => context! {
             nav => NAV.to_vec(), here, tabs => is_activity.then(|| ACTIVITY.to_vec()),
-            entry => if is_activity { "/desk/events" } else { here }, waits => seller.waits.clone(), csrf => seller.csrf.clone(), signs_out => seller.session.is_some(), name => seller.actor.as_str()
+            entry => if is_activity { "/desk/events" } else { here }, waits => seller.waits.clone(), csrf => seller.csrf.text(), signs_out => seller.session.is_some(), name => seller.actor.as_str()
         },
         notice => notice.map(|(name, sentence)| match (is_written, name) {
             (false, _) => sentence.to_owned(),

@@ -29,7 +29,7 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<R
         Err(fault) => return page(&request, &seller, Some((form, &fault))).await,
     };
     let id: KeyId = form.text("key").parse().map_err(|_| ApiError::MALFORMED)?;
-    if form.text("seal") != seal(&request, id) {
+    if !form::is_digest(&request, &seal(&id.to_string()), form.text("seal")) {
         return Err(ApiError::MALFORMED);
     }
     let Wanted { product, email, terms, sends } = wanted;
@@ -71,7 +71,7 @@ async fn page(
     };
     let id = request.delivery.new_key_id();
     let values = context! {
-        products => choices(&names), chosen, key => id.to_string(), seal => seal(request, id),
+        products => choices(&names), chosen, key => id.to_string(), seal => form::digest(request, &seal(&id.to_string())),
         customer_email => text("customer_email"), days => text("days"), uses => text("uses"),
         sends => sent.is_none_or(|(form, _)| form.text("sends") == "yes"),
         ..form::said(sent.map(|(_, fault)| fault), desk(request, seller, "/desk/keys"))
@@ -84,7 +84,7 @@ fn only(names: &std::collections::BTreeMap<ProductId, String>) -> Option<Product
     names.keys().next().copied().filter(|_| names.len() == 1)
 }
 
-/// Returns a message authentication code (MAC), which proves that this service has chosen the id.
-fn seal(request: &PageRequest<'_>, id: KeyId) -> String {
-    form::digest(request, &["issue", &id.to_string()])
+/// Returns the values whose [digest](form::digest) proves that this service has chosen the id.
+fn seal(id: &str) -> [&str; 2] {
+    ["issue", id]
 }

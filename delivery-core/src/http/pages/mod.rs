@@ -56,7 +56,7 @@ use futures_util::StreamExt;
 use self::form::Form;
 use self::handler::PageHandler;
 pub(super) use self::rendering::error_page;
-use self::session::{PageRequest, SignedIn, base, check_csrf};
+use self::session::{PageRequest, SignedIn, base};
 pub(super) use self::unknown::unknown;
 use super::body::{BodyRule, Keep, read};
 use super::error::ApiError;
@@ -264,7 +264,7 @@ pub(super) async fn answer<E>(
     // Signing out needs no CSRF token, so that it also works in a tab that shows a page of an older session.
     // `SignedIn::find` has already refused forms from other sites.
     let needs_csrf = path != Page::SignOut.row().path;
-    if needs_csrf && request.form.as_ref().is_some_and(|form| check_csrf(form, &seller.csrf).is_err()) {
+    if needs_csrf && request.form.as_ref().is_some_and(|form| seller.csrf.check(form.text("csrf")).is_err()) {
         return sign_in::proved_again(request, show).await;
     }
     let seller = seller.counting(delivery).await;

@@ -3,7 +3,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use minijinja::{Value, context};
 
-use super::form::{Form, FormError, digest, said};
+use super::form::{Form, FormError, digest, is_digest, said};
 use super::frame::desk;
 use super::lists::{Chosen, links, parameter};
 use super::shown::{preview, time};
@@ -55,14 +55,19 @@ async fn older(delivery: &Delivery, found: &[Post]) -> Result<Option<DateTime<Ut
     Ok(are_older.then_some(if is_of_one_second { before } else { last }))
 }
 
-/// Returns the values that the form shows for a post. The field `seen` is the [`digest`] of the title, the category and
-/// the content.
+/// Returns the values that the form shows for a post. The field `seen` is the [`digest`] of the values that are
+/// [`shown`].
 fn fields(request: &PageRequest<'_>, post: &Post) -> Form {
-    let shown = [("title", post.title()), ("category", post.category().as_str()), ("content", post.content())];
-    let seen = digest(request, &shown.map(|(_, value)| value));
-    Form::of(shown.map(|(name, value)| (name, value.to_owned())))
-        .with("id", post.id().get().to_string())
-        .with("seen", seen)
+    let [title, category, content] = shown(post);
+    Form::of(
+        [("title", title), ("category", category), ("content", content)].map(|(name, value)| (name, value.to_owned())),
+    )
+    .with("id", post.id().get().to_string())
+    .with("seen", digest(request, &shown(post)))
+}
+
+fn shown(post: &Post) -> [&str; 3] {
+    [post.title(), post.category().as_str(), post.content()]
 }
 
 pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
@@ -134,7 +139,7 @@ async fn save(
     let seller_desk = request.delivery.desk(&seller.actor);
     let revised = seller_desk.revise_post(id, |post| {
         let facts = facts.clone().published_at(post.published_at());
-        let is_known = seen.is_empty() || *post.facts() == facts || fields(request, post).text("seen") == seen;
+        let is_known = seen.is_empty() || *post.facts() == facts || is_digest(request, &shown(post), seen);
         if is_known { Ok(facts) } else { Err(()) }
     });
     revised.await?.map_err(|()| StoreError::Conflict { source: None })

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use minijinja::{Value, context};
 
-use super::form::{Form, FormError, digest, said};
+use super::form::{Form, FormError, digest, is_digest, said};
 use super::frame::desk;
 use super::lists::{Chosen, PAGE, links, product_id};
 use super::shown::{archived, preview, price};
@@ -52,12 +52,18 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<R
 }
 
 /// Returns the values that the form shows for `product`, or for a new product if `product` is `None`. For an existing
-/// product, the field `seen` is the [`digest`] of the other fields except `id`.
+/// product, the field `seen` is the [`digest`] of the values that are [`shown`].
 fn fields(request: &PageRequest<'_>, product: Option<&Product>) -> Form {
     let Some(product) = product else { return Form::of([("type", "digital".to_owned())]) };
+    let shown = shown(product);
+    let seen = digest(request, &shown.each_ref().map(|(_, value)| value.as_str()));
+    Form::of(shown).with("id", product.id().to_string()).with("seen", seen)
+}
+
+fn shown(product: &Product) -> [(&'static str, String); 9] {
     let terms = product.terms();
     let refs = product.refs().iter().map(|(source, name)| format!("{source} {name}\n"));
-    let shown = [
+    [
         ("name", product.name().to_owned()),
         ("description", product.description().to_owned()),
         ("content", product.content().to_owned()),
@@ -67,9 +73,7 @@ fn fields(request: &PageRequest<'_>, product: Option<&Product>) -> Form {
         ("uses", terms.limit.map(|limit| limit.as_count().to_string()).unwrap_or_default()),
         ("language", product.language().map(ToString::to_string).unwrap_or_default()),
         ("refs", refs.collect()),
-    ];
-    let seen = digest(request, &shown.each_ref().map(|(_, value)| value.as_str()));
-    Form::of(shown).with("id", product.id().to_string()).with("seen", seen)
+    ]
 }
 
 /// Returns the product that the form describes. The host application's reference is not in the form, so it is taken
@@ -168,8 +172,8 @@ async fn save(
 ) -> Result<Option<()>, StoreError> {
     let seller_desk = request.delivery.desk(&seller.actor);
     let revised = seller_desk.revise_product(id, |product| {
-        let is_known =
-            seen.is_empty() || *product.facts() == facts || fields(request, Some(product)).text("seen") == seen;
+        let is_shown = || is_digest(request, &shown(product).each_ref().map(|(_, value)| value.as_str()), seen);
+        let is_known = seen.is_empty() || *product.facts() == facts || is_shown();
         if is_known { Ok(facts.clone()) } else { Err(()) }
     });
     match revised.await? {

@@ -49,14 +49,17 @@ pub(in crate::http) struct SignedIn {
     pub(super) actor: Actor,
     /// The id of the session. `None` if sellers sign in at the host application, not with our sign-in form.
     pub(super) session: Option<SignInId>,
-    /// The CSRF token in the forms of this session.
-    pub(super) csrf: String,
+    pub(super) csrf: Csrf,
     /// The number of events and messages that need the seller's attention, as the navigation shows it. Empty if there
     /// are none.
     pub(super) waits: String,
     /// The number of queued and of failed messages. `None` if the store could not count them.
     pub(super) backlog: Option<Backlog>,
 }
+
+/// The CSRF tokens that a form may have: one for each signing secret, newest first.
+#[derive(Debug)]
+pub(super) struct Csrf(Vec<String>);
 
 /// The cookies that the pages set.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +71,19 @@ pub(super) enum Cookie {
     /// the sign-in form after following a link from another site: the browser does not send the `SameSite=Strict`
     /// session cookie then.
     Form,
+}
+
+impl Csrf {
+    /// Returns the token of a form that is shown now.
+    pub(super) fn text(&self) -> &str {
+        self.0.first().map_or("", String::as_str)
+    }
+
+    /// Refuses a form with any other token.
+    pub(super) fn check(&self, token: &str) -> Result<(), ApiError> {
+        let is_ours = self.0.iter().any(|ours| bool::from(ours.as_bytes().ct_eq(token.as_bytes())));
+        if is_ours { Ok(()) } else { Err(ApiError::Forged) }
+    }
 }
 
 impl Cookie {
@@ -82,7 +98,7 @@ impl Cookie {
 }
 
 impl SignedIn {
-    pub(super) fn new(actor: Actor, session: Option<SignInId>, csrf: String) -> Self {
+    pub(super) fn new(actor: Actor, session: Option<SignInId>, csrf: Csrf) -> Self {
         Self { actor, session, csrf, waits: String::new(), backlog: None }
     }
 
@@ -107,7 +123,7 @@ impl SignedIn {
 
     /// Returns the signed-in seller who sent the request. The request is counted against the rate limit before the
     /// seller is looked up. A form that another site sent is refused. This function does not check the CSRF token,
-    /// because the form has not been read yet: [`check_csrf`] does so later.
+    /// because the form has not been read yet: [`Csrf::check`] does so later.
     ///
     /// Returns `None` if the sender is not signed in.
     pub(super) async fn find(request: &PageRequest<'_>) -> Result<Option<Self>, ApiError> {
@@ -146,21 +162,19 @@ impl SignedIn {
             request.mac("desk session", &secret).iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte));
         admit(request.delivery, Policy::Desk, Identity::Key(counted_as)).await?;
         let mut found = None;
-        // The session may have been started with another of the signing secrets. Its forms have the CSRF token of that
-        // secret.
-        for (id, csrf) in request.session_ids(&secret).zip(request.csrfs(&secret)) {
-            if let Some(sign_in) = sign_ins.signed_in(id).await? {
-                found = Some((csrf, sign_in));
+        for id in request.session_ids(&secret) {
+            found = sign_ins.signed_in(id).await?;
+            if found.is_some() {
                 break;
             }
         }
-        let Some((csrf, SignIn { id, actor, token, expires_at })) = found else { return Ok(None) };
+        let Some(SignIn { id, actor, token, expires_at }) = found else { return Ok(None) };
         // The session is valid only while the seller's token is the one with which it was started. So changing a token
         // ends its sessions.
         let is_token = |digest| request.macs("desk token", digest).any(|mac| bool::from(mac.ct_eq(&token)));
         let holds = tokens.each().any(|(name, digest)| *name == actor && is_token(digest));
         let is_over = expires_at <= request.delivery.inner.clock.now();
-        Ok((holds && !is_over).then(|| Self::new(actor, Some(id), csrf)))
+        Ok((holds && !is_over).then(|| Self::new(actor, Some(id), request.csrf(&secret))))
     }
 
     /// Authenticates the seller through the host application. Before that, the request is counted against the rate
@@ -256,14 +270,10 @@ impl PageRequest<'_> {
         self.macs("desk session", secret).map(SignInId::from_bytes)
     }
 
-    /// Returns the CSRF token for forms. It is derived from the secret in a cookie or, if the host application has
+    /// Returns the CSRF tokens for forms. They are derived from the secret in a cookie or, if the host application has
     /// authenticated the seller, from the seller's name.
-    pub(super) fn csrf(&self, secret: &[u8]) -> String {
-        self.csrfs(secret).next().unwrap_or_default()
-    }
-
-    fn csrfs(&self, secret: &[u8]) -> impl Iterator<Item = String> {
-        self.macs("desk form", secret).map(|mac| data_encoding::BASE64URL_NOPAD.encode(&mac))
+    pub(super) fn csrf(&self, secret: &[u8]) -> Csrf {
+        Csrf(self.macs("desk form", secret).map(|mac| data_encoding::BASE64URL_NOPAD.encode(&mac)).collect())
     }
 
     /// Refuses requests from other sites. The host in `Origin` must be the host in `Host`, or `Origin` must be equal to
@@ -317,12 +327,6 @@ impl PageRequest<'_> {
             (Cookie::Form, false) => "desk-form",
         }
     }
-}
-
-/// Refuses a form if the value of its field `csrf` differs from the argument `csrf`, the expected CSRF token.
-pub(super) fn check_csrf(form: &Form, csrf: &str) -> Result<(), ApiError> {
-    let is_ours = bool::from(form.text("csrf").as_bytes().ct_eq(csrf.as_bytes()));
-    if is_ours { Ok(()) } else { Err(ApiError::Forged) }
 }
 
 /// Returns the path of the configured base URL, such as `/shop`, or "". The pages are mounted below this path.

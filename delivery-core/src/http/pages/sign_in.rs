@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::form::Form;
-use super::session::{Cookie, SESSION, SESSION_COOKIE, check_csrf};
+use super::session::{Cookie, SESSION, SESSION_COOKIE};
 use super::{ApiError, Page, PageRequest, SignedIn};
 use crate::http::body::BodyRule;
 use crate::http::error::Answering;
@@ -61,7 +61,7 @@ fn form(request: &PageRequest<'_>, next: &str, fault: Option<&str>) -> Result<Re
     let is_given = |name| request.form.as_ref().is_some_and(|form| form.given(name).is_some());
     let lost_secret = is_given("secret") || is_given("lost_secret");
     let values = context! {
-        csrf => request.csrf(&secret), fault, next => wanted(request, next), carried, lost_secret, path => request.path
+        csrf => request.csrf(&secret).text(), fault, next => wanted(request, next), carried, lost_secret, path => request.path
     };
     let page = request.page("sign_in.html", values)?;
     Ok(page.cookie(&request.set_cookie(Cookie::Form, &text, FORM)))
@@ -149,7 +149,7 @@ async fn by_token(request: &PageRequest<'_>, form_sent: &Form) -> Result<Option<
     let delivery = request.delivery;
     request.check_origin()?;
     let secret = request.cookie(Cookie::Form).ok_or(ApiError::Forged)?;
-    check_csrf(form_sent, &request.csrf(&secret))?;
+    request.csrf(&secret).check(form_sent.text("csrf"))?;
     // Count the attempt only after the CSRF check. Another site can make the seller's browser send forged forms, and
     // they must not use up the seller's quota.
     admit(delivery, Policy::Admin, client(delivery, request.call)).await?;

@@ -21,7 +21,7 @@ const NEWEST: &str = "SELECT number, email FROM delivery_key \
     WHERE lower(email) = $1 AND revoked_at IS NULL AND email NOT LIKE 'erased-%@erased.invalid' ORDER BY id DESC LIMIT 1";
 
 /// Finds a row if an e-mail with lost keys was queued after millisecond `$2` for the address `$1`, which must be in
-/// lower case. An e-mail that was queued after millisecond `$3` is left out: a wrong clock has set the time.
+/// lower case. An e-mail that was queued at millisecond `$3` or later is left out: a wrong clock has set the time.
 const RECENT: &str = "SELECT k.number FROM delivery_key k JOIN delivery_message m ON m.key = k.number \
     WHERE lower(k.email) = $1 AND m.kind = 'lost' AND m.queued_at > $2 AND m.queued_at < $3 LIMIT 1";
 
@@ -52,13 +52,13 @@ async fn answer(session: &mut (dyn Session + '_), scan: LostScan) -> Result<usiz
     // The lock makes servers take turns, so that each server sees the e-mails that the previous one queued.
     let waiting = session.rows(&dialect.locking(WAITING), values![limit(scan.limit.min(MOST))]).await?;
     let skew = skew(session).await?;
-    let (now, since) = (scan.now.timestamp_millis() + skew, (scan.now - LOST_PAUSE).timestamp_millis() + skew);
+    let now = scan.now.timestamp_millis() + skew;
+    let (since, until) = (now - LOST_PAUSE.num_milliseconds(), now + LOST_PAUSE.num_milliseconds());
     for request in &waiting {
         let (number, address) = (request.integer("number")?, request.text("email")?.to_ascii_lowercase());
         // If the customer is being erased at the same time, the lock makes this statement wait until the erasure is
         // committed. The address then has no keys.
         let newest = row(session, &dialect.locking(NEWEST), values![address.as_str()]).await?;
-        let until = now + LOST_PAUSE.num_milliseconds();
         let recent = row(session, RECENT, values![address, since, until]).await?;
         if let (Some(key), None) = (newest, recent) {
             let message = number_at(scan.now, session.number().await?);
