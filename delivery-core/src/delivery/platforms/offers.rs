@@ -132,9 +132,9 @@ impl Delivery {
 
     /// Returns whether the subscription to which a charge belongs already has a product for one of the charge's lines.
     async fn has_sold(&self, source: &Source, buying: &Buying<'_>) -> Result<bool, Error> {
-        let names = || buying.lines.iter().flat_map(|line| &line.names);
+        let mut names = buying.lines.iter().filter_map(|line| line.names.first());
         let deal = self.deal_of_subscription(source, buying).await?;
-        Ok(deal.is_some_and(|deal| names().any(|name| deal.has_sold(name))))
+        Ok(deal.is_some_and(|deal| names.any(|name| deal.sold_as(name).is_some())))
     }
 
     async fn deal_of_subscription(&self, source: &Source, buying: &Buying<'_>) -> Result<Option<Deal>, Error> {
@@ -217,8 +217,8 @@ impl Delivery {
         Ok(products)
     }
 
-    /// Returns the product of a line, or why there is none. If the seller has dismissed one of the line's names, the
-    /// result is [`NotSold::Dismissed`] instead of an unknown or archived product.
+    /// Returns the product of a line, or the reason why it has none. If the seller has dismissed one of the line's
+    /// names, the result is [`NotSold::Dismissed`] instead of an unknown or archived product.
     async fn product_of(&self, source: &Source, line: &Line) -> Result<MayBeSold, Error> {
         let found = self.product_named(source, line).await?;
         let is_foreign = matches!(found, Err(NotSold::Unknown(_) | NotSold::Archived(_)));

@@ -219,13 +219,6 @@ impl Deal {
         lines.filter_map(|line| line.product).collect()
     }
 
-    /// Returns whether a line with this name was mapped to a product.
-    pub(crate) fn has_sold(&self, name: &str) -> bool {
-        let said = self.words.iter().flat_map(|said| &said.lines);
-        let mut lines = self.charges.values().flat_map(|charge| &charge.lines).chain(said);
-        lines.any(|line| line.product.is_some() && line.names.iter().any(|known| known == name))
-    }
-
     /// Adds the facts and keys of `other`, which turned out to be about the same sale.
     pub(crate) fn merge(&mut self, other: Self) {
         for (name, theirs) in other.charges {
@@ -262,7 +255,7 @@ impl Deal {
     }
 
     /// Returns the product of a sold line whose most specific name is `name`.
-    fn sold_as(&self, name: &str) -> Option<ProductId> {
+    pub(crate) fn sold_as(&self, name: &str) -> Option<ProductId> {
         let lines = self.charges.values().flat_map(|charge| &charge.lines);
         lines.filter(|line| line.names.first().is_some_and(|first| first == name)).find_map(|line| line.product)
     }
