@@ -11,6 +11,7 @@ mod ours;
 mod pictures;
 mod plot;
 mod shelf;
+mod tamer;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
