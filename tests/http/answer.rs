@@ -33,8 +33,8 @@ const CODES: [(&str, &str, &str); 17] = [
     ("UNAVAILABLE", "503 Service Unavailable", "The service is not available at the moment: try again shortly."),
 ];
 
-/// The pages in place of one that cannot be shown: the status line, the title, and the sentence below it. The first page
-/// is the snapshot of `desk_keys::status_made_up`, from which the others are made.
+/// The pages in place of one that cannot be shown: the status line, the title, and the sentence below it. The first
+/// page is the snapshot of `desk_keys::status_made_up`, from which the others are made.
 const PAGES: [(&str, &str, &str); 9] = [
     (
         "400 Bad Request",

@@ -111,7 +111,7 @@ fn add_long_posts(server: &Server, count: usize) {
     }
 }
 
-/// A client that asks for a long answer, and takes no more than so many bytes of it.
+/// A client that asks for a long answer, and whose system takes only about `bytes` bytes of it.
 fn half_read(server: SocketAddr, source: [u8; 4], bytes: usize) -> TcpStream {
     let mut stream = connect(server, source, Some(bytes));
     stream.write_all(b"GET /api/posts?limit=100 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
@@ -194,8 +194,8 @@ pub fn connect_from(server: SocketAddr, source: [u8; 4]) -> TcpStream {
     connect(server, source, None)
 }
 
-/// A connection from another address of this machine. If `bytes` is given, the client's system takes only about so many
-/// bytes before the client reads.
+/// A connection from another address of this machine. Until the client reads, its system takes only about `bytes`
+/// bytes.
 fn connect(server: SocketAddr, source: [u8; 4], bytes: Option<usize>) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     if let Some(bytes) = bytes {

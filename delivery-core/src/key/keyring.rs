@@ -148,8 +148,8 @@ impl Keyring {
         self.signers().last().unwrap_or(&self.newest).pepper
     }
 
-    /// Returns a MAC of `bytes`, such as for a ticket, by the newest secret. The key of the MAC depends on `purpose`, so
-    /// a MAC made for one purpose is not valid for another. That key is not derived from the [pepper](Self::pepper),
+    /// Returns a MAC of `bytes`, such as for a ticket, by the newest secret. The key of the MAC depends on `purpose`,
+    /// so a MAC made for one purpose is not valid for another. That key is not derived from the [pepper](Self::pepper),
     /// because host applications may read the pepper.
     pub(crate) fn mac(&self, purpose: &str, bytes: &[u8]) -> [u8; 32] {
         self.newest.mac(purpose, bytes)

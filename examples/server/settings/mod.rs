@@ -77,7 +77,8 @@ impl Settings {
         let mut settings = Self { options, given, ..Self::default() };
         for Row { setting, read } in FIRST.iter().chain(LAST.iter().flat_map(|(_, rows)| *rows)) {
             let text = settings.given.text(setting.name);
-            // A flag may be empty. If the setting has a default, the empty text is read. Otherwise it counts as not set.
+            // A flag may be empty. If the setting has a default, the empty text is read. Otherwise it counts as not
+            // set.
             if text.is_some() || setting.default.is_some() {
                 read(&mut settings, &text.unwrap_or_default()).map_err(|expected| refusal(setting.name, expected))?;
             }

@@ -116,8 +116,8 @@ async fn suffer(database: &Postgres, fault: &str) {
     until("the server starts again", 60, async || ready() > before).await;
 }
 
-/// Waits until both servers serve again. They have 500 looks, a hundredth of a second apart, which is five seconds. Looks
-/// are counted because a machine may stand still meanwhile. The limit in real time is 20 seconds.
+/// Waits until both servers serve again. They have 500 looks, a hundredth of a second apart, which is five seconds.
+/// Looks are counted because a machine may stand still meanwhile. The limit in real time is 20 seconds.
 async fn recovered(load: &Load) {
     let served = || load.served.each_ref().map(|served| served.load(Ordering::Relaxed));
     let (before, mut looks) = (served(), 0);

@@ -123,8 +123,8 @@ impl<E: Into<ApiError>> From<E> for Undone {
 }
 
 /// Returns a message authentication code (MAC) of the values that a form shows when it is opened. The browser sends the
-/// MAC back with the form. If it is [another](is_digest) than that of the stored values by then, somebody else has changed
-/// the record.
+/// MAC back with the form. If it is [another](is_digest) than that of the stored values by then, somebody else has
+/// changed the record.
 pub(super) fn digest(request: &PageRequest<'_>, shown: &[&str]) -> String {
     digests(request, shown).into_iter().next().unwrap_or_default()
 }

@@ -104,7 +104,7 @@ impl Connections {
         Arc::new(Self { server, kept: Mutex::default(), limit, permits, idle: Notify::new() })
     }
 
-    /// Sends a message over an idle connection. If there is none, opens a new connection, with the name `hello` in
+    /// Sends a message over an idle connection. If no connection is idle, opens a new one, with the name `hello` in
     /// EHLO.
     pub(super) async fn send(self: &Arc<Self>, message: &Message, hello: &ClientId) -> Result<(), SendError> {
         let text = message.formatted();

@@ -62,8 +62,8 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
     let (cache, lock) = (Arc::new(Cache::new()), Arc::new(lock));
     let reading = options.clone().create_if_missing(false).pragma("query_only", "1");
     let (loaders, [first_end, second_end]) = Loaders::start(&reading, &cache);
-    // SQLite ends a transaction by itself in some cases, for example after an I/O error. The driver does not notice, and
-    // its next transactions on the connection never end. So such a connection is closed.
+    // SQLite ends a transaction by itself in some cases, for example after an I/O error. The driver does not notice,
+    // and its next transactions on the connection never end. So such a connection is closed.
     let pool = SqlitePoolOptions::new()
         .max_connections(READERS)
         .acquire_timeout(ACQUIRE)

@@ -89,7 +89,7 @@ pub(super) async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried
         let done = inbound(name, Some(Handling::Ignore("nothing".to_owned())));
         receive(&ledger, InboundEvent { is_retry: true, ..done }).await;
     }
-    assert_eq!(retry(None, None).await, 1, "whoever leased it is too late");
+    assert_eq!(retry(None, None).await, 1, "the caller that leased it is too late");
     let [claimed] = &claim().await[..] else { panic!("it is due") };
     assert_eq!(retry(None, None).await, 1, "while it is looked at");
     let late = InboundEvent { event: claimed.clone(), is_retry: true, ..waits("evt_1", "no product") };
