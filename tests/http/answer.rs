@@ -135,7 +135,7 @@ impl Row {
 
     /// With the page that says that there were too many requests, within this limit.
     pub fn page_limited(self, limit: &str) -> Self {
-        let counted = format!("\n{}\nreferrer-policy", limit_fields(limit, 0).join("\n"));
+        let counted = format!("\n{}\nreferrer-policy", limit_fields(limit, Some(0)).join("\n"));
         self.page("429 Too Many Requests").but("\nreferrer-policy", counted)
     }
 
@@ -224,9 +224,7 @@ impl Row {
             headers.extend(["cache-control: no-store".to_owned(), "referrer-policy: no-referrer".to_owned()]);
         }
         if let Some(limit) = self.limit.or_else(|| limit(class, code)).filter(|_| !self.uncounted) {
-            let (_, quota) = LIMITS.iter().find(|(name, _)| *name == limit).unwrap();
-            let left = if code == "RATE_LIMITED" { 0 } else { quota - 1 };
-            headers.extend(limit_fields(limit, self.left.unwrap_or(left)));
+            headers.extend(limit_fields(limit, self.left.or((code == "RATE_LIMITED").then_some(0))));
         }
         headers.extend(match (code, class) {
             ("METHOD_NOT_ALLOWED", _) => Some(format!("allow: {}", allow(class, path))),
@@ -241,9 +239,10 @@ impl Row {
     }
 }
 
-/// The fields that tell of a limit with this many requests left.
-fn limit_fields(limit: &str, left: u32) -> [String; 2] {
+/// The fields that tell of a limit with `left` requests left, or all but one.
+fn limit_fields(limit: &str, left: Option<u32>) -> [String; 2] {
     let (_, quota) = LIMITS.iter().find(|(name, _)| *name == limit).unwrap();
+    let left = left.unwrap_or(quota - 1);
     [format!("ratelimit-policy: \"{limit}\";q={quota};w=60"), format!("ratelimit: \"{limit}\";r={left};t=60")]
 }
 

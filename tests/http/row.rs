@@ -33,7 +33,7 @@ pub struct Row {
     pub peer: &'static str,
     pub wait: Duration,
     pub last_header: Option<(&'static str, &'static str)>,
-    pub fault: Option<Fault>,
+    pub fault: Fault,
     pub signs_in: bool,
     pub then: Option<&'static str>,
     pub follows: Option<&'static str>,
@@ -215,28 +215,27 @@ impl Row {
 
     /// While the store is away.
     pub fn store_away(self) -> Self {
-        Self { fault: Some(Fault::Before(StoreError::unavailable("switched off"))), ..self }
+        Self { fault: Fault::Before(StoreError::unavailable("switched off")), ..self }
     }
 
     /// While the store answers nonsense.
     pub fn store_corrupt(self) -> Self {
-        Self { fault: Some(Fault::Before(StoreError::corrupt("cursed"))), ..self }
+        Self { fault: Fault::Before(StoreError::corrupt("cursed")), ..self }
     }
 
     /// While the store, the host's own, panics.
     pub fn store_panicking(self) -> Self {
-        Self { fault: Some(Fault::Panic), ..self }
+        Self { fault: Fault::Panic, ..self }
     }
 
     /// In a host that manages products and posts elsewhere.
     pub fn catalog_elsewhere(self) -> Self {
-        Self { fault: Some(Fault::Before(StoreError::Unsupported)), ..self }
+        Self { fault: Fault::Before(StoreError::Unsupported), ..self }
     }
 
     /// Plays the row in a shop of its own: the answer and its effects, and what is expected there.
     pub async fn play(&self, framework: Framework) -> (String, String) {
-        let fault = self.fault.clone().unwrap_or(Fault::None);
-        let mut shop = Shop::open(framework, fault.clone()).await;
+        let mut shop = Shop::open(framework, self.fault.clone()).await;
         let before = shop.effects().await;
         if self.signs_in {
             shop.sign_in().await;
@@ -246,7 +245,7 @@ impl Row {
             shop.send(request(&shop, line, headers, body), self.peer).await;
             shop.look().await;
         }
-        shop.store.otherwise(fault);
+        shop.store.otherwise(self.fault.clone());
         let mut answer = String::new();
         let mut headers = self.headers.clone();
         for time in 1..=self.times {

@@ -122,9 +122,9 @@ impl Templates {
         let theirs = templates.into_iter().map(|(name, source)| (Cow::Owned(name.into()), Cow::Owned(source.into())));
         let mut stems = BTreeSet::new();
         let mut names = BTreeSet::new();
-        for (name, source) in ours.chain(theirs) {
-            let name = if name.starts_with('_') { name } else { Cow::Owned(name.to_ascii_lowercase()) };
+        for (mut name, source) in ours.chain(theirs) {
             if !name.starts_with('_') {
+                name = Cow::Owned(name.to_ascii_lowercase());
                 let stem =
                     stem_of(&name).ok_or_else(|| TemplateError::new(&name, "has a name that no template has"))?;
                 stems.insert(stem.to_owned());

@@ -26,10 +26,11 @@ use delivery_core::store::{
 };
 
 /// What happens to a call of a [`Faulty`] store.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum Fault {
     /// The call succeeds or fails as the store decides.
+    #[default]
     None,
     /// The call fails with this error and has no effect.
     Before(StoreError),

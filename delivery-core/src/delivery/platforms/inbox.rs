@@ -199,8 +199,8 @@ impl Delivery {
                 match (handling, by) {
                     (Some(handling), by) => signed(handling, by),
                     (None, Some(_)) => return Err(StoreError::unavailable(NOT_LOOKED_UP).into()),
-                    // The seller must see the event. From then on, it is retried every hour, and less often once it is
-                    // old.
+                    // The seller must see the event. The next attempt is an hour later, or twelve hours later if the
+                    // event is old. If that lookup fails too, there is an attempt each minute from then on.
                     (None, None) if event.attempts >= UNSEEN && event.outcome.is_none() => {
                         Handling::Wait(NOT_LOOKED_UP.to_owned())
                     }

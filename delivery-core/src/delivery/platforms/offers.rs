@@ -66,7 +66,8 @@ pub(crate) type Unsold = (BTreeSet<RefName>, BTreeMap<ProductId, BTreeSet<RefNam
 
 impl Delivery {
     /// Prepares the keys that may be issued for what was bought. If something is missing, such as the product of a
-    /// line, `missing` contains the reason. Returns `None` if the seller has dismissed the products of all lines.
+    /// line, `missing` contains the reason. Returns `None` if the seller has dismissed the products of all lines,
+    /// unless a subscription is charged that already has one of them.
     pub(super) async fn offers(&self, source: &Source, buying: &Buying<'_>) -> Result<Option<Offered>, Error> {
         let mut offered = Offered::default();
         if buying.lines.len() > MOST_LINES {
@@ -76,10 +77,10 @@ impl Delivery {
         offered.missing = buying.lines.is_empty().then(|| "it names no product".to_owned());
         let products = self.products_of(source, buying).await?;
         let is_dismissed = |product: &MayBeSold| matches!(product, Err(NotSold::Dismissed));
-        let are_all = !products.is_empty() && products.iter().all(|(_, product)| is_dismissed(product));
+        let all_dismissed = !products.is_empty() && products.iter().all(|(_, product)| is_dismissed(product));
         // A subscription goes on although its product is not sold any more.
-        let goes_on = are_all && self.has_sold(source, buying).await?;
-        if are_all && !goes_on {
+        let goes_on = all_dismissed && self.has_sold(source, buying).await?;
+        if all_dismissed && !goes_on {
             return Ok(None);
         }
         let mut found = BTreeMap::<ProductId, (Arc<Product>, u64)>::new();

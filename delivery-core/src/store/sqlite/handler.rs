@@ -218,6 +218,7 @@ impl BatchHandler for Writer {
                     let ran = statement.run(self).await;
                     if ran.is_err() {
                         self.is_lost |= !rolled_back(&mut self.connection).await;
+                        // SQLite may have ended the transaction by itself, which the driver does not notice.
                         self.is_lost |= self.connection.is_in_transaction();
                     }
                     Some(ran)
