@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 use delivery_core::key::Keyring;
@@ -12,6 +12,8 @@ use futures_util::{StreamExt, stream};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use support::redis::{Redis, redis};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::fixtures::until;
 
@@ -88,6 +90,38 @@ async fn while_redis_is_away_each_server_limits_by_itself_and_comes_back_by_itse
     // It starts again, empty: the request passes once more as soon as limits are shared.
     until("limits are shared again", 10, async || passes(&limiter, subject([192, 0, 2, 1]), 1).await).await;
     assert!(ask(&server, &["KEYS", "*"]).contains("delivery:validate:"));
+}
+
+/// A name that leads to one server first and then to another, as after a failover. Connections that are open stay open.
+async fn name(target: Arc<AtomicU16>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (mut near, _) = listener.accept().await.unwrap();
+            let mut far = TcpStream::connect(("127.0.0.1", target.load(Ordering::Relaxed))).await.unwrap();
+            tokio::spawn(async move { copy_bidirectional(&mut near, &mut far).await });
+        }
+    });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "redis-server", ignore = "needs redis-server")]
+async fn limits_are_shared_again_after_a_failover_to_another_server() {
+    let (first, second) = (Redis::start(), Redis::start());
+    let port = |server: &Redis| server.url().rsplit_once(':').unwrap().1.to_owned();
+    let target = Arc::new(AtomicU16::new(port(&first).parse().unwrap()));
+    let limiter = RedisLimiter::new(&name(target.clone()).await, [7; 32]).unwrap();
+    assert!(passes(&limiter, subject([192, 0, 2, 1]), 60).await);
+    // The first becomes a replica. It refuses writes, and closes no connection.
+    target.store(port(&second).parse().unwrap(), Ordering::Relaxed);
+    ask(&first, &["REPLICAOF", "127.0.0.1", &port(&second)]);
+    until("the new server counts", 10, async || {
+        passes(&limiter, subject([192, 0, 2, 1]), 60).await;
+        ask(&second, &["KEYS", "*"]).contains("delivery:validate:")
+    })
+    .await;
 }
 
 /// A clock that an operator can set back.

@@ -213,10 +213,9 @@ impl RedisLimiter {
                     tracing::warn!(error, "Redis is unavailable: each server limits on its own until it recovers");
                 }
                 // Open a new connection. If the old connection is dead, TCP would give up on it only after a quarter of
-                // an hour.
-                if error.is_io_error()
-                    && let Ok(fresh) = connection(&self.client, self.patience)
-                {
+                // an hour. If the old connection leads to a server that was replaced and refuses writes, it may stay
+                // open for ever, although the address leads to the new server.
+                if let Ok(fresh) = connection(&self.client, self.patience) {
                     *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = fresh;
                 }
             }

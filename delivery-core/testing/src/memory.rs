@@ -261,9 +261,9 @@ impl Backend for MemoryStore {
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
         let mut pruned = 0;
         for uses in self.state().uses.values_mut() {
-            let kept = uses.len();
-            uses.retain(|(_, at)| *at >= before);
-            pruned += (kept - uses.len()) as u64;
+            // Times may go back. What is older than the newest deleted use is not listed any more.
+            let end = uses.iter().rposition(|(_, at)| *at < before).map_or(0, |last| last + 1);
+            pruned += uses.drain(..end).filter(|(_, at)| *at < before).count() as u64;
         }
         Ok(pruned)
     }

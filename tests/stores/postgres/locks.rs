@@ -4,13 +4,14 @@
 use delivery_core::Delivery;
 use delivery_core::http::Endpoint;
 use delivery_core::key::KeyId;
+use delivery_core::store::{Backend, PostgresStore};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use tokio::task::JoinSet;
 
-use super::{administrator, hand, new_server, sell, server, server_of, url_of};
-use crate::fixtures::{by_key, call, order, product, until};
-use support::postgres::{Postgres, postgres};
+use super::{administrator, blocks, count, hand, new_server, sell, server, server_of, url_of};
+use crate::fixtures::{by_key, call, now, order, product, until};
+use support::postgres::{Postgres, postgres, unique};
 
 /// A server over a schema of its own with a product, some keys, and a session that holds locks.
 struct Shop {
@@ -181,4 +182,27 @@ async fn a_role_whose_durability_is_switched_off_later_loses_nothing() {
         until("the server starts again", 30, is_answered).await;
         assert_eq!(answer["api_key"], key.as_str(), "an acknowledged order is kept");
     }
+}
+
+/// A server applies an event while another makes the events that wait due again.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn an_event_that_is_applied_meanwhile_is_not_tried_again() {
+    let (url, schema) = (postgres().url(), unique());
+    let store = PostgresStore::options().schema(&schema).connect(&url).await.unwrap();
+    let (mut hand, mut watcher) = (hand(&schema).await, administrator(postgres()).await);
+    let holder: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut hand).await.unwrap();
+    for statement in [
+        "INSERT INTO delivery_inbox (number, source, name, kind, body, received_at, outcome, keys, due_at, attempts, version) \
+            SELECT number, 'stripe', number, 'sale', '{}', 0, 'needs_attention', '[]', 1, 1, 0 FROM generate_series(1, 2) number",
+        "BEGIN",
+        "UPDATE delivery_inbox SET outcome = 'issued', body = NULL, due_at = NULL WHERE number = 1",
+    ] {
+        hand.execute(statement).await.unwrap();
+    }
+    let retried = tokio::spawn(async move { store.office().unwrap().retry_events(None, None, now()).await });
+    until("the retry waits for the event", 10, async || blocks(holder, &mut watcher).await).await;
+    hand.execute("COMMIT").await.unwrap();
+    assert_eq!(retried.await.unwrap().unwrap(), 1);
+    assert_eq!(count(&mut hand, "SELECT sum(number)::bigint FROM delivery_inbox WHERE due_at IS NOT NULL").await, 2);
 }

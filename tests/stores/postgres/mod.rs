@@ -69,6 +69,12 @@ async fn sell(delivery: &Delivery, count: usize) -> Vec<String> {
     keys
 }
 
+/// Whether a session waits for a lock of this one.
+async fn blocks(holder: i32, watcher: &mut PgConnection) -> bool {
+    const WAITS: &str = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))";
+    sqlx::query_scalar(WAITS).bind(holder).fetch_one(watcher).await.unwrap()
+}
+
 async fn count(session: &mut PgConnection, sql: &str) -> i64 {
     sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(session).await.unwrap()
 }

@@ -11,7 +11,7 @@ use sqlx::{Executor, PgConnection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{administrator, count, hand};
+use super::{administrator, blocks, count, hand};
 use crate::fixtures::{e_mail, key, patient, reference, used};
 use support::postgres::{postgres, unique};
 
@@ -110,12 +110,6 @@ async fn a_lost_answer_is_found_out_and_nothing_happens_twice_or_not_at_all() {
         assert_eq!(u64::try_from(count(&mut hand, sql).await).unwrap(), expected, "{what}");
     }
     store.close().await;
-}
-
-/// Whether a session waits for a lock of this one.
-async fn blocks(holder: i32, watcher: &mut PgConnection) -> bool {
-    const WAITS: &str = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))";
-    sqlx::query_scalar(WAITS).bind(holder).fetch_one(watcher).await.unwrap()
 }
 
 /// In real time: a lock is held until the change has met it, so that the key is locked before it is written.

@@ -148,6 +148,7 @@ impl Desk<'_> {
     /// [`Error::UnknownKey`], [`Error::Refused`] if the key is revoked for another reason, or [`Error::Store`].
     pub async fn rotate(&self, key: KeyId) -> Result<Issued, Error> {
         let delivery = self.delivery.clone();
+        delivery.register().await?;
         let (inner, at) = (&delivery.inner, self.now());
         let id = KeyId::random(inner.clock.as_ref(), inner.entropy.as_ref());
         let mut messages = vec![Notice::email(delivery.message_id(id)?, MessageKind::Successor)];

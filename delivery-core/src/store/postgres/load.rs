@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sqlx::postgres::PgRow;
 use tokio::time::timeout;
 
-use super::connect::{BATCH, Sessions};
+use super::connect::{ACQUIRE, BATCH, Sessions};
 use super::error::store_error;
 use super::session::Session;
 use crate::key::{Key, KeyId};
@@ -105,9 +105,10 @@ impl Finder {
     }
 
     async fn find(&mut self, ids: &[KeyId]) -> Result<Vec<Row>, StoreError> {
-        // An idle session may have been cut off. The query is then repeated on a new session below.
+        // An idle session may have been cut off. The query is then repeated on a new session below, before the callers
+        // are refused, which happens after five seconds.
         if let Some(mut session) = self.session.take() {
-            match timeout(BATCH, keys(&mut session, ids)).await {
+            match timeout(ACQUIRE, keys(&mut session, ids)).await {
                 Ok(Ok(found)) => {
                     self.session = Some(session);
                     return Ok(found);

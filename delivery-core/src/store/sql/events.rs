@@ -75,21 +75,28 @@ const LIFT_DISMISSAL: &str = "DELETE FROM delivery_dismissed WHERE source = $1 A
 /// Finds a row if the name `$2` of platform `$1` is dismissed.
 const IS_DISMISSED: &str = "SELECT name FROM delivery_dismissed WHERE source = $1 AND name = $2";
 
-/// Retries events that need attention: makes them due at `$1`, and resets their attempts. Selects only events of
-/// platform `$2`, or of all platforms if `$2` is NULL. If `$3` is not NULL, selects only events with the reason `$6`
-/// whose content names the customer `$3`, a JSON string. One execution changes at most `$5` events, in the order of
-/// their numbers, from number `$4` on.
-const RETRY_EVENTS: &str = "UPDATE delivery_inbox SET due_at = $1, attempts = 0, version = version + 1 \
-    WHERE number IN ( \
-        SELECT number FROM delivery_inbox \
+/// Returns a statement that retries events that need attention: it makes them due at `$1`, and resets their attempts.
+/// Selects only events of platform `$2`, or of all platforms if `$2` is NULL. If `$3` is not NULL, selects only events
+/// with the reason `$6` whose content names the customer `$3`, a JSON string. One execution changes at most `$5` events,
+/// in the order of their numbers, from number `$4` on.
+///
+/// The inner query waits for locked rows and then checks its conditions again. Otherwise, an event that another
+/// transaction completes meanwhile would become due again.
+fn retry_events(dialect: Dialect) -> String {
+    let waiting = "SELECT number FROM delivery_inbox \
         WHERE outcome = 'needs_attention' AND outcome <> 'issued' AND number >= $4 \
             AND (CAST($2 AS text) IS NULL OR source = $2) \
             AND (CAST($3 AS text) IS NULL \
                 OR (reason = $6 AND replace(body, '\"customer\":' || $3, '') <> body)) \
-        ORDER BY number LIMIT $5) \
-    RETURNING number";
+        ORDER BY number LIMIT $5";
+    let waiting = dialect.locking(waiting);
+    format!(
+        "UPDATE delivery_inbox SET due_at = $1, attempts = 0, version = version + 1 WHERE number IN ({waiting}) \
+         RETURNING number"
+    )
+}
 
-/// `rows` are the results of one execution of [`RETRY_EVENTS`]. Returns how many events were made due, and the number
+/// `rows` are the results of one execution of [`retry_events`]. Returns how many events were made due, and the number
 /// from which the next execution continues; `None` if there are no more events.
 fn retried(rows: &[impl Columns]) -> Result<(u64, Option<i64>), StoreError> {
     let numbers = rows.iter().map(|row| row.integer("number")).collect::<Result<Vec<_>, _>>()?;
@@ -135,7 +142,7 @@ impl<D: Database> Inbox for D {
         let customer = customer.map(|customer| serde_json::Value::from(customer.as_str()).to_string());
         part_by_part(self, move |session, from| {
             let wanted = values![now.timestamp_millis(), source.clone(), customer.clone(), from, AT_ONCE, NO_ADDRESS];
-            Box::pin(async move { retried(&session.rows(RETRY_EVENTS, wanted).await?) })
+            Box::pin(async move { retried(&session.rows(&retry_events(session.dialect()), wanted).await?) })
         })
         .await
     }

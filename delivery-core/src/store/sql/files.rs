@@ -36,7 +36,8 @@ const FORGET: &str = "DELETE FROM delivery_file WHERE object = $1 AND ended_at I
 #[async_trait]
 impl<D: Database> Files for D {
     async fn put_file(&self, product: ProductId, file: File, edit: Edit) -> Result<Option<bool>, StoreError> {
-        self.write(Patience::Usual, move |session| {
+        // A caller that waited for an upload also waits for a lock: a refusal would discard the uploaded file.
+        self.write(Patience::Long, move |session| {
             Box::pin(async move {
                 // The lock serializes the calls of several servers for one product.
                 let lock = session.dialect().locking("SELECT id FROM delivery_product WHERE id = $1");

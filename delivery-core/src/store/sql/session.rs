@@ -138,7 +138,8 @@ pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
     fn posts(&self) -> &PostCache;
 }
 
-/// Changes many rows in several transactions, so that other work can run between them. Calls `part` repeatedly, each
+/// Changes many rows in several transactions, so that other work can run between them. Each transaction waits for locked
+/// rows, because a failure of one would end the whole task. Calls `part` repeatedly, each
 /// time with the row number from which to continue, at first 0. `part` returns how many rows it changed, and the row
 /// number for the next call; `None` if everything is done. The result is the total number of changed rows.
 pub(in crate::store) async fn part_by_part<P>(database: &impl Database, part: P) -> Result<u64, StoreError>
@@ -152,7 +153,7 @@ where
     let (mut total, mut from) = (0, 0);
     loop {
         let part = part.clone();
-        let (changed, next) = database.write(Patience::Usual, move |session| part(session, from)).await?;
+        let (changed, next) = database.write(Patience::Long, move |session| part(session, from)).await?;
         total += changed;
         match next {
             Some(next) => from = next,

@@ -118,6 +118,13 @@ pub(super) async fn pruned_history_is_forgotten_and_counts_stay(ledger: Port) {
     assert_eq!(find(&ledger, id).await.used(), 5);
     assert_eq!(apply(&ledger, id, use_at(at(6))).await.expect("granted").used(), 6);
     assert_eq!(find(&ledger, id).await.used(), 6);
+    // A clock was set back: what was used before the newest deleted use is not listed.
+    let id = issue(&ledger, key(2, -1)).await.id();
+    for minute in [10, 5, 11] {
+        apply(&ledger, id, use_at(at(minute))).await.expect("granted");
+    }
+    assert_eq!(ledger.prune_history(at(7)).await.expect("pruned"), 4);
+    assert_eq!(history(&ledger, id, 10).await, [at(11)]);
 }
 
 pub(super) async fn a_page_has_at_least_one_and_at_most_a_thousand(ledger: Port) {
