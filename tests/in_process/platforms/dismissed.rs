@@ -2,10 +2,10 @@
 
 use delivery_core::key::Actor;
 use delivery_core::ledger::EventOutcome::{Ignored, Issued, NeedsAttention, Renewed};
-use delivery_core::platform::{Event, Platform, Sale};
+use delivery_core::platform::{Event, Platform, Sale, Standing, SubscriptionEvent, Term};
 use delivery_core::store::InboxQuery;
 
-use super::shop::{Own, Shop, charged, line, sale};
+use super::shop::{Own, Shop, charged, day, line, sale, word};
 
 #[tokio::test]
 async fn a_product_that_is_dismissed_needs_nobody_until_one_of_its_events_is_applied() {
@@ -49,6 +49,17 @@ async fn a_subscription_goes_on_although_its_product_is_archived_and_dismissed()
     // Nobody else gets it.
     assert_eq!(shop.tell(Event::Paid(sale("C", "guide"))).await, Some(Ignored));
     assert_eq!(shop.keys().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_subscription_ends_although_the_plan_that_it_changed_to_is_dismissed() {
+    let shop = Shop::with_guide().await;
+    let alice: Actor = "alice".parse().unwrap();
+    assert_eq!(shop.tell(charged("A", 0)).await, Some(Issued));
+    shop.delivery.desk(&alice).dismiss_product(&Own.name(), &"mug".parse().unwrap()).await.unwrap();
+    let Event::Subscription(ended) = word(5, Standing::Ended, Term::Until(day(5))) else { unreachable!("a word") };
+    shop.tell(Event::Subscription(SubscriptionEvent { lines: vec![line("mug")], ..ended })).await;
+    assert_eq!(shop.days().await, 5);
 }
 
 #[tokio::test]

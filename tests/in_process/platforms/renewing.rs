@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use delivery_core::delivery::{Builder, SubscriptionGrace};
-use delivery_core::key::Key;
+use delivery_core::key::{Actor, Key};
 use delivery_core::ledger::EventOutcome;
 use delivery_core::look::Look;
 use delivery_core::platform::{Buyer, Event, Line, Links, Notification, Platform, Sale, Term};
-use delivery_core::store::{KeyQuery, Subscribed};
+use delivery_core::store::{InboxQuery, KeyQuery, Subscribed};
 use delivery_core::terms::{OwnTerms, Validity};
 use delivery_testing::Shop;
 use http::Method;
@@ -122,6 +122,26 @@ async fn a_charge_that_nothing_links_is_of_the_only_key_of_its_buyer() {
     assert_eq!(tell(&shop, again("of another", "sub_3")).await, Some(Issued), "the key is of a subscription");
     // Which of several it is, nobody can tell.
     assert_eq!(tell(&shop, again("of a third", "sub_4")).await, Some(Issued));
+}
+
+#[tokio::test]
+async fn a_charge_that_had_to_wait_is_of_the_only_key_of_its_buyer_too() {
+    let shop = shop().await;
+    let desk = Actor::admin();
+    let desk = shop.delivery.desk(&desk);
+    let product = key_of(&shop, BEN).await.product();
+    desk.archive_product(product).await.unwrap();
+    shop.clock.advance(Duration::from_hours(24 * 20));
+    let links = Links::of_subscription(Some(id("sub_2")));
+    let buyer = Buyer::by_email(Some(BEN));
+    let sale = Sale { is_again: true, lines: vec![line("guide")], buyer, links, ..Sale::new(id("renewal")) };
+    assert_eq!(tell(&shop, sale).await, Some(EventOutcome::NeedsAttention));
+    desk.restore_product(product).await.unwrap();
+    shop.delivery.maintenance().apply_events().await.unwrap();
+    let events = shop.delivery.events(&InboxQuery::default()).await.unwrap().items;
+    assert_eq!(events[0].outcome, Some(EventOutcome::Renewed));
+    let keys = shop.delivery.keys(&KeyQuery { email: BEN.parse().ok(), ..KeyQuery::default() }).await.unwrap().items;
+    assert_eq!(keys.len(), 1);
 }
 
 #[tokio::test]

@@ -36,6 +36,7 @@ pub(super) struct Buying<'e> {
     pub(super) buyer: &'e Buyer,
     pub(super) order: Option<&'e OrderId>,
     pub(super) subscription: Option<&'e OrderId>,
+    pub(super) is_statement: bool,
     pub(super) added: &'e Added,
 }
 
@@ -66,8 +67,8 @@ pub(crate) type Unsold = (BTreeSet<RefName>, BTreeMap<ProductId, BTreeSet<RefNam
 
 impl Delivery {
     /// Prepares the keys that may be issued for what was bought. If something is missing, such as the product of a
-    /// line, `missing` contains the reason. Returns `None` if the seller has dismissed the products of all lines,
-    /// unless a subscription is charged that already has one of them.
+    /// line, `missing` contains the reason. Returns `None` if the seller has dismissed the products of all lines, unless
+    /// the subscription [goes on](Self::goes_on).
     pub(super) async fn offers(&self, source: &Source, buying: &Buying<'_>) -> Result<Option<Offered>, Error> {
         let mut offered = Offered::default();
         if buying.lines.len() > MOST_LINES {
@@ -78,8 +79,7 @@ impl Delivery {
         let products = self.products_of(source, buying).await?;
         let is_dismissed = |product: &MayBeSold| matches!(product, Err(NotSold::Dismissed));
         let all_dismissed = !products.is_empty() && products.iter().all(|(_, product)| is_dismissed(product));
-        // A subscription goes on although its product is not sold any more.
-        let goes_on = all_dismissed && self.has_sold(source, buying).await?;
+        let goes_on = all_dismissed && self.goes_on(source, buying).await?;
         if all_dismissed && !goes_on {
             return Ok(None);
         }
@@ -131,11 +131,15 @@ impl Delivery {
         }
     }
 
-    /// Returns whether the subscription to which a charge belongs already has a product for one of the charge's lines.
-    async fn has_sold(&self, source: &Source, buying: &Buying<'_>) -> Result<bool, Error> {
+    /// Returns whether a subscription goes on although all lines of an event are dismissed. A charge counts if the
+    /// subscription already has a product for one of its lines. Each statement counts if the subscription has a key,
+    /// because the statement may say that the subscription ended.
+    async fn goes_on(&self, source: &Source, buying: &Buying<'_>) -> Result<bool, Error> {
         let mut names = buying.lines.iter().filter_map(|line| line.names.first());
         let deal = self.deal_of_subscription(source, buying).await?;
-        Ok(deal.is_some_and(|deal| names.any(|name| deal.sold_as(name).is_some())))
+        let has_sold = |deal: Deal| names.any(|name| deal.sold_as(name).is_some());
+        let has_key = |deal: Deal| deal.keys().next().is_some();
+        Ok(if buying.is_statement { deal.is_some_and(has_key) } else { deal.is_some_and(has_sold) })
     }
 
     async fn deal_of_subscription(&self, source: &Source, buying: &Buying<'_>) -> Result<Option<Deal>, Error> {

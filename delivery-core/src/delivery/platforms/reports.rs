@@ -67,7 +67,8 @@ impl Delivery {
             Event::Paid(sale) => self.charged(inbox_event, sale, added).await?,
             Event::Subscription(platform::SubscriptionEvent { at, links, lines, buyer, status, term }) => {
                 let subscription = links.subscription.as_ref();
-                let buying = Buying { lines, buyer, order: links.order.as_ref(), subscription, added };
+                let order = links.order.as_ref();
+                let buying = Buying { lines, buyer, order, subscription, is_statement: true, added };
                 let offered = self.offers(source, &buying).await?;
                 offered.map(|Offered { lines, offers, .. }| {
                     Report::Subscription(SubscriptionReport {
@@ -101,7 +102,7 @@ impl Delivery {
     ) -> Result<Option<Report>, Error> {
         let platform::Sale { order, at, stands_at, is_open, is_again, total, lines, early, buyer, links } = sale;
         let (source, subscription) = (&inbox_event.id.source, links.subscription.as_ref());
-        let buying = Buying { lines, buyer, order: Some(order), subscription, added };
+        let buying = Buying { lines, buyer, order: Some(order), subscription, is_statement: false, added };
         let Some(Offered { mut lines, offers, missing }) = self.offers(source, &buying).await? else { return Ok(None) };
         let mut links = links.clone();
         if *is_again {
@@ -116,7 +117,7 @@ impl Delivery {
         Ok(Some(Report::Charged(Charged { order, at, stands_at, is_open, total, links, lines, offers, missing })))
     }
 
-    /// Finds the order that probably began a subscription, if the ledger knows nothing about the subscription yet. This
+    /// Finds the order that probably began a subscription, if the ledger does not know how it began. This
     /// is the order of the buyer's only key for one of the products in `offers`. The key must not be revoked, and its
     /// order must be known to the ledger and belong to no subscription.
     async fn began(
@@ -126,7 +127,8 @@ impl Delivery {
         offers: &[Offer],
     ) -> Result<Option<OrderId>, Error> {
         let (Some(subscription), Some(inbox)) = (subscription, self.inner.ledger.office()) else { return Ok(None) };
-        if inbox.deal(source, ReferenceKind::Subscription, subscription).await?.is_some() {
+        let deal = inbox.deal(source, ReferenceKind::Subscription, subscription).await?;
+        if deal.is_some_and(|deal| deal.has_begun()) {
             return Ok(None);
         }
         for Offer { product, sale, .. } in offers {

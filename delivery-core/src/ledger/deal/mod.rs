@@ -136,6 +136,12 @@ impl Deal {
         self.keys.iter().map(|kept| kept.key)
     }
 
+    /// Returns whether it is known how the sale began: a key was issued, or a statement names the first order. If not,
+    /// only charges are known for which no key could be issued yet.
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.keys.is_empty() || self.words.iter().any(|said| said.order.is_some())
+    }
+
     /// Returns the platform's names of everything that belongs to the sale: orders and charges, payments, invoices and
     /// subscriptions.
     pub(crate) fn references(&self) -> BTreeSet<(ReferenceKind, &str)> {

@@ -76,6 +76,18 @@ fn a_charge_that_names_no_product_pays_once_for_what_is_charged_again() {
         world.retry();
         assert_eq!(world.standing(), [(1, 62)], "{order:#?}");
     }
+    // The buyer changed from `v1` to `v9`, which is mapped to no product. Its dates hold for the charges that name none.
+    let reports = [
+        charged("o", 0, Links::default(), vec![line("v1", 1, 1, Term::Unsaid)]),
+        sells("o", (0, 31), line("v1", 1, 1, Term::Unsaid), offer(1, 1)),
+        sells("o", (31, 59), unmapped("v9", 1, Term::Unsaid), offer(1, 1)),
+        offered(charged("c2", 31, of_subscription(), Vec::new()), &[1]),
+    ];
+    for order in orders(&reports) {
+        let mut world = World::of(&order);
+        world.retry();
+        assert_eq!(world.standing(), [(1, 62)], "{order:#?}");
+    }
     // Even if the plan is mapped to no product, a later charge does not pay for the book.
     let plan = || unmapped("plan", 1, Term::Unsaid);
     let reports = [

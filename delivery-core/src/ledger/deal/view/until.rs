@@ -56,7 +56,9 @@ impl<'d> View<'d> {
         product: ProductId,
     ) -> Vec<(&Paid<'d>, PaidUntil)> {
         let charges = self.charges(subscription, product);
-        let (dates, trials) = (self.dates(subscription, product, false), self.dates(subscription, product, true));
+        let dates =
+            |of_none| [false, true].map(|only_trials| self.dates((subscription, product, of_none), only_trials));
+        let (of_product, also_of_none) = (dates(false), dates(true));
         let ended = self.ended(subscription);
         let mut ends = Vec::new();
         // The loop begins with the newest charge. `next` is the time of the charge that follows the current one.
@@ -66,7 +68,8 @@ impl<'d> View<'d> {
             let left = || same_time.iter().copied().filter(|paid| paid.taken_back(product).is_none());
             for paid in left() {
                 let Some(at) = paid.at else { continue };
-                let after = After { next, next_left, dates: &dates, trials: &trials };
+                let [dates, trials] = if paid.names_none() { &also_of_none } else { &of_product };
+                let after = After { next, next_left, dates, trials };
                 let Some(mut end) = self.end(paid, product, at, &after) else { continue };
                 if let Some(ended) = ended.filter(|ended| at < *ended) {
                     (end.paid, end.until) = (end.paid.min(ended), end.until.min(ended));
@@ -124,17 +127,17 @@ impl<'d> View<'d> {
             .filter(|term| term.end().is_some())
             .or_else(|| told().filter(|term| term.begin().is_some()))?;
         let until = term.end().filter(|until| *until > at)?;
-        let moved = self.words_about(paid.subscription, product).filter(|said| {
+        let moved = self.words_about((paid.subscription, product, paid.names_none())).filter(|said| {
             let is_its = said.standing == Standing::Active && said.term.begin() == term.begin();
             is_its && term.begin().is_some() && said.at >= at
         });
         Some(moved.max_by_key(|said| said.at).and_then(|said| said.term.end()).unwrap_or(until))
     }
 
-    /// Returns the dates that statements name as ends for a product. If `only_trials` is set, returns only the ends of
-    /// trials.
-    fn dates(&self, subscription: Option<&'d str>, product: ProductId, only_trials: bool) -> BTreeSet<DateTime<Utc>> {
-        let words = self.words_about(subscription, product).filter(|said| match said.standing {
+    /// Returns the dates that the statements [about](Self::words_about) a product name as ends. If `only_trials` is set,
+    /// returns only the ends of trials.
+    fn dates(&self, about: (Option<&'d str>, ProductId, bool), only_trials: bool) -> BTreeSet<DateTime<Utc>> {
+        let words = self.words_about(about).filter(|said| match said.standing {
             Standing::Trialing => true,
             Standing::Active | Standing::Leaving => !only_trials,
             Standing::Ended | Standing::Unsaid => false,
@@ -148,10 +151,18 @@ impl<'d> View<'d> {
 
     /// Returns a subscription's statements about a product: those that name the product, and those that have no lines.
     /// If no statement names a product that is sold here, all statements are returned.
-    fn words_about(&self, subscription: Option<&'d str>, product: ProductId) -> impl Iterator<Item = &'d Said> {
-        let is_any_named = self.words(subscription).any(|said| self.named(said).next().is_some());
+    ///
+    /// If `of_none` is set, also returns the statements that name no product that is sold here. A payment that names no
+    /// product needs them: it is for the product that the subscription had before the buyer changed to an unknown one.
+    fn words_about(
+        &self,
+        (subscription, product, of_none): (Option<&'d str>, ProductId, bool),
+    ) -> impl Iterator<Item = &'d Said> {
+        let is_of_none = |said: &Said| self.named(said).next().is_none();
+        let is_any_named = !self.words(subscription).all(is_of_none);
         self.words(subscription).filter(move |said| {
-            !is_any_named || said.lines.is_empty() || self.named(said).any(|named| named == product)
+            let is_about = said.lines.is_empty() || self.named(said).any(|named| named == product);
+            !is_any_named || is_about || of_none && is_of_none(said)
         })
     }
 

@@ -176,10 +176,13 @@ impl<'r> Model<'r> {
         let mut ends: Vec<DateTime<Utc>> = terms.iter().filter_map(|term| term.end()).collect();
         ends.extend(next(left).map(|next| next + TimeDelta::days(3)));
         let is_any_named = self.words().flat_map(|word| &word.lines).any(|line| line.product.is_some());
+        // A statement about nothing that is sold here is about a sale that names no product either.
+        let names_none = self.lines(sale).iter().all(|line| line.product.is_none());
         let mut dates = BTreeSet::new();
         for word in self.words() {
-            let is_about =
-                word.lines.is_empty() || !is_any_named || word.lines.iter().filter_map(named).any(|it| it == product);
+            let mut products = word.lines.iter().filter_map(named).peekable();
+            let is_of_none = names_none && products.peek().is_none();
+            let is_about = word.lines.is_empty() || !is_any_named || is_of_none || products.any(|it| it == product);
             match (word.standing, word.term) {
                 (Standing::Trialing, Term::Until(date)) if is_about && date > at => ends.push(date),
                 (Standing::Active | Standing::Leaving, Term::Until(date)) if is_about && date > at => {
