@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 254;
 const MAX_LOCAL: usize = 64;
 
 /// The domain, with the `@`, of every address that replaces the address of an erased buyer.
-const ERASED: &str = "@erased.invalid";
+pub(crate) const ERASED: &str = "@erased.invalid";
 
 const EXPECTED: Invalid = Invalid::expected("must be an e-mail address such as buyer@example.com");
 

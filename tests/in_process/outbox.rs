@@ -7,9 +7,10 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use delivery_core::delivery::{Builder, Expiry};
 use delivery_core::key::{Actor, Change};
+use delivery_core::ledger::{MessageKind, Notice};
 use delivery_core::mail::{MailError, MailLinks, Mailer, Message};
 use delivery_core::product::NewProduct;
-use delivery_core::store::{MessageQuery, StoreError};
+use delivery_core::store::{Ledger, MessageQuery, StoreError};
 use delivery_core::{Clock, Delivery, Entropy};
 use delivery_testing::{Behaviour, Fault, Faulty, ManualClock, MemoryStore, RecordingMailer, SeededEntropy, Shop};
 use tokio::sync::Semaphore;
@@ -339,4 +340,18 @@ async fn an_e_mail_that_is_not_true_any_more_is_not_sent() {
     assert!(desk.retry_message(failed[2].message).await.unwrap());
     assert_eq!((post.work().await, post.mailer.accepted().len()), ((0, 0, 1), 4));
     assert_eq!(reasons().await[2], "the buyer was forgotten");
+    // A key is revoked before its e-mail is sent.
+    let revoked = post.delivery.verify(&post.order("D").await).unwrap();
+    desk.revoke(revoked, None).await.unwrap();
+    assert_eq!(post.work().await, (0, 0, 1));
+    assert_eq!(reasons().await[3], "the key was revoked");
+    // A refund is reported, and the seller restores the key before the buyer is told.
+    let restored = post.delivery.verify(&post.order("E").await).unwrap();
+    assert_eq!(post.work().await, (1, 0, 0));
+    let kind = MessageKind::Revoked;
+    let told = Notice::email("told@example.com".parse().unwrap(), kind);
+    let use_of = Change::use_of(post.delivery.key(restored).await.unwrap().unwrap().product(), post.clock.now());
+    post.store.change(restored, use_of, vec![told]).await.unwrap().unwrap().unwrap();
+    assert_eq!(post.work().await, (0, 0, 1));
+    assert_eq!(reasons().await[4], "the key is valid again");
 }

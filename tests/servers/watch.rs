@@ -138,9 +138,9 @@ pub fn the_seller_is_told_of_what_failed_for_good(site: &Site) {
     let terms = json!({ "product_id": 1, "customer_email": "noone@example.com" });
     assert_eq!(server.admin("POST", "issue-key", &terms).0, 200);
     wait_for(PATIENCE, || mail.recipients().len() >= 5);
-    server.terminate();
+    let log = server.terminate();
     let alerts = mail.received();
-    assert_eq!(alerts.len(), 2, "{alerts:?}");
+    assert_eq!(alerts.len(), 2, "{alerts:?}\n{log}");
     assert!(alerts[1].contains("Subject: An e-mail to a buyer failed"), "{}", alerts[1]);
 }
 

@@ -260,8 +260,11 @@ pub struct Backlog {
     pub oldest: Option<DateTime<Utc>>,
     /// Messages that failed for good and are not retried automatically.
     pub failed: u64,
-    /// Failed messages, except for two groups of e-mails: those about a key that was replaced, and those after which
-    /// another e-mail that [delivers] the key was queued.
+    /// Failed messages that need the seller. All webhooks do. These e-mails do not:
+    ///
+    /// - those about a key that is revoked, or whose buyer was erased
+    /// - those after which another e-mail that [delivers] the key was queued
+    /// - reminders that a key expires
     ///
     /// [delivers]: crate::ledger::MessageKind::brings_key
     pub unanswered: u64,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use delivery_core::limit::RedisLimiter;
 use delivery_core::mail::{FolderMailer, Mailer};
 use delivery_core::store::{CatalogEditor, Ledger, PostgresStore, Posts, SqliteStore};
-use delivery_core::{Delivery, explain, redacted};
+use delivery_core::{Delivery, explain};
 
 use super::private::make_database_private;
 use super::secrets::Secrets;
@@ -107,16 +107,14 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
     Ok(Service { delivery, secrets, alerts })
 }
 
-/// Logs a warning for each failed message that carries a key, among the first 100 failed messages.
+/// Logs a warning if messages failed and need the seller.
 async fn report_failed(delivery: &Delivery) {
-    match delivery.failed_messages(100).await {
-        Ok(failed) => {
-            for message in failed.into_iter().filter(|message| message.kind.brings_key()) {
-                let key = message.key.id();
-                let order = message.key.granted().order.as_ref().map(|order| redacted(order.id.as_str()));
-                tracing::warn!(%key, order, reason = message.reason, "an e-mail was never sent: the buyer has no key");
-            }
+    match delivery.backlog().await {
+        Ok(backlog) if backlog.unanswered > 0 => {
+            let messages = backlog.unanswered;
+            tracing::warn!(messages, "messages failed for good: the seller finds them at /desk/messages?state=failed");
         }
-        Err(error) => tracing::warn!("failed e-mails cannot be read: {}", explain(&error)),
+        Ok(_) => {}
+        Err(error) => tracing::warn!("failed messages cannot be counted: {}", explain(&error)),
     }
 }

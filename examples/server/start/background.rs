@@ -29,6 +29,7 @@ pub struct BackgroundTasks {
 /// Tasks that run until this is dropped.
 pub struct Running {
     _tasks: JoinSet<()>,
+    delivery: Delivery,
     alerts: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
@@ -50,7 +51,7 @@ impl BackgroundTasks {
             // An error means that `Running` was dropped: the worker stops then too.
             (stop, tokio::spawn(worker.run(async { stopped.await.unwrap_or_default() })))
         });
-        Running { _tasks: tasks, alerts }
+        Running { _tasks: tasks, delivery: delivery.clone(), alerts }
     }
 }
 
@@ -58,6 +59,8 @@ impl Running {
     /// Sends a pending alert, then stops the tasks.
     pub async fn stop(self) {
         let Some((stop, worker)) = self.alerts else { return };
+        // The observer hears of the last failures a moment after they were stored.
+        self.delivery.flush_observers().await;
         // An error means that the worker has already ended.
         let _ = stop.send(());
         let _ = worker.await;

@@ -138,8 +138,8 @@ async fn a_buyer_is_told_of_a_refund_that_revoked_a_key_and_of_nothing_else() {
         let shop = Shop::with_guide().await;
         for event in events {
             shop.tell(event).await;
+            shop.sent().await;
         }
-        shop.sent().await;
         let mut sent: Vec<String> = shop.mailer.accepted().into_iter().map(|message| message.subject).collect();
         sent.sort();
         assert_eq!(sent, subjects);

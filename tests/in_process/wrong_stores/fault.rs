@@ -110,7 +110,9 @@ faults! {
     ListsEveryAction: "every_change_is_in_the_audit_log_with_who_made_it";
     ForgetsWhy: "every_change_is_in_the_audit_log_with_who_made_it";
     CountsWhatWasSentAsFailed: "the_backlog_is_what_waits_and_what_failed";
-    CountsWhatWasSentAgain: "the_backlog_is_what_waits_and_what_failed";
+    CountsWhatWasSentAgain:
+        "the_backlog_is_what_waits_and_what_failed",
+        "a_failed_e_mail_about_which_nobody_can_do_anything_is_not_unanswered";
     CountsRevocationsAsSales: "figures_count_keys_and_what_happened_on_each_day";
     TellsTooEarly: "a_buyer_is_told_once_of_each_time_at_which_a_key_expires";
     TellsAfterTheyExpired: "a_buyer_is_told_once_of_each_time_at_which_a_key_expires";

@@ -71,7 +71,9 @@ impl Outbox {
         // Retry soon, even if the receiver may already have got the message. This is safe, because the receiver
         // recognises the repeated id.
         sent.map_err(|error| match error {
-            SendError::Unknown(_) | SendError::Gone => MailError::permanent(error.to_string()),
+            SendError::Gone => MailError::permanent(error.to_string()),
+            // While the servers restart one after the other with another list of webhooks, another server may know it.
+            SendError::Unknown(_) => MailError::doubtful(error.to_string()),
             SendError::Unreachable(source) => {
                 MailError::transient("the receiver cannot be reached").because_of(source.as_ref())
             }
@@ -85,7 +87,7 @@ impl Outbox {
     #[cfg(not(feature = "webhooks"))]
     #[expect(clippy::unused_async, reason = "with the feature `webhooks` it awaits the sending")]
     async fn post(&self, _: &LeasedMessage, name: &WebhookName) -> Result<(), MailError> {
-        Err(MailError::permanent(format!("there is no webhook called {name}")))
+        Err(MailError::doubtful(format!("there is no webhook called {name}")))
     }
 
     /// Returns whether a reminder that a key expires is still true: the key is valid, and still expires at the time for
@@ -107,6 +109,10 @@ impl Outbox {
             Recipient::Email(_) if kind == MessageKind::Lost => None,
             Recipient::Email(_) if kind.brings_key() && key.successor().is_some() => {
                 Some("another key took the place of this one")
+            }
+            Recipient::Email(_) if kind.brings_key() && key.revoked_at().is_some() => Some("the key was revoked"),
+            Recipient::Email(_) if kind == MessageKind::Revoked && key.revoked_at().is_none() => {
+                Some("the key is valid again")
             }
             Recipient::Email(_) if kind == MessageKind::Expiring && !self.is_reminder_true(message) => {
                 Some("the key does not expire then any more")

@@ -89,7 +89,9 @@ impl Outbox {
             }
             Outcome::Fail { reason, .. } => {
                 telemetry::message("failed");
-                self.observers.tell(|| Event::MessageFailed { key, kind, to, reason });
+                if self.outdated(message).is_none() {
+                    self.observers.tell(|| Event::MessageFailed { key, kind, to, reason });
+                }
             }
             Outcome::Retry { .. } => telemetry::message("retried"),
             // These outcomes do not count as attempts.

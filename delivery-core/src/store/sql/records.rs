@@ -11,7 +11,7 @@ use super::search::unmarked;
 use super::session::{Database, Patience, Value, log, row, values};
 use super::statements::limit;
 use super::{erase, expiry, figures};
-use crate::email::Email;
+use crate::email::{ERASED, Email};
 use crate::key::{Actor, KeyId};
 use crate::ledger::{Action, Edit, MessageKind, MessageNumber};
 use crate::store::{
@@ -193,15 +193,18 @@ fn entry(row: &impl Columns) -> Result<AuditEntry, StoreError> {
 fn select_backlog() -> String {
     let bring_key = MessageKind::ALL.iter().filter(|kind| kind.brings_key());
     let bring_key = bring_key.map(|kind| kind.as_str()).collect::<Vec<_>>().join("', '");
+    let reminder = MessageKind::Expiring.as_str();
     format!(
         "SELECT \
             (SELECT CAST(count(*) AS bigint) FROM delivery_message WHERE state = 0) AS queued, \
             (SELECT min(queued_at) FROM delivery_message WHERE state = 0) AS oldest, \
             (SELECT CAST(count(*) AS bigint) FROM delivery_message WHERE state = 2) AS failed, \
             (SELECT CAST(count(*) AS bigint) FROM delivery_message m WHERE m.state = 2 AND (m.kind LIKE 'key.%' \
-                OR NOT EXISTS (SELECT 1 FROM delivery_message later \
+                OR m.kind <> '{reminder}' \
+                    AND NOT EXISTS (SELECT 1 FROM delivery_message later \
                         WHERE later.key = m.key AND later.number > m.number AND later.kind IN ('{bring_key}')) \
-                    AND NOT EXISTS (SELECT 1 FROM delivery_key k WHERE k.number = m.key AND k.successor IS NOT NULL))) \
+                    AND EXISTS (SELECT 1 FROM delivery_key k WHERE k.number = m.key \
+                        AND k.revoked_at IS NULL AND k.email NOT LIKE '%{ERASED}'))) \
                 AS unanswered, \
             (SELECT CAST(count(*) AS bigint) FROM delivery_inbox \
                 WHERE outcome = 'needs_attention' AND outcome <> 'issued') AS attention"

@@ -1,9 +1,33 @@
 //! The backlog: the messages that wait, and the messages that failed.
 
-use super::fixtures::{WholePort, at, e_mail, key, records, rotate, sell, successor, use_at};
+use super::fixtures::{WholePort, apply, at, e_mail, edit, key, records, revoke, rotate, sell, successor, use_at};
 use delivery_core::key::{Actor, NewKey};
 use delivery_core::ledger::{Addressee, MessageKind, Notice, Outcome, Resend, Route};
 use delivery_core::store::Backlog;
+
+pub(super) async fn a_failed_e_mail_about_which_nobody_can_do_anything_is_not_unanswered(store: WholePort) {
+    let mut sold = Vec::new();
+    for index in 1..=4 {
+        let email = format!("buyer{index}@example.com").parse().expect("an address");
+        sold.push(sell(&store, NewKey { email, ..key(index, 1) }, &index.to_string()).await);
+    }
+    let reminder = Notice { kind: MessageKind::Expiring, ..e_mail("reminder").remove(0) };
+    store.change(sold[3], use_at(at(1)), vec![reminder]).await.expect("changed").expect("known").expect("granted");
+    for (index, message) in store.claim_messages(at(5), at(15), 9).await.expect("claimed").iter().enumerate() {
+        let failed = Outcome::Fail { at: at(6), reason: "no".to_owned(), route: Route::from_bytes([1; 16]) };
+        let outcome = if index == 3 { Outcome::Sent { at: at(6) } } else { failed };
+        store.complete_message(message.lease, outcome).await.expect("completed");
+    }
+    let backlog = async || records(&store).backlog().await.expect("counted");
+    let failed = Backlog { failed: 4, unanswered: 3, ..Backlog::default() };
+    assert_eq!(backlog().await, failed, "the buyer who is not reminded has a key");
+    apply(&store, sold[0], revoke(at(7), None)).await.expect("allowed");
+    assert_eq!(backlog().await, Backlog { unanswered: 2, ..failed }, "a revoked key is not sent");
+    let (buyer, pseudonym) =
+        ["buyer2@example.com", "erased-1@erased.invalid"].map(|it| it.parse().expect("an address")).into();
+    records(&store).erase(&buyer, &pseudonym, edit()).await.expect("erased");
+    assert_eq!(backlog().await.unanswered, 1, "an erased buyer gets nothing");
+}
 
 pub(super) async fn the_backlog_is_what_waits_and_what_failed(store: WholePort) {
     let backlog = async || records(&store).backlog().await.expect("counted");

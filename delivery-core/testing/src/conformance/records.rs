@@ -2,7 +2,9 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::backlog::the_backlog_is_what_waits_and_what_failed;
+use super::backlog::{
+    a_failed_e_mail_about_which_nobody_can_do_anything_is_not_unanswered, the_backlog_is_what_waits_and_what_failed,
+};
 use super::erase::{
     addresses_in_any_script_are_found_and_erased, an_erased_person_is_nowhere_and_counts_stay,
     nothing_is_sent_to_a_person_who_was_erased, who_has_a_longer_address_is_erased_alone,
@@ -35,6 +37,7 @@ cases![
     every_change_of_a_file_is_in_the_audit_log_with_who_made_it,
     a_key_is_sent_again_to_an_address_that_is_corrected,
     the_backlog_is_what_waits_and_what_failed,
+    a_failed_e_mail_about_which_nobody_can_do_anything_is_not_unanswered,
     figures_count_keys_and_what_happened_on_each_day,
     a_rotation_takes_no_sale_out_of_the_figures,
     an_erased_person_is_nowhere_and_counts_stay,

@@ -11,12 +11,13 @@ impl Model {
         let (mut sent, mut deferred, mut failed) = (0, 0, 0);
         for (number, key) in self.keys.iter_mut().enumerate() {
             let (is_over, expires) = (key.revoked || key.expires * 1000 <= self.now || key.is_used_up(), key.expires);
-            let (has_heir, buyer) = (key.successor.is_some(), key.buyer);
+            // A key that was replaced is revoked, too.
+            let (is_revoked, buyer) = (key.revoked, key.buyer);
             for message in key.messages.iter_mut().filter(|message| message.is_due(self.now)) {
                 let is_outdated = match message.topic {
                     Topic::Expiring(told) => is_over || told != expires,
-                    Topic::Sold | Topic::Again | Topic::Successor => has_heir,
-                    Topic::Refunded => false,
+                    Topic::Sold | Topic::Again | Topic::Successor => is_revoked,
+                    Topic::Refunded => !is_revoked,
                 };
                 if is_outdated {
                     message.give_up();

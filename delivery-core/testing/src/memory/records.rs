@@ -123,9 +123,11 @@ impl Records for MemoryStore {
                     let is_followed = all.any(|later| {
                         later.key == message.key && later.message > message.message && later.kind.brings_key()
                     });
-                    let is_replaced = state.key(message.key).is_ok_and(|key| key.successor().is_some());
+                    let is_live =
+                        state.key(message.key).is_ok_and(|key| key.revoked_at().is_none() && !key.email().is_erased());
                     let is_webhook = !matches!(message.recipient, Recipient::Email(_));
-                    backlog.unanswered += u64::from(is_webhook || !is_followed && !is_replaced);
+                    let is_reminder = message.kind == MessageKind::Expiring;
+                    backlog.unanswered += u64::from(is_webhook || !is_reminder && !is_followed && is_live);
                 }
                 MessageState::Sent => {}
             }
