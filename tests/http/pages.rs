@@ -218,7 +218,7 @@ fn catalog() -> Vec<Row> {
         post("without_content", "id=&title=News&category=tips&content="),
         get("desk_post::deleting_is_confirmed", "GET /desk/post/delete?id=1"),
         row("desk_post::deleted", "POST /desk/post/delete").sends("id=1").leads_to("/desk/posts?done=deleted"),
-        row("desk_post::deleted_unknown", "POST /desk/post/delete").sends("id=99").page("404 Not Found"),
+        row("desk_post::deleted_twice", "POST /desk/post/delete").sends("id=99").leads_to("/desk/posts?done=deleted"),
     ]
 }
 

@@ -8,6 +8,7 @@ use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint, Page, Reply};
 use delivery_core::key::{Actor, LimitChange};
 use delivery_core::look::Look;
+use delivery_core::object_store::memory::InMemory;
 use delivery_core::seller::{Head, Seller};
 use delivery_core::store::KeyQuery;
 use delivery_core::terms::UseLimit;
@@ -115,6 +116,47 @@ async fn a_key_that_is_not_sent_is_shown_once() {
     let query = format!("id={}", key.id());
     let later = text(&Endpoint::Page(Page::Key).call(&shop.delivery, Call::new(Method::GET).query(query)).await);
     assert!(later.contains(&key.id().to_string()) && !later.contains("dlv_"), "{later}");
+}
+
+#[tokio::test]
+async fn a_form_that_was_open_for_long_is_shown_again_so_that_its_key_has_the_right_time() {
+    let shop = shop().await;
+    let ada = "customer_email=ada%40example.com&sends=yes";
+    let (issued, waiting) = (get(&shop, Page::Issue).await, get(&shop, Page::Issue).await);
+    issue(&shop, &issued, ada).await;
+    shop.clock.advance(Duration::from_mins(61));
+    let again = text(&issue(&shop, &waiting, ada).await);
+    assert!(
+        again.contains("This form was open for more than an hour.") && again.contains("ada@example.com"),
+        "{again}"
+    );
+    assert_eq!(keys(&shop).await, 1);
+    assert_eq!(issue(&shop, &issued, ada).await.status(), StatusCode::SEE_OTHER, "it has issued its key");
+    assert_eq!(issue(&shop, &again, ada).await.status(), StatusCode::SEE_OTHER);
+    assert_eq!(keys(&shop).await, 2);
+}
+
+#[tokio::test]
+async fn files_whose_bytes_arrive_all_at_once_are_all_added() {
+    let shop = Shop::with(|builder| desk(builder).files(Arc::new(InMemory::new()))).await;
+    let csrf = field(&get(&shop, Page::Keys).await, "csrf");
+    let part = |head: &str, content: &str| {
+        format!("--x\r\nContent-Disposition: form-data; name=\"{head}\"\r\n\r\n{content}\r\n")
+    };
+    let file = |name: &str| part(&format!("file\"; filename=\"{name}"), &"x".repeat(1 << 20));
+    let parts = [part("csrf", &csrf), file("a.bin"), file("b.bin"), file("c.bin")];
+    let form = format!("{}--x--\r\n", parts.concat());
+    let call = [(header::ORIGIN, "http://localhost"), (header::CONTENT_TYPE, "multipart/form-data; boundary=x")]
+        .into_iter()
+        .fold(Call::new(Method::POST), |call, (name, value)| call.header(name, HeaderValue::from_static(value)));
+    let call = Call { body: form.into(), ..call }.query(format!("id={}", shop.product.id()));
+    let reply = Endpoint::Page(Page::PutFiles).call(&shop.delivery, call).await;
+    assert_eq!(reply.status(), StatusCode::SEE_OTHER, "{}", text(&reply));
+    let call = Call::new(Method::GET).query(format!("id={}", shop.product.id()));
+    let page = text(&Endpoint::Page(Page::Product).call(&shop.delivery, call).await);
+    for name in ["a.bin", "b.bin", "c.bin"] {
+        assert!(page.contains(name), "{page}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -55,7 +55,7 @@ async fn is_kept<S: Ledger + CatalogEditor + Posts>(
     }
     let added = store.add_post(post.clone(), edit).await.unwrap();
     // Of all until its own time it is the newest: the last of those that came at the same time.
-    let query = PostQuery { category: None, until: added.published_at(), limit: 1 };
+    let query = PostQuery { category: None, until: added.published_at(), before: None, limit: 1 };
     let listed = store.posts(&query).await.unwrap();
     prop_assert_eq!(&added, &Post::new(added.id(), post));
     prop_assert_eq!(listed.first(), Some(&added));

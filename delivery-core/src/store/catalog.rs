@@ -12,7 +12,6 @@ use crate::ledger::Edit;
 use crate::order::Source;
 use crate::post::{Category, NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
-use crate::terms::NEVER;
 
 /// The catalog of products. The [module documentation](super) explains how to implement it.
 ///
@@ -171,15 +170,16 @@ pub trait Posts: Debug + Send + Sync + 'static {
     /// [`StoreError`] if nothing was added.
     async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError>;
 
-    /// Adds a post like [`add_post`](Self::add_post), but at most once: if the newest post is the same apart from its
-    /// time, returns the newest post. A store that several servers share must serialize the calls of different servers,
+    /// Adds a post like [`add_post`](Self::add_post), but at most once: if the newest post that is not published later is
+    /// the same apart from its time, returns that post. A store that several servers share must serialize the calls of different servers,
     /// as for [`add_product_once`](CatalogEditor::add_product_once).
     ///
     /// # Errors
     ///
     /// [`StoreError`] if nothing was added.
     async fn add_post_once(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
-        let newest = self.posts(&PostQuery { category: None, until: NEVER, limit: 1 }).await?;
+        let newest = PostQuery { category: None, until: post.publication(), before: None, limit: 1 };
+        let newest = self.posts(&newest).await?;
         match newest.first().filter(|newest| are_alike(newest, &post)) {
             Some(newest) => Ok(newest.clone()),
             None => self.add_post(post, edit).await,
@@ -223,6 +223,9 @@ pub struct PostQuery {
     pub category: Option<Category>,
     /// Only posts published at or before this time.
     pub until: DateTime<Utc>,
+    /// Of the posts published at exactly `until`, only those with a lower number than this; all of them if `None`. To
+    /// continue a list, pass the time and the number of its last post.
+    pub before: Option<PostId>,
     /// The maximum number of posts to return.
     pub limit: usize,
 }

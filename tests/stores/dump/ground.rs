@@ -160,7 +160,7 @@ pub async fn picture(store: &(impl Backend + CatalogEditor + Posts)) -> Vec<Stri
         told.push(show(store.product(product(number)).await.unwrap()));
     }
     for category in [None, Some(Category::new("b").unwrap())] {
-        told.push(show(store.posts(&PostQuery { category, until: now(), limit: 100 }).await.unwrap()));
+        told.push(show(store.posts(&PostQuery { category, until: now(), before: None, limit: 100 }).await.unwrap()));
     }
     let mut query = KeyQuery { limit: 1_000, ..KeyQuery::default() };
     loop {

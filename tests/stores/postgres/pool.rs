@@ -52,7 +52,7 @@ async fn every_call_gives_the_connection_back_as_it_was() {
     // The second time the posts are at hand.
     let post = NewPost::new("News", Category::new("news").unwrap(), now()).unwrap();
     store.add_post(post.content("x").unwrap(), by_admin()).await.unwrap();
-    let query = PostQuery { category: None, until: now(), limit: 10 };
+    let query = PostQuery { category: None, until: now(), before: None, limit: 10 };
     for _ in 0..3 {
         assert_eq!(store.posts(&query).await.unwrap().len(), 1);
     }

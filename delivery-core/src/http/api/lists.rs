@@ -66,7 +66,7 @@ async fn posts(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
         // category.
         return Ok(Reply::json(&wire::Posts::of(&[])));
     };
-    let query = PostQuery { category, until: delivery.inner.clock.now(), limit };
+    let query = PostQuery { category, until: delivery.inner.clock.now(), before: None, limit };
     let posts = delivery.posts(&query).await?;
     let fit = fitting(posts.iter().map(|post| post.content().len()));
     let encode = || wire::encode(&wire::Posts::of(posts.get(..fit).unwrap_or_default()));

@@ -1,14 +1,18 @@
 //! The desk's forms for the files of a product: uploads, and the confirmation that deletes a file.
 
+use std::future::ready;
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use ::http::header;
-use futures_util::StreamExt;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use minijinja::{Value, context};
 use multer::{Constraints, Field, Multipart, SizeLimit};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::file_list::size;
@@ -27,6 +31,9 @@ use crate::product::{FileName, ProductId};
 const HEAD: Duration = Duration::from_mins(1);
 /// The maximum number of bytes that may arrive before each file, and after the last one. Browsers send a few hundred.
 const HEAD_LENGTH: usize = 256 << 10;
+/// The maximum length of the pieces in which the parser of the form gets the body, in bytes. Two pieces must fit into
+/// [`HEAD_LENGTH`].
+const PIECE: usize = 64 << 10;
 /// The maximum length of the field with the CSRF token, in bytes.
 const TOKEN: u64 = 1 << 10;
 
@@ -45,6 +52,11 @@ pub(super) async fn upload(request: PageRequest<'_>, seller: SignedIn, pieces: P
     // memory.
     let left = Arc::new(AtomicUsize::new(HEAD_LENGTH));
     let counted = left.clone();
+    // The parser takes what is ready before it parses. The pause after each piece lets it parse between two pieces.
+    // Otherwise, the bytes of a file that arrived together with the end of the previous file would count as its head.
+    let pause = || stream::once(yield_now()).filter_map(|()| ready(None));
+    let pieces = pieces.flat_map(|piece| stream::iter(cut(piece)));
+    let pieces = pieces.flat_map(move |piece| stream::once(ready(piece)).chain(pause()));
     let pieces = pieces.map(move |piece| {
         let piece = piece?;
         let before = counted.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(piece.len()));
@@ -75,6 +87,16 @@ pub(super) async fn upload(request: PageRequest<'_>, seller: SignedIn, pieces: P
     }
 }
 
+/// Cuts a piece of the body into pieces of at most [`PIECE`] bytes.
+fn cut<E>(piece: Result<Bytes, E>) -> impl Iterator<Item = Result<Bytes, E>> {
+    let (mut bytes, mut error) = piece.map_or_else(|error| (Bytes::new(), Some(error)), |bytes| (bytes, None));
+    iter::from_fn(move || match error.take() {
+        None if bytes.is_empty() => None,
+        None => Some(Ok(bytes.split_to(bytes.len().min(PIECE)))),
+        Some(error) => Some(Err(error)),
+    })
+}
+
 async fn next<'f>(form: &mut Multipart<'f>) -> Result<Option<Field<'f>>, ApiError> {
     let field = timeout(HEAD, form.next_field()).await.map_err(|_| ApiError::MALFORMED)?;
     field.map_err(|_| ApiError::MALFORMED)
@@ -88,8 +110,9 @@ async fn put(
     name: &str,
     field: Field<'_>,
 ) -> Result<Result<(), String>, ApiError> {
-    // Some browsers send the path of the file instead of its name.
-    let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    // Some browsers send the path of the file instead of its name. All encode quotation marks, and nothing else that a
+    // name may have (<https://html.spec.whatwg.org/#multipart-form-data>).
+    let name = name.rsplit(['/', '\\']).next().unwrap_or_default().replace("%22", "\"");
     let name: FileName = match name.parse() {
         Ok(name) => name,
         Err(expected) => return Ok(Err(format!("the name {expected}."))),
@@ -112,9 +135,8 @@ pub(super) async fn delete(request: PageRequest<'_>, seller: SignedIn) -> Result
     if let Some(form) = &request.form {
         let id = form.text("id").parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
         let name = form.text("name").parse().map_err(|_| ApiError::NOT_FOUND)?;
-        if !request.delivery.desk(&seller.actor).delete_file(id, &name).await? {
-            return Err(ApiError::NOT_FOUND);
-        }
+        // If the form is sent twice, the file is gone the second time.
+        request.delivery.desk(&seller.actor).delete_file(id, &name).await?;
         return Ok(request.go_to(&format!("/desk/product?id={id}&done=file_deleted")));
     }
     let id = product_id(&request, "id")?.ok_or(ApiError::NOT_FOUND)?;

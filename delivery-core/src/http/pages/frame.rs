@@ -77,7 +77,10 @@ const DONE: &[(&str, &str)] = &[
     ("done_before", "This event was done before, and nothing was changed."),
     ("linked_waits", "The product is linked. This event still waits: below is what is missing."),
     ("dismissed", "The event is put aside. To apply it after all, send the form below."),
-    ("linked", "The product is linked. Sales of it that waited were applied."),
+    (
+        "linked",
+        "The product is linked. Sales of it that waited were applied. Apply each one that was put aside by itself.",
+    ),
     ("written", "The test e-mail was written to a file. Nobody gets e-mails before a mail server is set."),
 ];
 

@@ -1,5 +1,7 @@
 //! The form that issues a key by hand.
 
+use std::time::Duration;
+
 use minijinja::context;
 
 use super::form::{self, Form, FormError};
@@ -13,6 +15,10 @@ use crate::http::Reply;
 use crate::key::KeyId;
 use crate::product::ProductId;
 use crate::terms::OwnTerms;
+
+/// How long after it was opened a form issues a key. The id of the key contains the time at which the form was opened.
+/// Lists and figures find keys by this time, and allow an hour of difference.
+const LIFETIME: Duration = Duration::from_hours(1);
 
 /// The values of a submitted form.
 struct Wanted {
@@ -31,6 +37,11 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<R
     let id: KeyId = form.text("key").parse().map_err(|_| ApiError::MALFORMED)?;
     if !form::is_digest(&request, &seal(&id.to_string()), form.text("seal")) {
         return Err(ApiError::MALFORMED);
+    }
+    let is_old = id < KeyId::from_time(request.delivery.now() - LIFETIME);
+    if is_old && request.delivery.key(id).await?.is_none() {
+        let said = FormError::new("", "This form was open for more than an hour. Check it, and send it again.");
+        return page(&request, &seller, Some((form, &said))).await;
     }
     let Wanted { product, email, terms, sends } = wanted;
     let issued = request.delivery.desk(&seller.actor).issue_once(id, product, email, terms, sends).await;

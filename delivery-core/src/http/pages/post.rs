@@ -1,6 +1,9 @@
 //! Listing, adding, editing and deleting posts.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, Utc};
 use minijinja::{Value, context};
 
 use super::form::{Form, FormError, digest, is_digest, said};
@@ -8,7 +11,6 @@ use super::frame::desk;
 use super::lists::{Chosen, links, parameter};
 use super::shown::{preview, time};
 use super::{ApiError, PageRequest, SignedIn};
-use crate::delivery::Delivery;
 use crate::http::Reply;
 use crate::http::parameter::BEFORE;
 use crate::post::{Category, NewPost, Post, PostId};
@@ -19,13 +21,20 @@ use crate::terms::NEVER;
 const NEWEST: usize = 100;
 
 pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    // Without `before`, the list has no upper bound, so it includes posts that are not published yet.
-    let until =
-        parameter::<i64>(&request, BEFORE.name)?.map(|at| DateTime::from_timestamp(at, 0).ok_or(ApiError::MALFORMED));
-    let until = until.transpose()?.unwrap_or(NEVER).min(NEVER);
-    let found = request.delivery.posts(&PostQuery { category: None, until, limit: NEWEST }).await?;
-    let next = older(request.delivery, &found).await?.map(|at| at.timestamp().to_string());
-    let links = links(&request, "/desk/posts", &Chosen::new(), next, &[]);
+    // Without a place, the list begins with the posts that are not published yet.
+    let Place { until, before } = parameter(&request, BEFORE.name)?.unwrap_or(Place { until: NEVER, before: None });
+    let query = PostQuery { category: None, until, before, limit: NEWEST };
+    let found = request.delivery.posts(&query).await?;
+    // The number of posts does not tell whether more follow, because a store also ends a list at 1 MiB of content.
+    let next = found.last().map(|post| Place { until: post.published_at(), before: Some(post.id()) });
+    let next = match next {
+        Some(Place { until, before }) => {
+            let older = request.delivery.posts(&PostQuery { until, before, limit: 1, ..query }).await?;
+            next.filter(|_| !older.is_empty())
+        }
+        None => None,
+    };
+    let links = links(&request, "/desk/posts", &Chosen::new(), next.map(|next| next.to_string()), &[]);
     let post = |it: &Post| {
         let (id, at) = (it.id().get(), time(it.published_at()));
         context! { id, title => it.title(), category => it.category().as_str(), published_at => at }
@@ -34,25 +43,28 @@ pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<R
     request.page("posts.html", context! { posts, links, ..desk(&request, &seller, "/desk/posts") })
 }
 
-/// Returns the time at which the next page of the list starts. The next page lists posts of this time and older ones.
-/// Returns `None` if no further post follows.
-///
-/// The next page starts at the second of the last post on this page, because further posts of the same second may
-/// follow. The number of posts on this page does not tell whether posts follow, because a store also ends a list at
-/// 1 MiB of content.
-async fn older(delivery: &Delivery, found: &[Post]) -> Result<Option<DateTime<Utc>>, StoreError> {
-    let (Some(first), Some(last)) = (found.first(), found.last()) else { return Ok(None) };
-    let (last, before) = (last.published_at(), last.published_at() - TimeDelta::seconds(1));
-    let posts = |until, limit| async move { delivery.posts(&PostQuery { category: None, until, limit }).await };
-    // If all posts on this page have the same second, a page that starts at this second would show the same posts
-    // again.
-    let is_of_one_second = first.published_at() == last;
-    let is_new = |post: &Post| found.iter().all(|shown| shown.id() != post.id());
-    if !is_of_one_second && posts(last, NEWEST).await?.iter().any(is_new) {
-        return Ok(Some(last));
+/// Where a page of the list begins. Written as the seconds since 1970 and the number of the post before it.
+#[derive(Clone, Copy)]
+struct Place {
+    until: DateTime<Utc>,
+    before: Option<PostId>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.until.timestamp(), self.before.map_or(i64::MAX, PostId::get))
     }
-    let are_older = !posts(before, 1).await?.is_empty();
-    Ok(are_older.then_some(if is_of_one_second { before } else { last }))
+}
+
+impl FromStr for Place {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (seconds, id) = text.split_once('.').ok_or(())?;
+        let until = seconds.parse().ok().and_then(|seconds| DateTime::from_timestamp(seconds, 0)).ok_or(())?;
+        let before = id.parse().ok().and_then(|id| PostId::new(id).ok());
+        Ok(Self { until: until.min(NEVER), before: Some(before.ok_or(())?) })
+    }
 }
 
 /// Returns the values that the form shows for a post. The field `seen` is the [`digest`] of the values that are
@@ -159,8 +171,9 @@ async fn page(
 pub(super) async fn delete(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
     if let Some(form) = &request.form {
         let id = form.text("id").parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
-        let is_deleted = request.delivery.desk(&seller.actor).delete_post(id).await?;
-        return if is_deleted { Ok(request.go_to("/desk/posts?done=deleted")) } else { Err(ApiError::NOT_FOUND) };
+        // If the form is sent twice, the post is gone the second time.
+        request.delivery.desk(&seller.actor).delete_post(id).await?;
+        return Ok(request.go_to("/desk/posts?done=deleted"));
     }
     let id = parameter::<i64>(&request, "id")?.and_then(|id| PostId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
     let post = found(&request, &seller, id).await?;

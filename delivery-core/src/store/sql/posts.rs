@@ -38,14 +38,15 @@ const UPDATE_POST: &str = concat!(
 
 const DELETE_POST: &str = concat!("DELETE FROM delivery_post WHERE id = $1 RETURNING ", post_columns!());
 
-/// Selects the numbers, versions and content lengths (in bytes) of at most `$2` posts that were published at `$1` or
-/// earlier, newest first. Neither database reads the content to find its length.
+/// Selects the numbers, versions and content lengths (in bytes) of at most `$3` posts, newest first. Selects posts that
+/// were published before `$1`, and those of `$1` with a number below `$2`. Neither database reads the content to find its
+/// length.
 const POSTS: &str = "SELECT id, version, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
-    WHERE published_at <= $1 ORDER BY published_at DESC, id DESC LIMIT $2";
+    WHERE (published_at, id) < ($1, $2) ORDER BY published_at DESC, id DESC LIMIT $3";
 
-/// Selects the same as [`POSTS`], but only posts of category `$3`.
+/// Selects the same as [`POSTS`], but only posts of category `$4`.
 const POSTS_OF_CATEGORY: &str = "SELECT id, version, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
-    WHERE published_at <= $1 AND category = $3 ORDER BY published_at DESC, id DESC LIMIT $2";
+    WHERE (published_at, id) < ($1, $2) AND category = $4 ORDER BY published_at DESC, id DESC LIMIT $3";
 
 /// Returns the ids and versions of the first posts whose contents together [fit](fitting) into one list.
 fn listed(rows: &[impl Columns]) -> Result<Vec<PostVersion>, StoreError> {
@@ -56,15 +57,19 @@ fn listed(rows: &[impl Columns]) -> Result<Vec<PostVersion>, StoreError> {
     rows.iter().take(fit).map(|row| Ok((id(row)?, row.integer("version")?))).collect()
 }
 
-/// Selects the newest post.
-const NEWEST: &str =
-    concat!("SELECT ", post_columns!(), " FROM delivery_post ORDER BY published_at DESC, id DESC LIMIT 1");
+/// Selects the newest post that was published at `$1` or earlier.
+const NEWEST: &str = concat!(
+    "SELECT ",
+    post_columns!(),
+    " FROM delivery_post WHERE published_at <= $1 ORDER BY published_at DESC, id DESC LIMIT 1"
+);
 
 #[async_trait]
 impl<D: Database> Posts for D {
     async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
         let sql = if query.category.is_some() { POSTS_OF_CATEGORY } else { POSTS };
-        let mut wanted = values![query.until.timestamp(), limit(query.limit)];
+        let before = query.before.map_or(i64::MAX, PostId::get);
+        let mut wanted = values![query.until.timestamp(), before, limit(query.limit)];
         wanted.extend(query.category.as_ref().map(|category| Value::from(category.as_str())));
         let ids = listed(&self.read(Patience::Usual, |session| session.rows(sql, wanted)).await?)?;
         let cache = Database::posts(self);
@@ -93,7 +98,8 @@ impl<D: Database> Posts for D {
         self.write(Patience::Long, move |session| {
             Box::pin(async move {
                 take_turn(session).await?;
-                let newest = row(session, NEWEST, Vec::new()).await?.map(|row| rows::post(&row)).transpose()?;
+                let newest = row(session, NEWEST, values![post.publication().timestamp()]).await?;
+                let newest = newest.map(|row| rows::post(&row)).transpose()?;
                 match newest.filter(|newest| are_alike(newest, &post)) {
                     Some(newest) => Ok(newest),
                     None => add(session, &post, &edit).await,

@@ -221,16 +221,23 @@ async fn posts_are_listed_newest_first_by_category_and_time(catalog: Port) {
         (category("NEWS"), 10, vec![]),
         (category("%"), 10, vec![]),
     ] {
-        let query = PostQuery { category, until: at(5), limit };
+        let query = PostQuery { category, until: at(5), before: None, limit };
         let posts = catalog.posts(&query).await.expect("listed");
         assert_eq!(posts.iter().map(delivery_core::post::Post::title).collect::<Vec<_>>(), expected, "{query:?}");
     }
+    // A list is continued behind its last post, also among posts of one second.
+    let (mut query, mut titles) = (PostQuery { category: None, until: at(5), before: None, limit: 1 }, Vec::new());
+    while let Some(post) = catalog.posts(&query).await.expect("listed").first() {
+        titles.push(post.title().to_owned());
+        (query.until, query.before) = (post.published_at(), Some(post.id()));
+    }
+    assert_eq!(titles, ["new", "tip too", "tip", "old"]);
 }
 
 async fn a_post_is_changed_and_deleted_at_once(catalog: Port) {
     let new = |title: &str, minutes| new_post(title, "news", minutes, &format!("# {title}"));
     let listed = async || -> Vec<String> {
-        let query = PostQuery { category: None, until: at(5), limit: 9 };
+        let query = PostQuery { category: None, until: at(5), before: None, limit: 9 };
         let posts = catalog.posts(&query).await.expect("listed");
         posts.iter().map(|post| format!("{} {}", post.title(), post.content())).collect()
     };
@@ -258,7 +265,7 @@ async fn a_post_is_changed_and_deleted_at_once(catalog: Port) {
 }
 
 async fn a_list_is_the_same_while_nothing_changes_and_holds_a_mebibyte(catalog: Port) {
-    let query = PostQuery { category: None, until: at(60), limit: 100 };
+    let query = PostQuery { category: None, until: at(60), before: None, limit: 100 };
     let add = async |bytes: usize, minutes: i64| {
         catalog.add_post(new_post("t", "news", minutes, &"x".repeat(bytes)), edit()).await.expect("added");
     };

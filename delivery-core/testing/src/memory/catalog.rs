@@ -227,7 +227,8 @@ impl Posts for MemoryStore {
     async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
         let state = &mut *self.state();
         let matches = |(post, _): &&(Post, i64)| {
-            post.published_at() <= query.until
+            let is_before = query.before.is_none_or(|before| post.id() < before);
+            (post.published_at() < query.until || post.published_at() == query.until && is_before)
                 && query.category.as_ref().is_none_or(|category| category == post.category())
         };
         let mut posts: Vec<&(Post, i64)> = state.shop.posts.values().filter(matches).collect();

@@ -67,8 +67,9 @@ pub(in crate::http) static DISMISS_EVENT: Row = Row {
         id: "dismissEvent",
         summary: "Dismiss an event, or all events of a product",
         description: "Dismisses one event, or all past and future events of a product that is not sold here. Their \
-            outcome is then `ignored`, and the reason is `dismissed`. To undo this, apply one of the events again. If \
-            a product that is sold here has the name, its events are not dismissed.",
+            outcome is then `ignored`, and the reason is `dismissed`. To undo this, apply one of the events again, and \
+            then each other event that was dismissed. If a product that is sold here has the name, its events are not \
+            dismissed.",
         body: Some(Body {
             name: "DismissEvent",
             about: "The event to dismiss, by its `id`; or all events of a product, by `platform` and `product_ref`.",
