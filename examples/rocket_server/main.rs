@@ -6,8 +6,8 @@
 //!
 //! Rocket 0.5 sets no deadline on the head of a request, on an idle connection, or on a client that reads no answer. It
 //! does not limit connections either. The settings `MAX_CONNECTIONS`, `MAX_CONNECTIONS_PER_ADDRESS`, `HEAD_TIMEOUT` and
-//! `ANSWER_TIMEOUT` therefore have no effect here. Put a proxy in front that sets such limits, such as those of
-//! `examples/deploy`. If you want to run a server without a proxy, use `axum_server`.
+//! `ANSWER_TIMEOUT` therefore have no effect here. Put a proxy in front that sets such limits, such as nginx with
+//! `examples/deploy/nginx.conf`. Caddy sets none of them. If you want to run a server without a proxy, use `axum_server`.
 //!
 //! Rocket 0.5 reads the start of a body before it looks for a route. A request of which fewer than 14 bytes arrive is
 //! answered only when its connection ends. A chunked body that breaks off within its first 512 bytes counts as whole, so

@@ -114,6 +114,8 @@ pub fn run<L, S: Future<Output = Result<(), Refusal>>>(bind: Bind<L>, server: im
     // From now on, only the owner can access new files and folders, including those that libraries create.
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    // The soft limit of open files is often 1,024. Each connection needs one. If the limit cannot be raised, it stays.
+    let _ = rlimit::increase_nofile_limit(u64::MAX);
     let mut is_json = false;
     let ran = Given::read().and_then(|given| {
         is_json = watch::is_json(&given);

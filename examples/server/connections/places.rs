@@ -187,8 +187,7 @@ impl Drop for Accepted {
 }
 
 fn descriptors() -> usize {
-    let raised = rlimit::increase_nofile_limit(u64::MAX);
-    let descriptors = raised.or_else(|_| rlimit::Resource::NOFILE.get_soft()).unwrap_or(u64::MAX);
+    let descriptors = rlimit::Resource::NOFILE.get_soft().unwrap_or(u64::MAX);
     let sockets = descriptors.saturating_sub(RESERVED).max(FEWEST);
     usize::try_from(sockets).unwrap_or(usize::MAX)
 }

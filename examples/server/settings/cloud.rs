@@ -5,15 +5,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use delivery_core::files::{LinkTo, Links};
-use delivery_core::object_store::aws::AmazonS3Builder;
-use delivery_core::object_store::azure::MicrosoftAzureBuilder;
-use delivery_core::object_store::gcp::GoogleCloudStorageBuilder;
+use delivery_core::object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use delivery_core::object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use delivery_core::object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use delivery_core::object_store::path::Path;
 use delivery_core::object_store::prefix::PrefixStore;
 use delivery_core::object_store::signer::{SignedUrlOptions, Signer};
-use delivery_core::object_store::{self, ObjectStore};
+use delivery_core::object_store::{self, ClientConfigKey, ObjectStore};
 use delivery_core::store::StoreError;
 use hyper::Method;
+
+/// The time limits of requests to a bucket. A whole request is hardly limited, because its body may be a file of
+/// gigabytes that is sent on to a slow client. Each read is limited.
+const TIMEOUTS: [(ClientConfigKey, &str); 2] =
+    [(ClientConfigKey::Timeout, "7 days"), (ClientConfigKey::ReadTimeout, "30 seconds")];
 
 /// A bucket as an object store, and the signer of links to its files.
 pub(super) type Bucket = (Arc<dyn ObjectStore>, Arc<dyn Links>);
@@ -31,9 +36,25 @@ pub(super) fn read(url: &str) -> Result<Bucket, String> {
     let (_, prefix) = rest.split_once('/').unwrap_or((rest, ""));
     let prefix = Path::parse(prefix.trim_end_matches('/')).map_err(cannot)?;
     match scheme {
-        "s3" => AmazonS3Builder::from_env().with_url(url).build().map(|bucket| open(bucket, prefix)),
-        "gs" => GoogleCloudStorageBuilder::from_env().with_url(url).build().map(|bucket| open(bucket, prefix)),
-        "az" => MicrosoftAzureBuilder::from_env().with_url(url).build().map(|bucket| open(bucket, prefix)),
+        "s3" => {
+            let builder = AmazonS3Builder::from_env().with_url(url);
+            let limit =
+                |builder: AmazonS3Builder, (key, limit)| builder.with_config(AmazonS3ConfigKey::Client(key), limit);
+            TIMEOUTS.into_iter().fold(builder, limit).build().map(|bucket| open(bucket, prefix))
+        }
+        "gs" => {
+            let builder = GoogleCloudStorageBuilder::from_env().with_url(url);
+            let limit = |builder: GoogleCloudStorageBuilder, (key, limit)| {
+                builder.with_config(GoogleConfigKey::Client(key), limit)
+            };
+            TIMEOUTS.into_iter().fold(builder, limit).build().map(|bucket| open(bucket, prefix))
+        }
+        "az" => {
+            let builder = MicrosoftAzureBuilder::from_env().with_url(url);
+            let limit =
+                |builder: MicrosoftAzureBuilder, (key, limit)| builder.with_config(AzureConfigKey::Client(key), limit);
+            TIMEOUTS.into_iter().fold(builder, limit).build().map(|bucket| open(bucket, prefix))
+        }
         _ => {
             return Err(
                 "must be file://FOLDER, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX".to_owned()

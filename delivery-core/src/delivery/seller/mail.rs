@@ -9,8 +9,8 @@ use crate::email::Email;
 use crate::ledger::MessageId;
 use crate::mail::{MailError, Message};
 
-/// The time limit for sending the test e-mail.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time limit for sending the test e-mail. It is shorter than the 30 s after which a proxy gives up on a page.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Desk<'_> {
     /// Sends a test e-mail at once, without the outbox. The result shows the person who sets up the server whether the
@@ -18,7 +18,7 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`MailError`] if the mail server did not accept the test e-mail within 30 s.
+    /// [`MailError`] if the mail server did not accept the test e-mail within 20 s.
     pub async fn test_mail(&self, to: &Email) -> Result<(), MailError> {
         let inner = &self.delivery.inner;
         let outbox = &inner.outbox;
@@ -39,7 +39,7 @@ impl Desk<'_> {
         };
         match timeout(PATIENCE, outbox.mailer.send(&message)).await {
             Ok(sent) => sent,
-            Err(_) => Err(MailError::transient("the mail server takes longer than 30 s")),
+            Err(_) => Err(MailError::transient("the mail server takes longer than 20 s")),
         }
     }
 }
