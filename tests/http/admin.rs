@@ -2,6 +2,7 @@
 
 use crate::row::{Row, command, row};
 
+pub const NEVER: &str = "9999-12-31T23:59:59";
 pub const DAYS: &str = "expires_days must be 1 to 36500 days, or -1 for a key that never expires.";
 pub const NAME: &str = "name must be 1 to 200 characters without control characters.";
 pub const OTHER_REFS: &str = "refs must be names that no other product has.";
@@ -38,19 +39,26 @@ fn authentication() -> Vec<Row> {
 fn products() -> Vec<Row> {
     let add = command("add_product", "product");
     vec![
-        add("least", r#"{"name":"Song","content":"La"}"#),
+        add("least", r#"{"name":"Song","content":"La"}"#)
+            .like("price_minus_zero")
+            .but("\"x\"", "\"Song\"")
+            .but("\"y\"", "\"La\""),
         add(
             "all_fields",
             r##"{"name":"Song","description":"A\nsong","content":"# La\r\n\tla","type":"audio","price":0.10,"expires_days":-1,"max_uses":3,"unknown":[]}"##,
         ),
-        add("price_stays_exact", r#"{"name":"x","content":"y","price":999999999999999.9999}"#),
+        add("price_stays_exact", r#"{"name":"x","content":"y","price":999999999999999.9999}"#)
+            .like("price_minus_zero")
+            .but("0}", "999999999999999.9999}"),
         add(
             "names_on_platforms",
             r#"{"name":"x","content":"y","refs":{"stripe":["plink_1","plink_1"],"shopify":["BOOK-1","variant:39072856"]}}"#,
         ),
         add("a_name_that_another_product_has", r#"{"name":"x","content":"y","refs":{"gumroad":["atlas","map"]}}"#)
             .invalid(OTHER_REFS),
-        add("the_same_name_on_another_platform", r#"{"name":"x","content":"y","refs":{"polar":["map"]}}"#),
+        add("the_same_name_on_another_platform", r#"{"name":"x","content":"y","refs":{"polar":["map"]}}"#)
+            .like("price_minus_zero")
+            .but("0}", r#"0,"refs":{"polar":["map"]}}"#),
         add("names_on_an_unknown_platform", r#"{"name":"x","content":"y","refs":{"etsy":["map"]}}"#)
             .invalid("refs must name platforms such as stripe."),
         add("names_that_are_no_list", r#"{"name":"x","content":"y","refs":{"stripe":"plink_1"}}"#).invalid(REFS),
@@ -64,10 +72,15 @@ fn products() -> Vec<Row> {
         add("price_as_string", r#"{"name":"x","content":"y","price":"9.99"}"#).invalid("price must be a number."),
         add("price_with_five_digits", r#"{"name":"x","content":"y","price":0.00001}"#).invalid(PRICE),
         add("price_too_large", r#"{"name":"x","content":"y","price":1e15}"#).invalid(PRICE),
-        add("price_with_exponent", r#"{"name":"x","content":"y","price":1e2}"#),
+        add("price_with_exponent", r#"{"name":"x","content":"y","price":1e2}"#)
+            .like("price_minus_zero")
+            .but("0}", "100}"),
         add("price_minus_zero", r#"{"name":"x","content":"y","price":-0.0}"#),
         add("price_that_no_float_holds", r#"{"name":"x","content":"y","price":1e999}"#).invalid(PRICE),
-        add("markup_is_text", r#"{"name":"<b onclick=x>{{7*7}}","content":"<script>"}"#),
+        add("markup_is_text", r#"{"name":"<b onclick=x>{{7*7}}","content":"<script>"}"#)
+            .like("price_minus_zero")
+            .but("\"x", "\"<b onclick=x>{{7*7}}")
+            .but("\"y", "\"<script>"),
         add("id_cannot_be_chosen", r#"{"id":1,"name":"x","content":"y"}"#).like("price_minus_zero"),
         add("content_over_1_mib", &format!(r#"{{"name":"x","content":"{}"}}"#, "y".repeat((1 << 20) + 1)))
             .invalid(CONTENT),
@@ -81,7 +94,9 @@ fn keys() -> Vec<Row> {
         issue("default_terms", &key("")),
         issue("terms_of_the_product", &key("").replace(":1", ":2")),
         issue("own_terms", &key(r#","expires_days":30,"max_uses":5"#)).like("terms_of_the_product").but(":2,", ":1,"),
-        issue("for_ever_and_unlimited", &key(r#","expires_days":-1,"max_uses":-1"#)),
+        issue("for_ever_and_unlimited", &key(r#","expires_days":-1,"max_uses":-1"#))
+            .like("default_terms")
+            .but("2027-11-22T10:00:03", NEVER),
         issue("without_letter", &key(r#","send_email":false"#)),
         issue("send_email_is_no_boolean", &key(r#","send_email":"no""#)).invalid("send_email must be true or false."),
         issue("key_and_counts_cannot_be_chosen", &key(r#","api_key":"chosen","used_count":-5"#)).like("default_terms"),
@@ -107,7 +122,9 @@ fn posts() -> Vec<Row> {
     let with = |time: &str| format!(r#"{{"title":"Hi","category":"news","content":"t","published_at":"{time}"}}"#);
     let at = |name: &str, time: &str| post(name, &with(time));
     vec![
-        post("now", r#"{"title":"Hi","category":"news","content":"text"}"#),
+        post("now", r#"{"title":"Hi","category":"news","content":"text"}"#)
+            .like("at_a_time")
+            .but("2030-01-01T00:00:00", "2026-11-22T10:00:03"),
         post("at_a_time", &with("2030-01-01T01:00:00.5+01:00").replace(r#""t""#, r#""text""#)),
         post("missing_title", r#"{"category":"news","content":"text"}"#).missing("title"),
         post("missing_category", r#"{"title":"Hi","content":"text"}"#).missing("category"),
@@ -116,7 +133,10 @@ fn posts() -> Vec<Row> {
         post("time_as_number", r#"{"title":"Hi","category":"news","content":"t","published_at":1}"#)
             .invalid("published_at must be a string."),
         at("month_thirteen", "2026-13-01T00:00:00Z").invalid(TIME),
-        at("leap_second_is_the_one_before_it", "2016-12-31T23:59:60Z"),
+        at("leap_second_is_the_one_before_it", "2016-12-31T23:59:60Z")
+            .like("at_a_time")
+            .but("2030-01-01T00:00:00", "2016-12-31T23:59:59")
+            .but("text\"", "t\""),
         at("before_1970", "0277-02-09T14:03:49Z").invalid(TIME),
     ]
 }

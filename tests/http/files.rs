@@ -82,7 +82,10 @@ fn uploads() -> Vec<Row> {
     let guide = |name: &str| put(name, "?product_id=1&name=guide.pdf");
     vec![
         guide("adds").header("content-type", "application/pdf"),
-        guide("replaces_a_name_in_another_case").after_file("GUIDE.PDF", "application/pdf", "old"),
+        guide("replaces_a_name_in_another_case")
+            .after_file("GUIDE.PDF", "application/pdf", "old")
+            .like("without_a_type_it_is_bytes")
+            .left(8),
         guide("an_empty_file").body(""),
         guide("without_a_type_it_is_bytes"),
         guide("with_its_digest").header("content-sha256", HEX).like("without_a_type_it_is_bytes"),
@@ -141,7 +144,10 @@ fn lists() -> Vec<Row> {
         list("no_product", "").missing("product_id"),
         list("unknown_product", "?product_id=99").refused("NOT_FOUND"),
         list("of_zero", "?product_id=0").invalid("product_id must be an integer of 1 or more."),
-        delete("deletes", r#"{"product_id":1,"name":"guide.pdf"}"#).after_file("Guide.pdf", "application/pdf", PDF),
+        delete("deletes", r#"{"product_id":1,"name":"guide.pdf"}"#)
+            .after_file("Guide.pdf", "application/pdf", PDF)
+            .gives(r#"{"success":true}"#)
+            .left(8),
         delete("another_name", r#"{"product_id":1,"name":"other.pdf"}"#)
             .after_file("guide.pdf", "application/pdf", PDF)
             .refused("NOT_FOUND")
@@ -173,7 +179,10 @@ fn downloads() -> Vec<Row> {
         get_with("first_bytes", "range", "bytes=0-3"),
         get_with("bytes_from", "range", "bytes=9-"),
         get_with("last_bytes", "range", "bytes=-5").like("bytes_from"),
-        get_with("all_bytes_as_a_range", "range", "bytes=0-"),
+        get_with("all_bytes_as_a_range", "range", "bytes=0-")
+            .like("download")
+            .but("200 OK", "206 Partial Content")
+            .but("\ncontent-security", "\ncontent-range: bytes 0-13/14\ncontent-security"),
         line("head_of_a_range", "HEAD {LINK}").header("range", "bytes=0-3"),
         get_with("bytes_beyond_the_end", "range", "bytes=14-"),
         get_with("several_ranges", "range", "bytes=0-1,3-4").like("download"),

@@ -93,7 +93,10 @@ pub fn rows() -> Vec<Row> {
             .within("product")
             .left(98)
             .leaves(6, 3, 0),
-        counted_then("the_same_request_after_the_key_was_made_to_expire", "key/change", expire).named("a"),
+        counted_then("the_same_request_after_the_key_was_made_to_expire", "key/change", expire)
+            .named("a")
+            .like("fetch_counts_a_use")
+            .left(98),
         counted_then("another_request_after_the_key_was_made_to_expire", "key/change", expire)
             .named("b")
             .refused("EXPIRED_KEY")

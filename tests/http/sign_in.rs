@@ -28,7 +28,9 @@ pub fn rows() -> Vec<Row> {
         with_form(
             "leads_to_where_one_wanted_to_be",
             "csrf={FORM_CSRF}&token={ADMIN}&next=%2Fdesk%2Fkeys%3Fstatus%3Dvalid",
-        ),
+        )
+        .like("with_the_token")
+        .but("/desk\n", "/desk/keys?status=valid\n"),
         with_form("leads_to_no_other_site", "csrf={FORM_CSRF}&token={ADMIN}&next=%2F%2Fevil.example%2Fdesk")
             .like("with_the_token"),
         with_form("leads_to_no_other_page", "csrf={FORM_CSRF}&token={ADMIN}&next=%2Fdesk.evil.example")
@@ -78,7 +80,9 @@ pub fn rows() -> Vec<Row> {
         from("behind_a_proxy_that_adds_tls", "https://shop.example")
             .header("host", "shop.example")
             .at_desk()
-            .header("cookie", "desk-form={FORM}"),
+            .header("cookie", "desk-form={FORM}")
+            .like("with_the_token")
+            .but("Strict", "Strict; Secure"),
         row("sign_in::a_session_is_no_forms_cookie", "GET /desk/sign-in").at_desk_with("desk-form={SESSION}"),
         row("sign_in::a_strangers_megabytes", "POST /desk/product")
             .form("x".repeat((4 << 20) - 1))

@@ -10,7 +10,10 @@ pub fn rows() -> Vec<Row> {
     let get = query("validate", "/api/validate");
     vec![
         get("valid_key", "?key={VALID}"),
-        get("limited_key_that_never_expires", "?key={LIMITED}"),
+        get("limited_key_that_never_expires", "?key={LIMITED}")
+            .like("valid_key")
+            .but("2027-11-22T10:00:03", "9999-12-31T23:59:59")
+            .but(":-1", ":2"),
         get("key_in_bearer", "").header("authorization", "bearer {VALID}").like("valid_key"),
         get("key_in_x_api_key", "").header("x-api-key", "{VALID}").like("valid_key"),
         get("two_different_keys", "?key={VALID}").header("x-api-key", "{LIMITED}").invalid(KEY_ONCE),
@@ -35,7 +38,10 @@ pub fn rows() -> Vec<Row> {
         get("spent_key", "?key={SPENT}"),
         get("expired_beats_exhausted", "?key={EXPIRED_SPENT}"),
         get("key_that_a_rule_of_the_host_refuses", "?key={VALID}").after_the_only_use(),
-        get("key_that_a_rule_of_the_host_will_refuse", "?key={VALID}").usable_once(),
+        get("key_that_a_rule_of_the_host_will_refuse", "?key={VALID}")
+            .usable_once()
+            .like("valid_key")
+            .but(":-1", ":777"),
         row("validate::head_has_no_body", "HEAD /api/validate?key={VALID}"),
         row("validate::head_of_a_refusal", "HEAD /api/validate?key={EXPIRED}"),
         row("validate::delete_is_no_method_of_ours", "DELETE /api/validate?key={VALID}").refused("METHOD_NOT_ALLOWED"),

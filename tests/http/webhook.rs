@@ -65,7 +65,9 @@ pub fn rows() -> Vec<Row> {
         sent("email_between_characters_without_width", order("Buyer@EXAMPLE.com", "\u{200b}Buyer@EXAMPLE.com\u{feff}"))
             .like("paid_order"),
         sent("email_at_an_ip_address", order("Buyer@EXAMPLE.com", "a@127.0.0.1")).invalid(EMAIL),
-        sent("email_at_an_international_domain", order("Buyer@EXAMPLE.com", "a@b\u{fc}cher.example")),
+        sent("email_at_an_international_domain", order("Buyer@EXAMPLE.com", "a@b\u{fc}cher.example"))
+            .like("paid_order")
+            .but("Buyer@example.com", "a@xn--bcher-kva.example"),
         sent("email_with_invisible_characters", order("Buyer@EXAMPLE.com", "a\u{200b}@example.com")).invalid(EMAIL),
         sent("missing_product", order("\"product_id\":1,", "")).missing("product_id"),
         sent("product_as_string", order(":1", ":\"1\"")).invalid("product_id must be an integer."),
