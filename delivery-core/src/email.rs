@@ -28,10 +28,10 @@ const EXPECTED: Invalid = Invalid::expected("must be an e-mail address such as b
 /// and format characters are refused, so that an address cannot inject a header, a second recipient or an SMTP command.
 /// White space, line breaks and zero-width characters around an address are dropped, because copying often adds them.
 ///
-/// The local part, before the `@`, has at most 64 bytes. It may contain the ASCII characters that RFC 5322 allows in an
-/// atom, letters, marks and digits of any script (RFC 6531), and dots. It does not begin with a dot. Dots may follow
-/// each other or end the local part, as in addresses that Japanese carriers gave out. The local part is normalised to
-/// NFC and otherwise kept as written.
+/// The local part, before the `@`, has at most 64 bytes. It may contain letters, marks and digits of any script (RFC
+/// 6531), the symbols that RFC 5322 allows in an atom, and dots. It does not begin with a dot. Dots may follow each
+/// other or end the local part, as in addresses that Japanese carriers gave out. The local part is normalised to NFC
+/// and otherwise kept as written.
 ///
 /// The domain, after the `@`, is a DNS host name with at least one dot. It is kept in lower case and with its labels in
 /// ASCII form: `bücher.example` becomes `xn--bcher-kva.example`.

@@ -1,5 +1,5 @@
-//! The look of the pages: the shop's name and colour, the templates, the stylesheet, and the scripts of the
-//! buyer's page and of the desk's forms.
+//! The look of the pages: the shop's name and colour, the templates, the stylesheet, and the scripts of the buyer's
+//! page and of the seller's forms.
 //!
 //! This module only renders values as text. The module [`http`](crate::http) decides what is shown to whom.
 
@@ -33,12 +33,12 @@ use crate::mail::{Brand, TemplateError};
 use crate::text::{Invalid, line};
 
 /// The script of the buyer's page. It reads the key from the URL's fragment, removes the fragment from the address bar,
-/// and copies text on request.
+/// and copies text to the clipboard on request.
 const SCRIPT: &str = include_str!("look/key.js");
-/// The script of the desk's forms for products and posts. It shows previews and the progress of uploads.
+/// The script of the forms in which the seller edits products and posts. It shows previews and the progress of uploads.
 const FORMS: &str = include_str!("look/forms.js");
 const STYLE: &str = include_str!("look/style.css");
-/// The language of `_words.html`.
+/// The language of the texts in the template `_words.html`.
 const ENGLISH: &str = "en";
 
 /// What the pages look like. The default is a shop called "Digital Delivery" in blue.
@@ -163,11 +163,16 @@ impl Look {
 
     /// Adds templates in the language of [minijinja](https://docs.rs/minijinja). A template with the name of a built-in
     /// one replaces the built-in one. The built-in templates are in the folder `src/look/templates` of this crate. All
-    /// pages extend `_layout.html`. The texts of the pages for buyers are in `_words.html` (English) and
-    /// `_words.de.html`; a template such as `_words.fr.html` adds a language. A page for buyers is shown in the
-    /// language of its product. If that language has no such template, the languages of the browser are tried, then the
-    /// language of [e-mails](crate::delivery::Builder::language). If none of them has a template, the page is in
-    /// English.
+    /// pages extend `_layout.html`.
+    ///
+    /// The texts of the pages for buyers are in `_words.html` (English) and `_words.de.html`. A template such as
+    /// `_words.fr.html` adds a language. A page for buyers is shown in the first of these languages that has such a
+    /// template:
+    ///
+    /// 1. the language of the product
+    /// 2. the languages of the browser
+    /// 3. the language of [e-mails](crate::delivery::Builder::language)
+    /// 4. English
     ///
     /// This method parses the templates, but does not render the pages. So a template that uses an undefined variable
     /// is accepted, and its page answers 500.

@@ -19,7 +19,7 @@ pub(crate) async fn connect(host: &str, port: u16) -> io::Result<tokio::net::Tcp
 
 #[cfg(feature = "smtp")]
 async fn connect_to_any(addresses: Vec<SocketAddr>) -> io::Result<tokio::net::TcpStream> {
-    /// The delay between two attempts that RFC 8305, section 8, recommends.
+    /// The delay between the starts of two attempts, as recommended by RFC 8305, section 8.
     const HEAD_START: Duration = Duration::from_millis(250);
     let mut addresses = addresses.into_iter();
     let nowhere = || io::Error::new(io::ErrorKind::NotFound, "the host name has no address");

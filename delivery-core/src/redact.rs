@@ -130,7 +130,8 @@ mod tests {
         })
     }
 
-    /// Returns the ways in which a key may be quoted.
+    /// Returns the key in the forms in which a text may quote it, such as in capitals, without its prefix, or
+    /// percent-encoded.
     fn altered(key: &str) -> Vec<String> {
         let mut all = vec![
             key.to_owned(),

@@ -46,8 +46,8 @@ use crate::secret::AdminToken;
 ///   and the tokens in the desk's forms depend on it.
 /// * An implementation that relies on cookies must itself refuse requests from other sites, for example by cookies that
 ///   are `SameSite=Strict`. The desk checks the `Origin` of its forms, and a token in them. The API does not check
-///   `Origin`. Each of its changes needs a JSON body or, for an upload, the method PUT. An HTML form on another site
-///   can send neither.
+///   `Origin`: every API request that changes something has a JSON body or, for an upload, the method PUT, and an HTML
+///   form on another site can send neither.
 /// * Compare credentials in constant time, so that the time that an answer takes reveals nothing about valid ones.
 #[async_trait]
 pub trait Seller: Debug + Send + Sync + 'static {
@@ -55,9 +55,9 @@ pub trait Seller: Debug + Send + Sync + 'static {
     /// then 401. This method is called after the rate limit per client address was checked.
     async fn authenticate(&self, head: &Head<'_>) -> Option<Actor>;
 
-    /// Returns the tokens that the desk's sign-in form accepts. With `None`, the default, the desk has no sign-in form:
-    /// it admits every caller that [`authenticate`](Self::authenticate) accepts, and the host application signs sellers
-    /// in and out.
+    /// Returns the tokens that the sign-in form of the desk (the seller's HTML pages) accepts. With `None`, the
+    /// default, the desk has no sign-in form: it admits every caller that [`authenticate`](Self::authenticate) accepts,
+    /// and the host application signs sellers in and out.
     fn tokens(&self) -> Option<AdminTokens> {
         None
     }

@@ -26,7 +26,7 @@ pub(crate) mod task {
         task::spawn,
     };
 
-    /// Returns the runtime's time, which tests may pause.
+    /// Returns the time of Tokio's clock, which tests may pause.
     #[expect(clippy::disallowed_methods, reason = "how long an operation waits is measured on the runtime's clock")]
     pub(crate) fn now() -> tokio::time::Instant {
         tokio::time::Instant::now()

@@ -40,8 +40,9 @@ pub(crate) fn is_invisible(c: char) -> bool {
 pub(crate) const UNESCAPED: &str = "has a user name or a password with a character that must be percent-encoded: \
     / is %2F, ? is %3F, # is %23, @ is %40";
 
-/// Whether the user name or the password in a URL seems to contain an unescaped `/`, `?` or `#`. Such a character ends
-/// the host of a URL. If an `@` follows it, the character is probably part of the user name or password.
+/// Whether the user name or the password in a URL seems to contain an unescaped `/`, `?` or `#`, as in
+/// `smtp://user:pa/ss@host`. Such a character ends the host of a URL. But if an `@` follows it, the character is
+/// probably part of the user name or password.
 #[cfg(any(feature = "postgres", feature = "redis", feature = "smtp"))]
 pub(crate) fn is_cut_short(url: &str) -> bool {
     let cut = url.split_once("://").and_then(|(_, rest)| rest.split_once(['/', '?', '#']));

@@ -31,7 +31,7 @@ impl Builder {
     pub fn build(mut self) -> Delivery {
         let (route, brand) = (self.route(&self.keyring.pepper()), self.whole_brand());
         let Stores { ledger, catalog, editor, posts, names } = self.stores;
-        // Every option, so that one without a use does not compile.
+        // This pattern names every field, without `..`, so that the compiler reports an option that is not used here.
         let Options {
             sender,
             base_url: site,
@@ -128,7 +128,8 @@ impl Builder {
         Delivery { inner: Arc::new(inner) }
     }
 
-    /// Returns what e-mails show of the shop. What the host application has not set is as on the pages.
+    /// Returns the brand that e-mails show. Parts that the host application has not set are taken from the theme of the
+    /// pages.
     fn whole_brand(&mut self) -> Brand {
         let brand = self.brand.take().unwrap_or_default();
         #[cfg(feature = "pages")]
@@ -136,9 +137,9 @@ impl Builder {
         brand
     }
 
-    /// Returns a hash of the sender and of the mail route, which is the text with the settings of the mail server. The
-    /// hash includes `pepper`, which is secret. Without `pepper`, somebody who reads the store could find a password in
-    /// the mail route by guessing.
+    /// Returns a hash of the sender and of the mail route (a text with the settings of the mail server). The hash
+    /// includes the secret `pepper`, because the mail route may contain a password. Without `pepper`, somebody who can
+    /// read the store could guess the password and check each guess against the hash.
     fn route(&self, pepper: &[u8]) -> Route {
         let digest = Sha256::new_with_prefix(pepper)
             .chain_update(self.options.sender.to_string())

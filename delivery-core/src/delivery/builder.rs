@@ -34,7 +34,7 @@ use crate::webhook::Webhooks;
 /// The default of [`Builder::mail_lease`]: how long a server's lease on an e-mail lasts.
 const MAIL_LEASE: Duration = Duration::from_secs(45);
 
-/// The minimum of [`Builder::body_budget`], in bytes.
+/// The smallest budget that [`Builder::body_budget`] sets, in bytes. Smaller values are raised to it.
 const LEAST_BODY_BUDGET: usize = 4 << 20;
 
 /// Builds a [`Delivery`]. The required values are arguments of [`Delivery::builder`]; all others have defaults.
@@ -182,16 +182,16 @@ impl Builder {
         self
     }
 
-    /// Reads products from `catalog`, such as the host application's own table, instead of from the store. The API
-    /// then cannot edit products, and platform events can name a product only by its number in this service. There are
-    /// no posts unless [`posts`](Self::posts) is called afterwards.
+    /// Reads products from `catalog`, such as the host application's own table, instead of from the store. The API then
+    /// cannot edit products, and events from commerce platforms can name a product only by its number in this service.
+    /// There are no posts unless [`posts`](Self::posts) is called afterwards.
     #[must_use]
     pub fn catalog(mut self, catalog: Arc<dyn Catalog>) -> Self {
         self.stores = Stores::new(self.stores.ledger, catalog);
         self
     }
 
-    /// Keeps posts in this store.
+    /// Keeps posts (public news about products) in this store.
     #[must_use]
     pub fn posts(mut self, posts: Arc<dyn Posts>) -> Self {
         self.stores.posts = Some(posts);
@@ -212,8 +212,8 @@ impl Builder {
         self
     }
 
-    /// Sets the default terms of keys. Each term applies to a key if neither the call that issues the key nor the
-    /// product sets this term. Without this call, the default terms are 365 days and no limit of uses.
+    /// Sets the default terms of keys. Each term of a key comes from the call that issues the key; otherwise from the
+    /// product; otherwise from these defaults. Without this call, the default terms are 365 days and no limit of uses.
     #[must_use]
     pub fn terms(mut self, terms: Terms) -> Self {
         self.options.terms = terms;
@@ -225,9 +225,9 @@ impl Builder {
     /// length. If the bodies exceed the budget, the body that has been open longest is dropped, and its request is
     /// answered 503.
     ///
-    /// An attacker can therefore cause a genuine event to be dropped. To do so, the attacker has to fill the whole
-    /// budget within the few round trips in which the body of the event arrives. The platform then sends the event
-    /// again. The larger the budget, the more an attacker has to send.
+    /// An attacker can therefore make the service drop a genuine event of a commerce platform. The body of the event
+    /// arrives within a few round trips, and the attacker has to fill the whole budget in this time. The platform then
+    /// sends the event again. The larger the budget, the more an attacker has to send.
     #[must_use]
     pub fn body_budget(mut self, bytes: usize) -> Self {
         self.body_budget = bytes.max(LEAST_BODY_BUDGET);

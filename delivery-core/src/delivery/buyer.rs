@@ -70,8 +70,8 @@ impl Delivery {
     /// # Errors
     ///
     /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted,
-    /// [rules](crate::key::Rule) of the host application), or [`Error::Store`]. If there is no such product, only an
-    /// unknown, revoked or expired key is reported; for any other key the error is [`Error::UnknownProduct`].
+    /// [rules](crate::key::Rule) of the host application), or [`Error::Store`]. If there is no such product, the error
+    /// is [`Error::UnknownProduct`], unless the key is unknown, revoked or expired. Then the error is about the key.
     pub async fn fetch(&self, key: KeyId, product: ProductId) -> Result<Arc<Product>, Error> {
         self.open(key, product, None).await.map(|opened| opened.product)
     }
@@ -102,7 +102,7 @@ impl Delivery {
         product: ProductId,
         request: Option<RequestId>,
     ) -> Result<Opened, Error> {
-        // Look up the product first: no use must be counted for a product that cannot be served.
+        // Look up the product first: a use must not be counted for a product that cannot be served.
         let Some(found) = self.inner.catalog.product(product).await? else {
             let refused = self.without_product(key, product).await;
             self.inner.note_refusal(Some(key), &refused);

@@ -1,6 +1,10 @@
-//! The periodic work of a started service: notifies buyers of keys that expire soon, marks expired keys, answers
-//! requests for lost keys, deletes old `Idempotency-Key` records, old sessions and the objects of deleted files, and
-//! reports wrong sign-ins to the seller.
+//! The periodic work of a started service:
+//!
+//! - notifies buyers of keys that expire soon
+//! - marks expired keys
+//! - answers requests for lost keys
+//! - deletes old `Idempotency-Key` records, old sessions and the objects of deleted files
+//! - reports wrong sign-ins to the seller
 
 use std::time::Duration;
 
@@ -31,8 +35,8 @@ impl Delivery {
     async fn prune_files(&self, mut stop: watch::Receiver<bool>) {
         let maintenance = self.maintenance();
         let daily = async {
-            // Wait an hour first: a server with a wrong database could delete objects that are needed. The mistake is
-            // probably noticed within this hour.
+            // Wait an hour first: a server that was started with a wrong database could delete objects that are needed.
+            // The operator probably notices the mistake within this hour.
             tokio::time::sleep(PRUNE).await;
             loop {
                 let pruned = maintenance.prune_files().await.inspect_err(|error| {

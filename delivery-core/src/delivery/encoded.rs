@@ -21,13 +21,14 @@ pub(crate) struct EncodedLists {
     seed: RandomState,
 }
 
-/// Encoded lists of posts. Each list is identified by a hash of its whole content, because a host application's store
-/// may change a post without changing its number. The seed of the hash is random, so that nobody can construct two
-/// lists with the same hash. If a list is the same `Arc` as one in `recent`, it is found without computing the hash.
+/// Encoded lists of posts. Each list is identified by a hash of its whole content. The numbers of its posts are not
+/// enough, because a host application's store may change a post without changing its number. The seed of the hash is
+/// random, so that nobody can construct two lists with the same hash. If a list is the same `Arc` as one in `recent`,
+/// it is found without computing the hash.
 #[derive(Default)]
 struct EncodedPosts {
     recent: VecDeque<Recent>,
-    /// By hash: the bytes in `recent`, and those that a client is still reading.
+    /// Maps the hash of a list to its bytes: for the lists in `recent`, and for lists that a client is still reading.
     alive: HashMap<u64, Weak<Vec<u8>>>,
 }
 

@@ -15,9 +15,12 @@ const AT_ONCE: usize = 32;
 /// The maximum number of keys that are marked as expired in one commit.
 const MARKED_AT_ONCE: usize = 256;
 
-/// The notice period: how many days in advance buyers are notified that their key expires. There is no notice if the
-/// key is revoked or used up, if a subscription renews it, or if its buyer was erased. There is also none if the
-/// validity with which the key was issued and its present validity are both shorter than the notice period.
+/// The notice period: how many days in advance buyers are notified that their key expires. There is no notice if
+///
+/// - the key is revoked or used up,
+/// - a subscription renews the key,
+/// - the buyer of the key was erased, or
+/// - the key is valid for a shorter time than the notice period, both as it was issued and at present.
 ///
 /// `FromStr` reads 0 to 365. With 0 nobody is notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -18,11 +18,12 @@ use crate::product::{File, FileName, MOST_FILES, MediaType, ObjectName, Product,
 use crate::store::{Files, StoreError};
 
 /// How long the object of a file is kept after the file was replaced or deleted. Links to the file expire in the first
-/// 24 hours of this time, so a download that has begun has at least 24 hours to finish. An object without a row in the
-/// database is also kept this long after it was written, because its upload may not be complete yet.
+/// 24 hours of this time. A download that begins just before its link expires therefore still has 24 hours to finish.
+/// An object without a row in the database is also kept this long after it was written, because its upload may not be
+/// complete yet.
 const KEPT: TimeDelta = TimeDelta::hours(48);
-/// If more old objects than this, and more than one in `STRAY_SHARE` of them, have no row in the database, no object is
-/// deleted. The service then probably runs with a wrong database.
+/// If many old objects have no row in the database, the service probably runs with a wrong database. No object is then
+/// deleted. "Many" means more than `FEW_STRAYS`, and more than one in `STRAY_SHARE` of the old objects.
 const FEW_STRAYS: usize = 10;
 const STRAY_SHARE: usize = 10;
 /// The number of rows that are read or deleted at a time.
@@ -106,7 +107,8 @@ impl Delivery {
         files.iter().map(link).collect()
     }
 
-    /// Returns the file of a verified ticket, if the ticket is valid now.
+    /// Returns the file to which a verified ticket gives access, if the ticket is valid now. A ticket is a signed text
+    /// in a download link.
     pub(crate) async fn file_of(&self, ticket: &Ticket) -> Result<File, Error> {
         let (rows, _) = self.file_parts().ok_or(Error::UnknownTicket)?;
         self.holder_of(ticket).await?;
@@ -210,9 +212,10 @@ impl super::Maintenance<'_> {
     /// of deleted objects. A [started](Delivery::start) service does this once a day.
     ///
     /// Objects that were not made with this service's signing secret stay, because another shop may have put its files
-    /// into the same object store. If the database seems to be the wrong one, nothing is deleted. This is the case if
-    /// the database has no rows of files, but there is an object to delete. It is also the case if more than 10 of the
-    /// objects older than 48 hours, and more than a tenth of them, have no row.
+    /// into the same object store. Nothing is deleted if the database seems to be the wrong one, because
+    ///
+    /// - it has no rows of files at all, although there are objects older than 48 hours, or
+    /// - more than 10 of the objects older than 48 hours, and more than a tenth of them, have no row.
     ///
     /// # Errors
     ///
@@ -257,7 +260,8 @@ impl super::Maintenance<'_> {
         }
     }
 
-    /// Returns the objects of current files that are not in the object store. These files cannot be downloaded.
+    /// Returns the objects that belong to current files but are missing in the object store. These files cannot be
+    /// downloaded.
     ///
     /// # Errors
     ///

@@ -18,9 +18,9 @@ use crate::throttle::Throttle;
 ///
 /// After the commit, call [`committed`](Self::committed), which notifies observers and sends messages at once. Without
 /// this call, messages are sent within a second, and observers are not notified. After a rollback, call
-/// [`rolled_back`](Self::rolled_back). On SQLite, call it inside the closure that runs the transaction, before the
-/// closure returns its error. Dropping the value, for example by `?`, has the effect of `rolled_back`, and logs a
-/// warning in case `committed` was forgotten.
+/// [`rolled_back`](Self::rolled_back). On SQLite, call `rolled_back` inside the closure that runs the transaction,
+/// before the closure returns its error. Dropping the value, for example by `?`, has the effect of `rolled_back`, and
+/// logs a warning in case `committed` was forgotten.
 #[must_use = "call `committed` after the commit, or `rolled_back`"]
 pub struct Uncommitted<T> {
     result: T,
@@ -83,13 +83,17 @@ impl Drop for Tell {
 /// A method that returns an error has changed nothing, and the transaction can go on unless the database has ended it.
 /// If a future is dropped before it completes, roll the transaction back.
 ///
-/// On PostgreSQL the transaction is a `&mut PgConnection` or a `&mut Transaction<Postgres>` of sqlx. It must be in the
-/// database of the store. This is not checked: in another database with the same schema, the method changes that
-/// database. No method changes the `search_path` of the transaction. If another transaction has locked something that a
-/// method needs, the method waits as long as the `lock_timeout` of the transaction allows. A key that was used or
-/// changed stays locked until the transaction ends. After [`add_product_in`](Self::add_product_in), the list of
-/// products stays locked too. Transactions that use several keys should use them in the same order, because otherwise
-/// two of them can wait for each other until one fails.
+/// On PostgreSQL the transaction is a `&mut PgConnection` or a `&mut Transaction<Postgres>` of sqlx.
+///
+/// - It must be in the database of the store. This is not checked: in another database with the same schema, the method
+///   changes that database.
+/// - No method changes the `search_path` of the transaction.
+/// - If another transaction has locked something that a method needs, the method waits as long as the `lock_timeout` of
+///   the transaction allows.
+/// - A key that was used or changed stays locked until the transaction ends. After
+///   [`add_product_in`](Self::add_product_in), the list of products stays locked too.
+/// - Transactions that use several keys should use them in the same order, because otherwise two of them can wait for
+///   each other until one fails.
 ///
 /// On SQLite the transaction is the [`SqliteTransaction`](crate::store::SqliteTransaction) that
 /// `SqliteStore::transaction` passes to its closure.
@@ -125,7 +129,7 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`Error::Store`], as every method of this group.
+    /// [`Error::Store`], as for every method that works in a transaction of the host application.
     pub async fn issue_in<'t>(
         &self,
         transaction: impl Into<HostTransaction<'t>>,
@@ -141,7 +145,8 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// As for [`count_use`](Self::count_use), and [`Error::Store`] as every method of this group.
+    /// As for [`count_use`](Self::count_use), and [`Error::Store`] as for every method that works in a transaction of
+    /// the host application.
     pub async fn use_in<'t>(
         &self,
         transaction: impl Into<HostTransaction<'t>>,
@@ -179,7 +184,8 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// As for [`change`](Self::change), and [`Error::Store`] as every method of this group.
+    /// As for [`change`](Self::change), and [`Error::Store`] as for every method that works in a transaction of the
+    /// host application.
     pub async fn change_in<'t>(
         &self,
         transaction: impl Into<HostTransaction<'t>>,
@@ -205,8 +211,8 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// As for [`Desk::add_product`](super::Desk::add_product), and [`Error::Store`] as every method of this group.
-    /// [`StoreError::Unsupported`] also if products are managed elsewhere.
+    /// As for [`Desk::add_product`](super::Desk::add_product), and [`Error::Store`] as for every method that works in a
+    /// transaction of the host application. It is also [`StoreError::Unsupported`] if products are managed elsewhere.
     pub async fn add_product_in<'t>(
         &self,
         transaction: impl Into<HostTransaction<'t>>,
@@ -220,7 +226,7 @@ impl Delivery {
             if let Some(store) = delivery.inner.editor.as_ref().and_then(|editor| editor.in_host_transactions()) {
                 store.committed();
             }
-            // Without a Tokio runtime, the events are retried within twelve hours.
+            // Without a Tokio runtime, leave the events to the worker, which retries them within twelve hours.
             if let Ok(runtime) = Handle::try_current() {
                 runtime.spawn(async move { delivery.retry_events(None, None).await });
             }

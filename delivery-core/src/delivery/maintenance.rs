@@ -11,7 +11,8 @@ use crate::ledger::{Action, Edit, IDEMPOTENCY_WINDOW};
 use crate::mail::Outbox;
 use crate::store::StoreError;
 
-/// How long a platform event that is done stays in the inbox, counted from when it was received.
+/// A platform event that is done (such as an applied or dismissed one) stays in the inbox until this long after it was
+/// received.
 const EVENTS_KEPT: TimeDelta = TimeDelta::days(30);
 
 /// The background work of a service. A [started](Delivery::start) service does all of it except
@@ -60,9 +61,9 @@ impl Maintenance<'_> {
         self.delivery.answer_lost_while(|| true).await
     }
 
-    /// Queues an e-mail about each key that expires within the [notice period](super::Builder::expiry_notice), once for
-    /// each expiry date. Some keys get no e-mail, see [`ExpiryNotice`](super::ExpiryNotice). Returns the number of keys
-    /// that were checked.
+    /// Queues an e-mail about each key that expires within the [notice period](super::Builder::expiry_notice). Each
+    /// expiry date of a key is announced only once. Some keys get no e-mail, see [`ExpiryNotice`](super::ExpiryNotice).
+    /// Returns the number of keys that were checked.
     ///
     /// # Errors
     ///
@@ -91,8 +92,8 @@ impl Maintenance<'_> {
         self.delivery.inner.ledger.prune_history(before).await
     }
 
-    /// Deletes platform events that were received more than 30 days ago and are done. Their effects stay. Returns the
-    /// number of deleted events.
+    /// Deletes platform events that are done (such as applied or dismissed ones) and were received more than 30 days
+    /// ago. Their effects stay. Returns the number of deleted events.
     ///
     /// # Errors
     ///
@@ -113,11 +114,13 @@ impl Maintenance<'_> {
         let inner = &self.delivery.inner;
         let Some(requests) = inner.ledger.office() else { return Ok(0) };
         let now = inner.clock.now();
-        // One more hour than the window, because other servers' clocks may be behind.
+        // A request may be repeated within `IDEMPOTENCY_WINDOW`. Keep its record for one more hour, because other
+        // servers' clocks may be behind.
         requests.prune_requests(now.checked_sub_signed(IDEMPOTENCY_WINDOW + TimeDelta::hours(1)).unwrap_or(now)).await
     }
 
-    /// Deletes sessions of the desk that ended more than a day ago. Returns the number of deleted sessions.
+    /// Deletes sessions of the desk (the seller's web pages) that ended more than a day ago. Returns the number of
+    /// deleted sessions.
     ///
     /// # Errors
     ///

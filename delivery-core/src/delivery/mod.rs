@@ -156,18 +156,19 @@ pub(crate) struct Inner {
     pub(crate) look: Option<Arc<crate::look::Look>>,
     #[cfg(feature = "pages")]
     pub(crate) shelf: crate::look::Shelf,
-    /// The tokens that sign a seller in at the desk; `None` if there is no seller, or if the host application signs
-    /// sellers in.
+    /// The tokens with which a seller signs in at the desk (the seller's web pages); `None` if there is no seller, or
+    /// if the host application signs sellers in.
     #[cfg(feature = "pages")]
     pub(crate) tokens: Option<crate::seller::AdminTokens>,
     #[cfg(feature = "pages")]
     pub(crate) counted: std::sync::Mutex<recent::Counted>,
-    /// Held while a form of the desk adds a product or a post, or sends keys again. A form that is submitted twice
-    /// therefore takes effect once. This lock works within one server. If several servers share a store, the store lets
-    /// only one of them at a time add a product or a post.
+    /// Held while a form of the desk (the seller's web pages) adds a product or a post, or sends keys again. A form
+    /// that is submitted twice therefore takes effect once. This lock works within one server. If several servers share
+    /// a store, the store lets only one of them at a time add a product or a post.
     #[cfg(feature = "pages")]
     pub(crate) adding: Mutex<()>,
-    /// Held while the seller's figures are counted. Counting reads all keys, so only one call may count at a time.
+    /// Held while the figures for the seller (statistics of keys and recent days) are counted. Counting reads all keys,
+    /// so only one call may count at a time.
     pub(crate) counting: Mutex<()>,
     /// The number of sign-ins with a wrong token since the last report about them.
     pub(crate) wrong_sign_ins: AtomicU64,
@@ -210,8 +211,9 @@ pub enum Error {
     /// There is no such product.
     #[error("there is no such product")]
     UnknownProduct,
-    /// The [ticket](Delivery::ticket) was not made by this service, or not for the name that is checked. The same error
-    /// is returned if the file or the key of the ticket does not exist.
+    /// The [ticket](Delivery::ticket) was not made by this service, or was made for another name than the one passed to
+    /// [`check_ticket`](Delivery::check_ticket). The same error is returned if the file or the key of the ticket does
+    /// not exist.
     #[error("the ticket is not valid")]
     UnknownTicket,
     /// The ticket or its key has expired.

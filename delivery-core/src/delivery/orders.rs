@@ -27,10 +27,10 @@ pub struct Issued {
 }
 
 impl Delivery {
-    /// Issues the key of a paid order and queues its e-mail, in one commit. An order has one key and one e-mail for
-    /// each product, no matter how many calls report the order, one after the other or at the same time. Later calls
-    /// for the same order and product return the first key, even if they name another address. Terms that the product
-    /// does not set come from the default [terms](super::Builder::terms).
+    /// Issues the key of a paid order and queues its e-mail, in one commit. Each product of an order gets one key and
+    /// one e-mail, even if several calls report the order, one after the other or at the same time. Later calls for the
+    /// same order and product return the first key, even if they name another address. Terms that the product does not
+    /// set come from the default [terms](super::Builder::terms).
     ///
     /// # Errors
     ///

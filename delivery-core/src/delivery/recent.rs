@@ -29,7 +29,7 @@ pub(crate) enum Recent {
     Failed,
 }
 
-/// The last figures for each number of days, and whether figures are being counted now.
+/// The last figures for each period (a number of days), and whether figures are being counted now.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     last: BTreeMap<u32, (Duration, Recent)>,
@@ -38,9 +38,9 @@ pub(crate) struct Counted {
 
 impl Delivery {
     /// Returns the figures of the last `days` days. If there are none yet, or if they are at least a minute old, starts
-    /// a count, unless another one is in progress. If the new figures are not there within 10 ms, returns the old ones,
-    /// or [`Recent::Counting`] if there are none. Figures are kept for each value of `days`, so callers must use only a
-    /// few values.
+    /// a count, unless another one is in progress. Waits up to 10 ms for the new figures. If they are not there by
+    /// then, returns the old ones, or [`Recent::Counting`] if there are no old ones. Figures are kept for each value of
+    /// `days`, so callers must use only a few values.
     pub(crate) async fn recent_figures(&self, days: u32) -> Recent {
         let now = self.inner.clock.monotonic();
         let known = {

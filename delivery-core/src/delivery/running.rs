@@ -44,7 +44,7 @@ pub struct Running {
 
 impl Delivery {
     /// [Registers](Self::register) the keyring in the store, then starts four workers as tasks of the current Tokio
-    /// runtime. They send messages, apply platform events, read the platform secrets that were set at the desk, and do
+    /// runtime. They send messages, apply platform events, read the platform secrets that the seller has set, and do
     /// the periodic work. Messages that failed with another sender or another [mail route](super::Builder::mail_route)
     /// are retried.
     ///
@@ -101,8 +101,8 @@ impl Delivery {
 
     /// Counts the messages that wait or failed, and the platform events that need the seller. Also sets the gauges
     /// `delivery_messages_queued`, `delivery_messages_failed`, `delivery_message_oldest_seconds` and
-    /// `delivery_platform_events_waiting`, so call this before metrics are collected. The call reads no rows of sent
-    /// messages.
+    /// `delivery_platform_events_waiting`, so call this before metrics are collected. The call is cheap, because it
+    /// reads no rows of sent messages.
     ///
     /// # Errors
     ///
@@ -139,9 +139,10 @@ impl Delivery {
         self.inner.observers.dropped()
     }
 
-    /// Checks that the keyring fits the store, and records in the store which secrets the keyring has. Every keyring
-    /// fits a new store. After the first success, further calls do nothing. [`start`](Self::start) calls this method. A
-    /// host application that starts the service later can call it to detect wrong secrets sooner.
+    /// Checks that the keyring (the secrets that sign keys) fits the store, and records in the store which secrets the
+    /// keyring has. Every keyring fits a new store. After the first success, further calls do nothing.
+    /// [`start`](Self::start) calls this method. A host application that starts the service later can call it to detect
+    /// wrong secrets sooner.
     ///
     /// # Errors
     ///

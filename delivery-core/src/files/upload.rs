@@ -53,9 +53,9 @@ pub(crate) enum UploadError {
     Objects(#[from] object_store::Error),
 }
 
-/// Deletes the written parts of an upload if this guard is dropped while it holds the writer, because the upload failed
-/// or the client disconnected. After a crash, only the object store can delete the parts that are left, for example by
-/// the lifecycle rules of a bucket.
+/// A guard that deletes the written parts of an upload if the upload fails or the client disconnects. In both cases the
+/// guard is dropped while it still holds the writer. After a crash, only the object store can delete the parts that are
+/// left, for example by the lifecycle rules of a bucket.
 struct Abort(Option<BufWriter>);
 
 impl Drop for Abort {
@@ -116,7 +116,8 @@ impl FileStore {
     ) -> Result<Uploaded, UploadError> {
         let (mut size, mut hash) = (0_u64, Sha256::new());
         loop {
-            // Each mebibyte has a deadline of its own, so that a large file may take long and a stalled client may not.
+            // Each mebibyte has a deadline of its own, so that a large file may take long, but a client that sends
+            // nothing is cut off soon.
             let mut mebibyte = 0;
             let receive = async {
                 while mebibyte < 1 << 20 {
@@ -201,7 +202,7 @@ mod tests {
             files.upload(ObjectName::from_bytes([7; 16]), (None, None), (String::new(), String::new()), body).await;
         assert!(matches!(refused, Err(UploadError::Broken)), "{refused:?}");
         assert_eq!(files.list().count().await, 0);
-        // The parts are deleted in the background.
+        // The parts are deleted in the background. Wait for this.
         for _ in 0..1000 {
             tokio::task::yield_now().await;
             tokio::task::spawn_blocking(|| ()).await.unwrap();

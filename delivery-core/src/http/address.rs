@@ -16,9 +16,12 @@ use crate::limit::Identity;
 /// fields are read as one list, from right to left. The first address that is not a trusted proxy is the client. The
 /// entries to the left of that address are ignored, because the client may have forged them.
 ///
-/// If an entry is not an address, the reading stops there. The entry to the right of it is then the client, or the peer
-/// if there is no such entry. If all entries are trusted proxies, the leftmost is the client. If there are no entries,
-/// the peer is the client.
+/// These are the special cases:
+///
+/// - If there are no entries, the peer is the client.
+/// - If all entries are trusted proxies, the leftmost is the client.
+/// - If an entry is not an address, the reading stops there. The entry to the right of it is then the client, or the
+///   peer if there is no such entry.
 pub(super) fn client(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[IpNet]) -> Identity {
     let Some(peer) = peer else { return Identity::Unknown };
     let is_trusted = |address: IpAddr| trusts(trusted, address);

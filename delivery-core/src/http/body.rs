@@ -34,8 +34,8 @@ pub(super) type Pieces<'c> = Pin<&'c mut (dyn Stream<Item = Result<Bytes, crate:
 /// The result of reading a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Body {
-    /// The whole body arrived, or the [`BodyRule`] does not require reading it. The bytes are empty in the second case,
-    /// and also if the body was read with [`Keep::Nothing`].
+    /// The whole body arrived, or the [`BodyRule`] is one for which [`read`] reads no body. The bytes are empty in the
+    /// second case, and also if the body was read with [`Keep::Nothing`].
     Complete(Bytes),
     /// The body is larger than the endpoint allows. The part beyond the limit was not read.
     TooLarge,
@@ -43,8 +43,8 @@ pub(super) enum Body {
     Broken,
     /// The body did not arrive before the deadline.
     Late,
-    /// The body was dropped, because the unauthenticated bodies of all requests together exceeded their memory budget
-    /// and this body was the oldest.
+    /// The body was discarded to limit the use of memory. All unauthenticated bodies together exceeded their memory
+    /// budget, and this body was the oldest of them.
     GaveWay,
 }
 
@@ -103,8 +103,8 @@ async fn collect<E>(
     limit: usize,
     keep: Keep<'_>,
 ) -> Result<(usize, Bytes), Body> {
-    // Most bodies arrive complete in one piece. Such a piece is kept without copying, and is not counted against the
-    // budget.
+    // Most bodies arrive complete in one piece. Such a piece is kept without copying, and does not count against the
+    // memory budget.
     let mut whole = Bytes::new();
     let mut pieces = BytesMut::new();
     let mut stranger = None;

@@ -13,8 +13,9 @@ use super::names;
 /// shorter.
 const LONGEST_REQUEST_ID: usize = 64;
 
-/// A request as the framework received it. The binding to the framework creates it. The query, the values of the header
-/// fields and the body are still unparsed. `Debug` omits them, because they may contain secrets.
+/// A request as the web framework received it. The binding, which connects this crate to the framework, creates it. The
+/// query, the values of the header fields and the body are still unparsed. `Debug` omits them, because they may contain
+/// secrets.
 #[expect(clippy::exhaustive_structs, reason = "bindings write it as a literal and must not miss a field")]
 pub struct Call {
     /// The HTTP method.

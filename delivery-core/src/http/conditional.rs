@@ -8,15 +8,15 @@ use headers::{ETag, HeaderMapExt, IfMatch, IfNoneMatch, IfRange};
 /// Which bytes of a file a request gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Portion {
-    /// All bytes: 200.
+    /// All bytes, with status 200.
     Whole,
-    /// These bytes: 206.
+    /// These bytes, with status 206.
     Part(Range<u64>),
-    /// Nothing, because the client has the file already: 304.
+    /// No bytes, because the client already has the file. The status is 304.
     NotModified,
-    /// Nothing, because `If-Match` does not name this file: 412.
+    /// No bytes, because `If-Match` does not name this file. The status is 412.
     PreconditionFailed,
-    /// Nothing, because the file has no such bytes: 416.
+    /// No bytes, because the file does not have the requested ones. The status is 416.
     NotSatisfiable,
 }
 
@@ -33,8 +33,8 @@ pub(super) fn portion(headers: &HeaderMap, tag: &ETag, size: u64) -> Portion {
         return Portion::NotModified;
     }
     let range = headers.get(::http::header::RANGE).and_then(|value| one_range(value.to_str().ok()?, size));
-    // An `If-Range` with a date is never true, because files have no `Last-Modified`. A malformed `If-Range` is never
-    // true either.
+    // An `If-Range` with a date never matches, because files have no `Last-Modified`. A malformed `If-Range` never
+    // matches either.
     let is_same = !headers.contains_key(::http::header::IF_RANGE)
         || headers.typed_get::<IfRange>().is_some_and(|condition| !condition.is_modified(Some(tag), None));
     match range.filter(|_| is_same) {

@@ -32,8 +32,8 @@ impl Grant {
     /// Checks the key of `call` as `/api/validate` does. The key may be in `?key=`, `Authorization: Bearer` or
     /// `X-API-Key`.
     ///
-    /// If the text of the key is not authentic, the call counts against the `failures` quota of the client's address,
-    /// as on `/api/product`. So guessing keys is no easier on the host application's own routes than on the API.
+    /// If this service did not sign the key, the call counts against the `failures` quota of the client's address, as
+    /// on `/api/product`. So guessing keys is no easier on the host application's own routes than on the API.
     ///
     /// # Errors
     ///
@@ -68,10 +68,10 @@ impl Grant {
     ///
     /// # Errors
     ///
-    /// [`Error`] if the key is for another product, if it has expired, been used up or been revoked meanwhile, if a
-    /// rule of the host application refuses the use, or if the store failed. After
-    /// [`StoreError::Unknown`](crate::store::StoreError::Unknown), a use may have been counted. After all other errors,
-    /// no use was counted. In a handler, `?` converts the error into the API's own reply.
+    /// [`Error`] if the store failed, or if the use is refused. A use is refused if the key is for another product, or
+    /// if the key has meanwhile expired, been used up or been revoked. A rule of the host application can also refuse
+    /// it. After [`StoreError::Unknown`](crate::store::StoreError::Unknown), a use may have been counted. After all
+    /// other errors, no use was counted. In a handler, `?` converts the error into the API's own reply.
     pub async fn count_use(&self, product: ProductId) -> Result<Key, Error> {
         if self.is_head {
             self.delivery.check_for(self.key.id(), product).await
@@ -84,11 +84,11 @@ impl Grant {
 impl Grant {
     /// Counts one use of the key for `product`, durably, and returns a [ticket](Delivery::ticket_lasting) for the host
     /// application's resource `name`. The ticket is valid for the time `lasts`, but not longer than the key. Until the
-    /// ticket expires, its holder can fetch the resource as often, and in as many parts, as they like. The route that
-    /// serves the resource checks the ticket with [`Delivery::check_ticket`].
+    /// ticket expires, its holder can fetch the resource any number of times, whole or in parts. The route that serves
+    /// the resource checks the ticket with [`Delivery::check_ticket`].
     ///
-    /// Behind a guard that [counts](Requirement::counting), this counts a second use. A HEAD request counts no use, and
-    /// gets a ticket that has already expired.
+    /// If the guard of the route already [counts](Requirement::counting) each request, this counts a second use. A HEAD
+    /// request counts no use, and gets a ticket that has already expired.
     ///
     /// # Errors
     ///
@@ -99,10 +99,13 @@ impl Grant {
     }
 
     /// Counts the request against the host application's own rate limit `limit`, separately for each key. Call this
-    /// before [`count_use`](Self::count_use) or [`open`](Self::open), so that a refused request counts no use. Replies
-    /// to requests that are admitted get no `RateLimit` headers. HEAD requests count too. Different quotas of the same
-    /// `limit` are counted separately. The limiter of the service keeps the counts. If several servers share the
-    /// limiter, they share the counts. A `MemoryLimiter` loses the counts when the server stops.
+    /// before [`count_use`](Self::count_use) or [`open`](Self::open), so that a refused request counts no use.
+    ///
+    /// - HEAD requests count too.
+    /// - If the same `limit` is used with different quotas, each quota has its own count.
+    /// - The limiter of the service keeps the counts. Servers that share a limiter share the counts. A `MemoryLimiter`
+    ///   loses the counts when the server stops.
+    /// - The reply to an admitted request gets no `RateLimit` headers.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -144,8 +144,8 @@ impl Field {
         Self { about, ..self }
     }
 
-    /// Returns the same field without a default, for the body of a change. If the client leaves the field out, the
-    /// stored value stays as it is.
+    /// Returns the same field without a default, for the body of a request that changes a record. If the client leaves
+    /// the field out, the stored value stays as it is.
     pub(super) const fn kept(self) -> Self {
         Self { default: None, ..self }
     }

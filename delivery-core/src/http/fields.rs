@@ -73,7 +73,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Parses a body, which must be one JSON object without duplicate names. A byte order mark at the start of the body
-    /// is skipped. `described` are the fields that the endpoint's row describes.
+    /// is skipped. `described` are the fields that the endpoint's row in the [table](super::table) describes.
     pub(super) fn parse(body: &'a [u8], described: &'static [Field]) -> Result<Self, Fault> {
         const EXPECTED: &str = "The body must be one JSON object in which no name comes twice.";
         let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);

@@ -26,8 +26,8 @@ pub(super) struct Admitted {
     reset: Duration,
 }
 
-/// Returns the client address whose rate limits a call counts against. Logs a warning, once per process, if a peer that
-/// is not a trusted proxy sends `X-Forwarded-For`.
+/// Returns the client address under which a call is counted against rate limits. Logs a warning, once per process, if a
+/// peer that is not a trusted proxy sends `X-Forwarded-For`.
 pub(super) fn client(delivery: &Delivery, call: &Call) -> Identity {
     static WARNED: Once = Once::new();
     if let Some(peer) = call.peer
@@ -64,7 +64,7 @@ pub(super) async fn admit(delivery: &Delivery, policy: Policy, identity: Identit
     }
 }
 
-/// Counts a call whose key is not authentic against the `failures` quota of the client's address.
+/// Counts a call with a forged key against the `failures` quota of the client's address.
 pub(super) async fn forged(delivery: &Delivery, call: &Call) -> Result<Admitted, ApiError> {
     delivery.inner.note_refusal(None, &Error::UnknownKey);
     admit(delivery, Policy::Failures, client(delivery, call)).await

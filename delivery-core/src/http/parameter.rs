@@ -1,10 +1,14 @@
 //! The parameters of the API's endpoints, which clients send in the query, in the path or in a header field.
 //!
-//! Each parameter is a constant of type [`Parameter`], and the OpenAPI document is made from these constants. Handlers
-//! read a query parameter by the name in its constant, and so do the seller's pages with lists and figures. The
-//! templates of pages repeat the name. A parameter in the path is read by its position, and a header field by its name
-//! in `names.rs`. Two kinds of parameters are elsewhere: those that authenticate a platform, and `?shown` in
-//! `api/file.rs`.
+//! Each parameter is a constant of type [`Parameter`], and the OpenAPI document is made from these constants. A
+//! parameter is read in one of these ways:
+//!
+//! - In the query, by the name in its constant. The seller's pages with lists and figures read it in the same way, but
+//!   their templates repeat the name.
+//! - In the path, by its position.
+//! - In a header field, by the name in `names.rs`.
+//!
+//! Two kinds of parameters are not here: those that authenticate a platform, and `?shown` in `api/file.rs`.
 
 use serde_json::Value;
 

@@ -25,7 +25,7 @@ pub struct ReplyBody {
 }
 
 /// The stream that a reply sends. Clones of a reply share the stream. The first clone that is converted into a body
-/// takes the stream, and the bodies of the other clones fail.
+/// takes the stream. Reading the bodies of the other clones fails.
 #[derive(Clone)]
 pub(super) struct Sent(Arc<Mutex<Option<Streamed>>>);
 
@@ -57,9 +57,9 @@ impl ReplyBody {
     ///
     /// # Errors
     ///
-    /// The error of the stream if a file or the store cannot be read. `UnexpectedEof` if a stream is shorter than its
-    /// known length, or if the body of a clone of the same reply has the stream. The connection must then be closed,
-    /// because the body is incomplete.
+    /// The error of the stream, if a file or the store cannot be read. `UnexpectedEof` if a stream is shorter than its
+    /// known length, or if the body of another clone of the reply has taken the stream. The connection must then be
+    /// closed, because the body is incomplete.
     pub fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let mut piece = match self.pieces.pop_front() {
             Some(piece) => piece,

@@ -123,8 +123,8 @@ async fn answer<E>(
         Handler::PublicPost(address, handler) => {
             let body = read(row.body, &call.headers, body, strangers).await;
             let email = address(&Fields::parse(Fields::text(call, &body)?, row.fields())?)?;
-            // A body that was read completely no longer counts against the memory budget of unauthenticated bodies.
-            // Drop it before the store is queried, which may be slow.
+            // Free the memory of the body before the store is queried, which may be slow. A complete body no longer
+            // counts against the memory budget of unauthenticated bodies, so nothing else limits this memory.
             drop(body);
             handler(delivery, email).await
         }
@@ -163,8 +163,8 @@ async fn answer<E>(
             if judged.may_change(delivery, path.name()) {
                 judged = Event::judge_again(delivery, path.name(), call, whole(&body)?).await?;
             }
-            // A body that was read completely no longer counts against the memory budget of unauthenticated bodies.
-            // Drop it before the limiter is called, which may be slow.
+            // Free the memory of the body before the limiter is called, which may be slow. A complete body no longer
+            // counts against the memory budget of unauthenticated bodies, so nothing else limits this memory.
             drop(body);
             if let Judged::Unknown = judged {
                 return Err(ApiError::NOT_FOUND);

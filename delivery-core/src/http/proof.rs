@@ -59,7 +59,7 @@ impl Event {
         }
     }
 
-    /// Reads the secrets from the store, and then judges a request again.
+    /// Reads the secrets of the platforms from the store again, and then checks the signature of the request once more.
     pub(super) async fn judge_again(
         delivery: &Delivery,
         name: &str,

@@ -84,10 +84,14 @@ pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
     one_of(places)?.ok_or_else(|| Fault::missing(KEY.name))
 }
 
-/// Returns the text of the key in the header fields of a request, `Authorization: Bearer` or `X-API-Key`. Returns
-/// `None` if there is no key, if the two fields contain different keys, or if one of the fields occurs twice or has a
-/// value that is not visible ASCII. The key is not verified. To verify it, call
-/// [`Delivery::verify`](crate::Delivery::verify).
+/// Returns the text of the key in the header fields of a request, `Authorization: Bearer` or `X-API-Key`. The key is
+/// not verified. To verify it, call [`Delivery::verify`](crate::Delivery::verify).
+///
+/// Returns `None` in these cases:
+///
+/// - There is no key.
+/// - The two fields contain different keys.
+/// - One of the fields occurs twice, or has a value that is not visible ASCII.
 ///
 /// A [`Grant`](super::Grant) reads the key itself. Use this function in code that has only the header fields.
 #[must_use]

@@ -54,8 +54,8 @@ pub(super) enum Handler {
     /// Anybody may call.
     Public(for<'c> fn(&'c Delivery, &'c Call) -> Answering<'c>),
     /// Anybody may call, with a buyer's e-mail address in the body. The first function reads the address from the body,
-    /// and the second answers. The body is dropped before the second function is called, because a complete body no
-    /// longer counts against the memory budget of unauthenticated bodies, and the second function may take long.
+    /// and the second answers. The body is dropped before the second function is called. This function may take long,
+    /// and a complete body no longer counts against the memory budget of unauthenticated bodies.
     PublicPost(fn(&Fields<'_>) -> Result<Email, Fault>, for<'c> fn(&'c Delivery, Email) -> Answering<'c>),
     /// An HTML page. The [`PageHandler`](super::pages::handler::PageHandler) determines who may see the page.
     #[cfg(feature = "pages")]

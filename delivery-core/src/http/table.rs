@@ -72,7 +72,7 @@ endpoints! {
         Product => buyer::PRODUCT;
         /// Receives a paid order, authenticated by the shared webhook secret.
         Order => order::ORDER;
-        /// Sends a buyer who lost their keys all unrevoked keys of their address.
+        /// Sends a buyer who lost their keys all unrevoked keys that were issued to their e-mail address.
         Resend => lost::RESEND;
         /// Lists the products.
         Products => lists::PRODUCTS;
@@ -178,10 +178,15 @@ impl Endpoint {
         known.filter(move |endpoint| endpoint.is_served_by(delivery))
     }
 
-    /// Returns whether `delivery` is configured for the endpoint. Some endpoints need no configuration. Others need one
-    /// or more of these: the webhook secret; the commerce platform, or a store that keeps secrets of platforms; a
-    /// seller; pages; an object store for files; a store that supports requests for lost keys. An endpoint without its
-    /// configuration answers 404, and bindings do not mount it.
+    /// Returns whether `delivery` is configured for the endpoint. An endpoint without its configuration answers 404,
+    /// and bindings do not mount it. Some endpoints need no configuration. Others need one or more of these:
+    ///
+    /// - the webhook secret
+    /// - the commerce platform, or a store that keeps secrets of platforms
+    /// - a seller
+    /// - pages
+    /// - an object store for files
+    /// - a store that supports requests for lost keys
     #[must_use]
     pub fn is_served_by(self, delivery: &Delivery) -> bool {
         #[cfg(feature = "files")]

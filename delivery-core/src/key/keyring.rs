@@ -149,14 +149,14 @@ impl Keyring {
     }
 
     /// Returns a MAC of `bytes`, such as for a ticket, by the newest secret. The key of the MAC depends on `purpose`,
-    /// so a MAC made for one purpose is not valid for another. That key is not derived from the [pepper](Self::pepper),
-    /// because host applications may read the pepper.
+    /// so a MAC made for one purpose is not valid for another. The key of the MAC is not derived from the
+    /// [pepper](Self::pepper), because host applications may read the pepper.
     pub(crate) fn mac(&self, purpose: &str, bytes: &[u8]) -> [u8; 32] {
         self.newest.mac(purpose, bytes)
     }
 
-    /// Returns the MACs of `bytes` by each secret, newest first. A MAC by any of them is valid: while the secret is
-    /// replaced, servers have the same secrets in different orders.
+    /// Returns the MACs of `bytes` by each secret, newest first. A MAC by any of them is valid, because servers have
+    /// the same secrets in different orders while the newest secret is being replaced.
     pub(crate) fn macs(&self, purpose: &str, bytes: &[u8]) -> impl Iterator<Item = [u8; 32]> {
         self.signers().map(move |signer| signer.mac(purpose, bytes))
     }

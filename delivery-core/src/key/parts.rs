@@ -99,11 +99,15 @@ impl Fingerprint {
         SecretVersion(u16::from_be_bytes([high, low]))
     }
 
-    /// Decides whether a store may be used with a keyring. `keyring` are the fingerprints of the keyring's secrets, and
-    /// `known` are those of the secrets that the store was used with. `newest` is the version of the secret that signed
-    /// the store's newest key; `None` if the store has no key. A new store has no `known` secrets and is accepted. Any
-    /// other store is accepted if the keyring contains one of the `known` secrets, and also the secret `newest` unless
-    /// that is `None`. Without the secret `newest`, keys that were just sold would be invalid.
+    /// Decides whether a store may be used with a keyring.
+    ///
+    /// - `known` are the fingerprints of the secrets that the store was used with. A new store has none.
+    /// - `newest` is the version of the secret that signed the store's newest key; `None` if the store has no key.
+    /// - `keyring` are the fingerprints of the keyring's secrets.
+    ///
+    /// A new store is accepted. Any other store is accepted if the keyring contains one of the `known` secrets and also
+    /// the secret `newest`, unless that is `None`. Without the secret `newest`, keys that were just sold would be
+    /// invalid.
     #[must_use]
     pub fn accepts(known: &[Self], newest: Option<SecretVersion>, keyring: &[Self]) -> Acceptance {
         if known.is_empty() {

@@ -48,11 +48,11 @@ use crate::throttle::Throttle;
 ///
 /// # To ensure correctness
 ///
-/// * The answer depends on the arguments and on nothing else. A rule that reads a clock may allow a validation and
-///   refuse the use after it, and a batch of operations that is decided again may get another result.
-///   `delivery-testing` has a check for this.
-/// * A rule does not block. It runs while a batch of operations is decided, and the other operations of the batch wait
-///   for it.
+/// * The answer depends on the arguments and on nothing else. A rule that reads a clock, for example, may allow a
+///   validation but refuse the use that follows. The store may also decide a batch of operations again, and the rule
+///   must then give the same answer. `delivery-testing` has a check for this.
+/// * A rule does not block. It runs while the store decides a batch of operations, and the other operations of the
+///   batch wait for it.
 pub trait Rule: Debug + Send + Sync + 'static {
     /// Decides whether a use is allowed. `key` is the key as it is after this use: [`Key::used`] includes the use. `at`
     /// is the time of the use. The rules of this crate have already allowed the use.
@@ -131,7 +131,7 @@ impl Rules {
     pub fn judge(&self, key: &Key, at: DateTime<Utc>) -> Result<(), Denied> {
         const FAILED: Denied = Denied::new("RULE_FAILED", "The key cannot be used at the moment.");
         let Some(rules) = &self.0 else { return Ok(()) };
-        // A panic must not reach the store, which decides operations of other callers too.
+        // A panic must not reach the store, because it would also affect the operations of other callers.
         rules.iter().try_for_each(|rule| {
             catch_unwind(AssertUnwindSafe(|| rule.judge(key, at))).unwrap_or_else(|_| {
                 static PANICKED: Throttle = Throttle::new();

@@ -28,9 +28,13 @@ pub enum Change {
         /// The rules of the host application, which are checked after the rules of this crate.
         rules: Rules,
     },
-    /// The key is revoked. If the key is already revoked, the first revocation stays, except in two cases. A revocation
-    /// by anyone but a platform replaces one by a platform. A platform's revocation for another reason replaces one for
-    /// a [dispute](Revocation::is_disputed). Without these two exceptions, the key would be valid again once the
+    /// The key is revoked. If the key is already revoked, the first revocation stays, except in two cases:
+    ///
+    /// - A platform made the first revocation, and somebody else makes the new one.
+    /// - A platform made the first revocation for a [dispute](Revocation::is_disputed), and makes the new one for
+    ///   another reason.
+    ///
+    /// In these cases the new revocation replaces the first one. Otherwise, the key would be valid again once the
     /// platform lifts the first revocation.
     Revoke {
         /// When the key is revoked; kept to the millisecond.

@@ -50,19 +50,22 @@ pub struct Revocation {
 }
 
 crate::text::line_type! {
-    /// Who changed something. For a person, this is `admin`, or the name that belongs to the person's admin token, or a
-    /// name that the host application chooses. All other actors are `buyer`, `system`, and platforms such as
-    /// `platform:stripe`. 1 to 64 characters without control characters.
+    /// Who changed something, as a name of 1 to 64 characters without control characters:
     ///
-    /// `FromStr` and serde read only names of people. They refuse `buyer`, `system` and the names of platforms. The
-    /// refused names are read only in stored data: in a [`Revocation`], in an [`Edit`](crate::ledger::Edit) and in the
-    /// [`Writes`](crate::ledger::Writes) of a store.
+    /// - a person: `admin`, the name that belongs to the person's admin token, or a name that the host application
+    ///   chooses
+    /// - the buyer: `buyer`
+    /// - a commerce platform, such as `platform:stripe`
+    /// - this software itself: `system`
+    ///
+    /// `FromStr` and serde accept only names of people. The other names are accepted only in stored data: in a
+    /// [`Revocation`], in an [`Edit`](crate::ledger::Edit) and in the [`Writes`](crate::ledger::Writes) of a store.
     Actor, 64, but ", and not buyer, system or the name of a platform", is_reserved
 }
 
 crate::text::line_type! {
-    /// Why something was changed, in the words of the person who changed it: 1 to 200 characters without control
-    /// characters.
+    /// Why something was changed: a text by the person who changed it, or a fixed word such as `refunded`. 1 to 200
+    /// characters without control characters.
     Reason, 200
 }
 
@@ -111,8 +114,9 @@ impl Actor {
     }
 }
 
-/// Returns whether a name belongs to an actor who is not a person. Case and surrounding space are ignored, because a
-/// host application may pass names that its users chose, and none of these names may look like the name of a platform.
+/// Returns whether a name is reserved for the buyer, for this software or for a platform. Case and surrounding space
+/// are ignored. Otherwise, a user of a host application could choose a name such as `Platform:stripe`, which looks like
+/// a platform in the audit log.
 fn is_reserved(name: &str) -> bool {
     let name = name.trim().to_ascii_lowercase();
     name == "buyer" || name == "system" || name.starts_with(PLATFORM)
@@ -147,7 +151,7 @@ impl Reason {
 
 impl Revocation {
     /// Returns whether a platform revoked the key because of a dispute. Such a revocation is lifted if the seller wins
-    /// the dispute. A revocation for another reason replaces it.
+    /// the dispute. If the key is revoked again for another reason, the new revocation replaces this one.
     #[must_use]
     pub fn is_disputed(&self) -> bool {
         self.by.is_platform() && self.reason.as_ref().is_some_and(|reason| reason.as_str() == DISPUTED)

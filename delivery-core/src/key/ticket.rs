@@ -116,7 +116,8 @@ mod tests {
         let text = ticket().text(&keyring, TicketFor::File);
         assert_eq!(text.len(), 86);
         assert_eq!(Ticket::verify(&keyring, TicketFor::File, &text), Some(ticket()));
-        // A server that has one secret more, in either order, reads the ticket, and the other way around.
+        // A server that also has a newer secret reads the ticket. Servers read each other's tickets even if they list
+        // the two secrets in different orders.
         for secrets in ["a newer signing secret,a signing secret", "a signing secret,a newer signing secret"] {
             let newer: Keyring = secrets.parse().unwrap();
             assert_eq!(Ticket::verify(&newer, TicketFor::File, &text), Some(ticket()), "{secrets}");

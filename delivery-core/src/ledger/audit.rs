@@ -51,16 +51,17 @@ crate::text::names! {
         PostDeleted = "post_deleted",
         /// A customer's personal data was erased.
         CustomerErased = "customer_erased",
-        /// A person applied a platform event that was waiting, or a finished event that could still be applied.
+        /// A person applied a platform event that was waiting, or one that was already finished, such as a dismissed
+        /// event.
         EventApplied = "event_applied",
-        /// A platform event was dismissed, or a platform's name for a product was marked as not sold here, so that the
-        /// events about it are dismissed.
+        /// A platform event was dismissed, so it has no effect. Or a platform's name for a product was marked as not
+        /// sold here. Events that are only about such products are then dismissed.
         Dismissed = "dismissed",
         /// A platform's name for a product is no longer marked as not sold here.
         DismissalLifted = "dismissal_lifted",
-        /// The secret of a commerce platform was set, at the desk or through the API.
+        /// The secret of a commerce platform was set, on the seller's web pages or through the API.
         PlatformSecretSet = "platform_secret_set",
-        /// The secret of a commerce platform, set at the desk or through the API, was removed.
+        /// The secret of a commerce platform was removed. It had been set on the seller's web pages or through the API.
         PlatformSecretRemoved = "platform_secret_removed",
         /// Sign-ins with a wrong token were refused. There is at most one such entry a minute. Its detail contains the
         /// number of refused sign-ins.
@@ -68,7 +69,7 @@ crate::text::names! {
     }
 }
 
-/// Precedes the old address in the detail of [`Action::EmailChanged`].
+/// The text before the old address in the detail of an [`Action::EmailChanged`] entry.
 const WAS: &str = "was ";
 
 /// The author, time and detail of a change to something other than a key, for the audit log.
@@ -85,14 +86,15 @@ pub struct Edit {
 }
 
 impl Action {
-    /// Returns the action for marking a platform's name for a product as not sold here or, if `is_dismissed` is
-    /// `false`, for removing that mark.
+    /// Returns [`Dismissed`](Self::Dismissed) if `is_dismissed` is `true`: a platform's name for a product is marked as
+    /// not sold here. Returns [`DismissalLifted`](Self::DismissalLifted) otherwise: that mark is removed.
     #[must_use]
     pub fn of_dismissal(is_dismissed: bool) -> Self {
         if is_dismissed { Self::Dismissed } else { Self::DismissalLifted }
     }
 
-    /// Returns the action for setting the secret of a platform or, if `is_set` is `false`, for removing it.
+    /// Returns [`PlatformSecretSet`](Self::PlatformSecretSet) if `is_set` is `true`, and
+    /// [`PlatformSecretRemoved`](Self::PlatformSecretRemoved) otherwise.
     #[must_use]
     pub fn of_secret(is_set: bool) -> Self {
         if is_set { Self::PlatformSecretSet } else { Self::PlatformSecretRemoved }

@@ -77,7 +77,8 @@ pub enum StoreError {
         #[source]
         source: Option<Source>,
     },
-    /// The store was used only with other signing secrets than those in use now, or with another prefix of keys.
+    /// The store was never used with any of the signing secrets in use now, or its keys have another prefix than the
+    /// one in use now.
     #[error(
         "the store was made with none of these signing secrets: its keys would all be invalid; start with the secret, and the prefix of keys, it was made with"
     )]
@@ -88,8 +89,8 @@ pub enum StoreError {
          start with a list that has the newer secret too"
     )]
     RetiredSecret,
-    /// The store deliberately does not support the call. Products may be managed elsewhere, for example. The HTTP API
-    /// answers 404.
+    /// The store deliberately does not support the call, for example because products are managed elsewhere. The HTTP
+    /// API answers 404.
     #[error("not supported by this store")]
     Unsupported,
 }

@@ -36,9 +36,9 @@ pub struct InboxEvent {
     pub kind: String,
     /// The order, payment or subscription that the event is about; `None` if the event names none.
     pub order: Option<OrderId>,
-    /// The event's content as JSON. `None` if the content cannot be read, or if it was deleted because the event is
-    /// done. The content of a finished event is kept if the event was dismissed, is about a test purchase, or is about
-    /// a sale whose refund came first and may still fail.
+    /// The event's content as JSON; `None` if the content cannot be read or was deleted. The content is deleted when
+    /// the event is done. It is kept if the event was dismissed, is about a test purchase, or is about a sale whose
+    /// refund was reported first and may still fail.
     pub body: Option<String>,
     /// When the event was received, to the millisecond.
     pub received_at: DateTime<Utc>,
@@ -78,9 +78,12 @@ impl InboxEvent {
         self.outcome == Some(EventOutcome::Ignored) && self.reason.as_deref() == Some(TEST_PURCHASE)
     }
 
-    /// Returns whether the seller can still apply the event. This is so if the event is not done, or was dismissed. It
-    /// is also so if the event still has its content, and is about a test purchase or about a sale whose refund came
-    /// first and may still fail.
+    /// Returns whether the seller can still apply the event. This is so if one of these is true:
+    ///
+    /// - The event is not done.
+    /// - The event was dismissed.
+    /// - The event still has its content, and is about a test purchase.
+    /// - The event still has its content, and is about a sale whose refund was reported first and may still fail.
     #[must_use]
     pub fn can_be_applied(&self) -> bool {
         let is_refunded = self.outcome == Some(EventOutcome::Ignored) && self.reason.as_deref() == Some(REFUNDED);

@@ -62,13 +62,14 @@ pub enum Outcome {
         due: DateTime<Utc>,
         /// Why the attempt failed, without secrets.
         reason: String,
-        /// The route that failed. `None` if a mail server may have accepted the message although the attempt failed. In
-        /// that case, no other route is tried before the message is due.
+        /// The route of the failed attempt: a digest of the sender and the mail server's settings. If these change, the
+        /// message is tried before it is due. `None` if a mail server may have accepted the message although the
+        /// attempt failed. The message is then never tried early.
         route: Option<Route>,
     },
-    /// The message was not tried, because something failed before the message was handed to the mail server or the
-    /// webhook's receiver, such as the host application's own database. The message is tried later, and this lease does
-    /// not count as an attempt.
+    /// The message was not tried, because something else failed first, such as the host application's own database.
+    /// Neither a mail server nor a webhook's receiver got the message. It is tried later, and this lease does not count
+    /// as an attempt.
     Postpone {
         /// When the message is due.
         due: DateTime<Utc>,

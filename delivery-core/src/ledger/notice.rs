@@ -137,8 +137,8 @@ impl MessageKind {
     }
 
     /// Returns the name of the e-mail's template. For [`Lost`](Self::Lost), this is `resend`, because both kinds share
-    /// that template. For a webhook, which has no template, this is the kind's own name. The desk and the admin API
-    /// show the name as the kind of the message.
+    /// that template. For a webhook, which has no template, this is the kind's own name. The seller's web pages and the
+    /// admin API show the name as the kind of the message.
     #[must_use]
     pub fn template(self) -> &'static str {
         match self {

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The identity of a client's request, by which a repetition is recognised. It is the SHA-256 of the client's name for
-/// the request, such as the `Idempotency-Key`, cut to 128 bits. Requests are stored separately for each API key, so
-/// equal names of requests with different API keys do not collide.
+/// The identity of a client's request, by which a repetition of the request is recognised. It is the first 128 bits of
+/// the SHA-256 of the name that the client gave to the request, for example in the header `Idempotency-Key`. Requests
+/// are stored separately for each API key, so equal names of requests with different API keys do not collide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestId([u8; 16]);
 

@@ -1,5 +1,5 @@
-//! A key that is ready to be issued, for an [operation](super::Operation::Issue) or as an [offer](super::Offer) of a
-//! platform's report.
+//! A key that is ready to be issued. It is issued at once by an [operation](super::Operation::Issue), or later as an
+//! [offer](super::Offer), once a platform has reported that the product is paid for.
 
 use super::Notice;
 use crate::HostRef;
@@ -28,7 +28,7 @@ impl NewSale {
         Self { key, messages, by: None }
     }
 
-    /// Returns the sale with the host application's own name for the key.
+    /// Sets the host application's own name for the key.
     #[must_use]
     pub fn called(self, host_ref: HostRef) -> Self {
         Self { key: self.key.called(host_ref), ..self }

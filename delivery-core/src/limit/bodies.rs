@@ -26,8 +26,8 @@ struct Open {
     held: usize,
 }
 
-/// A body, stored in blocks of equal size. A single buffer that grows would be copied repeatedly and fragment the
-/// memory.
+/// A body, stored in blocks of equal size. A single buffer that grows would be copied repeatedly, and would fragment
+/// the memory.
 #[derive(Debug, Default)]
 struct Blocks(Vec<Vec<u8>>);
 

@@ -18,7 +18,7 @@ const DEFAULT_CAPACITY: usize = 1 << 20;
 /// Stands for [`Identity::Unknown`] in the table of IPv4 addresses. It is greater than every IPv4 address.
 const UNKNOWN: u64 = 1 << 32;
 
-/// Rate limits of one process: an exact sliding window for each subject.
+/// Rate limits of one process: an exact sliding window for each subject, such as a client address or a key.
 ///
 /// Memory is bounded. An address with one request in its window takes about 40 bytes, and an address with two to six
 /// requests about 100. An address with more requests takes another 8 to 16 bytes for each request. For each subject, at
@@ -40,7 +40,7 @@ pub struct MemoryLimiter {
 }
 
 struct Tables {
-    /// The IPv4 clients and [`UNKNOWN`].
+    /// The IPv4 clients, and [`UNKNOWN`] for all clients whose address is unknown.
     v4: Table<u64>,
     v6: Table<u64>,
     keys: Table<u128>,
@@ -194,7 +194,7 @@ mod tests {
         for index in 0..10_000 {
             admitted(subject(index));
         }
-        // The new subject is alone in its prefix bucket, so it shares its allowance with no other subject.
+        // The new subject is the only one in its /16 network, so it shares its allowance with no other subject.
         clock.0.store(59, Ordering::Relaxed);
         let newcomer = subject(u32::MAX);
         assert!(admitted(newcomer) && admitted(newcomer) && !admitted(newcomer));
@@ -213,8 +213,8 @@ mod tests {
         for index in 0..20_000 {
             admitted(subject(index));
         }
-        // Every ten seconds, another new subject sends requests. It belongs to the prefix bucket whose subjects had to
-        // share a window above. None of its requests may extend that window.
+        // Every ten seconds, another new subject sends requests. It is in the same /16 network as the subjects above,
+        // which had to share a window. None of its requests may extend that window.
         let newcomers: Vec<bool> = (20_000..20_020)
             .flat_map(|index| {
                 clock.0.store(61 + u64::from(index - 20_000) * 10, Ordering::Relaxed);

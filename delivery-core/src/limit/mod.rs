@@ -3,11 +3,15 @@
 //! # Implementing `RateLimiter`
 //!
 //! [`admit`](RateLimiter::admit) decides and counts in one atomic step for each subject. The conformance cases in
-//! `delivery-testing` check this contract: in *any* window of the quota's length, at most `limit` requests are
-//! admitted; a request that fits is never refused; a refused request is not counted; and the same request fits as soon
-//! as `retry_after` has passed, but not earlier. Subjects do not influence each other, with one exception: an
-//! implementation whose memory is full, for example under attack, may let *new* subjects share an allowance. Such a
-//! subject never gets more than the quota, but may get less.
+//! `delivery-testing` check this contract:
+//!
+//! - In *any* window of the quota's length, at most `limit` requests are admitted.
+//! - A request that fits is never refused.
+//! - A refused request is not counted.
+//! - The same request fits as soon as `retry_after` has passed, but not earlier.
+//! - Subjects do not influence each other. There is one exception: an implementation whose memory is full, for example
+//!   under attack, may let *new* subjects share an allowance. Such a subject never gets more than the quota, but may
+//!   get less.
 //!
 //! ```
 //! use async_trait::async_trait;
@@ -60,8 +64,8 @@ pub trait RateLimiter: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`LimitError`] if the limiter cannot decide. The request is then answered 503, except an event that a platform
-    /// has signed: the event is saved and applied nevertheless.
+    /// [`LimitError`] if the limiter cannot decide. The request is then answered 503. An event that a platform has
+    /// signed is an exception: it is saved and applied nevertheless.
     async fn admit(&self, subject: &Subject, quota: Quota) -> Result<Decision, LimitError>;
 }
 
@@ -90,12 +94,13 @@ pub enum Policy {
     Events,
     /// Requests for lost keys, counted per client address.
     Resend,
-    /// Views of the seller's desk, counted per session, or per client address if the host application signs sellers in.
+    /// Views of the seller's HTML pages (the desk), counted per session. If the host application signs sellers in,
+    /// views are counted per client address instead.
     Desk,
     /// Downloads of files, and views of products that the buyer has already opened, counted per key.
     Files,
-    /// A limit of the host application. Requests are counted separately for each quota, because the quota determines
-    /// when a request leaves the window.
+    /// A limit that the host application defines. Limits that have the same name but different quotas are counted
+    /// separately, because the quota determines when a request leaves the window.
     Host(HostPolicy, Quota),
 }
 
@@ -107,7 +112,7 @@ pub struct HostPolicy(&'static str);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Identity {
-    /// A key, given by its id. This variant is also used for a session of the desk and for a platform, each given by a
+    /// A key, given by its id. A session at the seller's desk and a platform also use this variant, each given by a
     /// digest.
     Key(u128),
     /// An IPv4 client, given by its address.
@@ -128,28 +133,31 @@ pub struct Subject {
     pub identity: Identity,
 }
 
-/// The quotas of all policies. The defaults, in the order of the fields, are 100, 60, 30, 10, 60, 600, 5, 300 and
-/// 300 requests per minute.
+/// The quotas of all policies. The field of a policy says the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct Quotas {
-    /// Fetches of products, counted per key.
+    /// Fetches of products, counted per key. The default is 100 per minute.
     pub product: Quota,
-    /// Validations of keys, counted per client address.
+    /// Validations of keys, counted per client address. The default is 60 per minute.
     pub validate: Quota,
-    /// Webhook calls, counted per client address. Calls that a platform signed are not counted.
+    /// Webhook calls, counted per client address. Calls that a platform signed are not counted. The default is 30 per
+    /// minute.
     pub webhook: Quota,
-    /// Calls of admin endpoints and sign-ins at the seller's desk, counted together per client address.
+    /// Calls of admin endpoints and sign-ins at the seller's desk, counted together per client address. The default is
+    /// 10 per minute.
     pub admin: Quota,
-    /// Fetches with a key that does not verify, counted per client address.
+    /// Fetches with a key that does not verify, counted per client address. The default is 60 per minute.
     pub failures: Quota,
-    /// New events, counted per commerce platform.
+    /// New events, counted per commerce platform. The default is 600 per minute.
     pub events: Quota,
-    /// Requests for lost keys, counted per client address.
+    /// Requests for lost keys, counted per client address. The default is 5 per minute.
     pub resend: Quota,
-    /// Views of the seller's desk, counted per session, or per client address if the host application signs sellers in.
+    /// Views of the seller's HTML pages (the desk), counted per session. If the host application signs sellers in,
+    /// views are counted per client address instead. The default is 300 per minute.
     pub desk: Quota,
-    /// Downloads of files, and views of products that the buyer has already opened, counted per key.
+    /// Downloads of files, and views of products that the buyer has already opened, counted per key. The default is 300
+    /// per minute.
     pub files: Quota,
 }
 
@@ -317,7 +325,7 @@ impl From<IpAddr> for Identity {
 }
 
 impl LimitError {
-    /// Returns an error. `reason` is in lower case and without secrets. `source` is the cause, which is logged.
+    /// Returns an error. `reason` must be in lower case and contain no secrets. `source` is the cause, which is logged.
     #[must_use]
     pub fn new(reason: &'static str, source: Option<Box<dyn Error + Send + Sync>>) -> Self {
         Self { reason, source }

@@ -22,7 +22,7 @@ use crate::text::{UNESCAPED, is_cut_short};
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How long a ping waits for an answer from Redis.
 const PING: Duration = Duration::from_secs(5);
-/// How long a server does not query Redis after Redis failed to answer. Meanwhile the server limits on its own.
+/// How long a server does not query Redis after Redis failed to answer. Meanwhile the server counts requests by itself.
 const REST: Duration = Duration::from_secs(1);
 
 /// The script that decides about a request. It stores the times of a subject's requests, in microseconds, as a list,
@@ -66,9 +66,9 @@ pub struct RedisUrlError {
 
 /// Limits shared by all servers that use the same Redis.
 ///
-/// While Redis is unavailable, each server limits on its own, logs this once, and queries Redis again once a second.
-/// During that time, a client has a separate allowance on each server. Redis sees neither addresses nor keys, because
-/// identities are hashed with a `pepper`.
+/// While Redis is unavailable, each server counts requests by itself, logs this once, and queries Redis again once a
+/// second. During that time, a client has a separate allowance on each server. Redis sees neither addresses nor keys,
+/// because identities are hashed with a `pepper`.
 pub struct RedisLimiter {
     client: Client,
     connection: Mutex<ConnectionManager>,
@@ -176,8 +176,8 @@ impl RedisLimiter {
         format!("delivery:{policy}:{}", BASE32_DNSSEC.encode(&short))
     }
 
-    /// Decides whether Redis is queried for this request. Returns the reason for the query: Redis is available, or this
-    /// request checks whether Redis has recovered. Returns `None` if Redis is not queried.
+    /// Returns why Redis is queried for this request: as usual, or to see whether Redis has recovered. Returns `None`
+    /// if Redis is not queried: while Redis is unavailable, only one request in each second queries it.
     fn asking(&self) -> Option<Asking> {
         let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.monotonic();
@@ -193,9 +193,9 @@ impl RedisLimiter {
         }
     }
 
-    /// Records the result of a query. After a failure, Redis counts as recovered only when it admits a request whose
-    /// query was made to check whether it has recovered. An answer to an earlier query is no proof, because Redis may
-    /// have given that answer before it became unavailable.
+    /// Records the result of a query. After Redis failed to answer, it counts as recovered only when it admits a
+    /// request that was sent to see this ([`Asking::ToSee`]). The answer to an earlier query is no proof, because Redis
+    /// may have given it before it became unavailable.
     fn note(&self, asking: Asking, asked: Result<&Decision, &RedisError>) {
         let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
         match asked {
@@ -223,7 +223,7 @@ impl RedisLimiter {
     }
 }
 
-/// Why Redis is queried.
+/// Why Redis is queried: as for every request, or to see whether Redis has recovered after it failed to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asking {
     AsUsual,
@@ -239,7 +239,7 @@ fn connection(client: &Client, patience: Duration) -> Result<ConnectionManager, 
     ConnectionManager::new_lazy_with_config(client.clone(), config)
 }
 
-/// Pads the pepper with zeros to the length of a block, as HMAC does with a shorter key.
+/// Pads the pepper with zeros to the length of a block, as HMAC does with a key that is shorter than a block.
 fn block(pepper: [u8; 32]) -> hmac::digest::Key<Hmac<Sha256>> {
     let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();
     block.iter_mut().zip(pepper).for_each(|(to, from)| *to = from);

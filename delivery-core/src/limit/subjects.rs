@@ -14,7 +14,8 @@ use super::{Decision, Quota};
 /// The shortest time between two cleanups of a full table. Without it, each new subject would cause a cleanup.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// The instant of a subject's only request or, with the highest bit set, the index of its log.
+/// The time of a subject's only request. If the highest bit is set, the subject has more requests, and the other bits
+/// are the index of the log of their times.
 #[derive(Clone, Copy)]
 struct Slot(u64);
 
@@ -35,7 +36,7 @@ pub(super) struct Subjects<K> {
     /// The longest window requested so far. A cleanup removes subjects of which no request was admitted for this long.
     longest: Duration,
     /// The number of subjects at which the next cleanup runs. It is twice the number that the last cleanup left, and at
-    /// least 64, so that cleanups cost a constant time for each request on average.
+    /// least 64, so that the average cost of cleanups per request is constant.
     sweep_at: usize,
     /// When the last cleanup ran, in nanoseconds.
     swept: u64,

@@ -21,9 +21,9 @@ pub(super) struct Table<K> {
     /// construction.
     shards: Box<[Mutex<Subjects<K>>; SHARDS]>,
     shard_capacity: usize,
-    /// The windows that subjects of one prefix bucket share. This lock is taken while the shard of the new subject is
-    /// locked, and never in the opposite order. If the shard were unlocked first, a second request of the same subject
-    /// could find room for a window of its own, and get a second allowance.
+    /// The windows that subjects of one prefix bucket share. This lock is taken only while the shard of the new subject
+    /// is locked. If the shard were unlocked first, a second request of the same subject could meanwhile find room for
+    /// a window of its own, and get a second allowance.
     shared: Mutex<Subjects<K>>,
     /// Whether any subject ever had to use a shared window. If not, `shared` need not be locked.
     overflowed: AtomicBool,
@@ -83,8 +83,8 @@ impl<K: Hash + Eq + Copy> Table<K> {
     }
 }
 
-/// Locks `state` and ignores poisoning. A panic leaves a window in the state before or after a count, and both states
-/// are usable.
+/// Locks `state` and ignores poisoning. If a thread panics while it holds the lock, each window is in the state either
+/// before or after a request was counted. Both states are usable.
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

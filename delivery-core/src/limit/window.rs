@@ -1,4 +1,4 @@
-//! The sliding window of one subject: a log of admitted requests. It reads no clock.
+//! The sliding window of one subject: a log of admitted requests. The window reads no clock: callers pass the time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -40,7 +40,8 @@ impl Window {
         self.forget(now, quota);
         let limit = quota.limit().get() as usize;
         let counted = self.len();
-        // The request fits once fewer than `limit` requests are counted, that is when `blocking` leaves the window.
+        // The request fits once fewer than `limit` requests are counted. This is when the request that was admitted at
+        // `blocking` leaves the window.
         if let Some(blocking) = counted.checked_sub(limit).and_then(|index| self.get(index)) {
             return Decision::Refused { retry_after: until_left(blocking, now, quota) };
         }
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_window_of_few_is_a_cache_line() {
-        // An entry of a slab is as large as an optional window.
+        // An entry of a `Slab<Window>` is as large as an `Option<Window>`.
         assert_eq!((size_of::<Option<Window>>(), align_of::<Window>()), (64, 64));
     }
 

@@ -54,7 +54,8 @@ impl Bounds {
 }
 
 /// The maximum length, in bytes, of a text that no element interrupts. It is also the maximum length of a link's URL
-/// and of its title. The time that html5ever 0.40 takes is quadratic in this length: minutes for 1 MiB of `&`.
+/// and of its title. The time in which html5ever 0.40 parses the HTML is quadratic in this length: minutes for 1 MiB of
+/// `&`.
 pub(super) const RUN: usize = 8 << 10;
 
 /// A filter for Markdown events that breaks a text into lines if it is longer than [`RUN`].

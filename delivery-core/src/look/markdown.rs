@@ -68,8 +68,8 @@ pub(crate) fn rendered(markdown: &str) -> String {
         .link_rel(Some("noopener noreferrer nofollow"))
         .clean(&written(markdown))
         .to_string();
-    // The wrapper lets a wide table scroll sideways without the rest of the page. Each `<` in a text is escaped, so
-    // this replaces only the tags of tables.
+    // Wrap each table in an element that scrolls sideways, so that a wide table does not make the whole page scroll.
+    // Each `<` in a text is escaped, so this replaces only the tags of tables.
     let table = "<div class=\"table\" role=\"region\" aria-label=\"Table\" tabindex=\"0\"><table>";
     cleaned.replace("<table>", table).replace("</table>", "</table></div>")
 }

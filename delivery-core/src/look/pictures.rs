@@ -32,8 +32,8 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// Returns the picture that starts with `event`. Returns `None` if no image starts with it, or if the image becomes
-    /// a link.
+    /// Returns the picture that starts with `event`. Returns `None` if `event` does not start an image, or if the page
+    /// shows a link in place of the image, because of its URL.
     pub(super) fn begun_by(event: &Event<'_>) -> Option<Self> {
         let Event::Start(Tag::Image { dest_url, .. }) = event else { return None };
         let address = address(dest_url)?.into_owned();
@@ -69,8 +69,8 @@ impl Picture {
     }
 }
 
-/// Converts the URL of an image in the Markdown to the address of the picture in the HTML. Returns `None` if the image
-/// becomes a link.
+/// Converts the URL of an image in the Markdown to the address of the picture in the HTML. Returns `None` if the URL is
+/// neither a file name nor a `data:` URL with a picture. The page then shows a link in place of the image.
 fn address(url: &str) -> Option<Cow<'_, str>> {
     if is_data(url) {
         return Some(Cow::Borrowed(url));

@@ -116,8 +116,8 @@ mod tests {
     use super::*;
     use crate::product::{NewProduct, ProductId};
 
-    /// Polls `begun` once, so that it requests a rendering, and drops it before the rendering begins. Returns when the
-    /// rendering is finished.
+    /// Polls the future `begun` once, so that it requests a rendering. Then drops the future before the rendering
+    /// begins. Returns when the rendering is finished.
     async fn leaves<T>(shelf: &Shelf, begun: impl Future<Output = Option<T>>) {
         let (go_on, told) = mpsc::channel::<()>();
         // Block the only blocking thread, so that the rendering cannot begin yet.

@@ -1,5 +1,5 @@
-//! Converts the events of the Markdown parser, so that the page gets only what it may contain: headings below its own,
-//! links that are not nested, numbered footnotes, and cells without a style.
+//! Converts the events of the Markdown parser, so that the page gets only what it may contain: headings of lower levels
+//! than the page's own heading, links that are not nested, numbered footnotes, and cells without a style.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,8 @@ use super::bounds::RUN;
 use super::headings::{ID, inside, lower};
 use super::pictures::Picture;
 
-/// The prefix of the ids of footnotes, as [`ID`] is for headings.
+/// The prefix of the ids of footnotes, such as `note-1`. As with the prefix [`ID`] for headings, no footnote can have
+/// the same id as an element of the page around the content.
 pub(super) const NOTE: &str = "note-";
 
 /// A filter that converts the events of the Markdown parser into events that a page may contain.
@@ -126,7 +127,7 @@ impl<'m> Tamer<'m> {
         before.into_iter().chain(after)
     }
 
-    /// Begins a row of a table.
+    /// Begins a row of a table. `cell` is the name of the element for the cells in the row: `th` or `td`.
     fn row(&mut self, cell: &'static str, tag: Tag<'m>) -> Event<'m> {
         (self.column, self.cell) = (0, cell);
         Event::Start(tag)

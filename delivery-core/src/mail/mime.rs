@@ -16,8 +16,8 @@ pub(super) fn compose(message: &Message) -> Result<Mime, MailError> {
             MailError::transient("the sender's address cannot be written in a message").because(error)
         })?;
     let to = address(&message.to);
-    // Set the envelope explicitly. Otherwise lettre would derive it from the headers, and would check the address
-    // again: see `address`.
+    // Set the envelope explicitly. Otherwise lettre would derive it from the headers, and would check the recipient's
+    // address with its own check. That check rejects some valid addresses: see the function `address`.
     let envelope = Envelope::new(Some(from.clone()), vec![to.clone()])
         .map_err(|error| MailError::permanent("the message cannot be put together").because(error))?;
     // RFC 3834: marks the message as sent by a program, so that no vacation responder replies to it.
@@ -42,7 +42,8 @@ pub(super) fn compose(message: &Message) -> Result<Mime, MailError> {
 
 /// Returns the address for the envelope and the header.
 fn address(email: &Email) -> Address {
-    // lettre's own check rejects a combining mark after a letter. The address was checked when it was parsed.
+    // Skip lettre's own check, because it rejects a combining mark after a letter. The address was already checked when
+    // it was parsed.
     Address::new_dangerous(email.quoted_local(), email.domain())
 }
 

@@ -131,7 +131,8 @@ pub struct Message {
     pub from: Sender,
     /// The address to which replies go; `None` if they go to the sender.
     pub reply_to: Option<Email>,
-    /// The recipient. SMTP commands and headers need its [quoted local part](Email::quoted_local).
+    /// The recipient. In SMTP commands and headers, write the local part as [`quoted_local`](Email::quoted_local)
+    /// returns it.
     pub to: Email,
     /// The subject, one line.
     pub subject: String,

@@ -27,13 +27,14 @@ use crate::observer::Observers;
 use crate::store::{Catalog, Ledger, StoreError};
 use crate::throttle::Throttle;
 
-/// The minimum number of e-mails that are worth a commit. If this many outcomes are waiting, they are stored
-/// without delay. If more e-mails are probably due, they are leased without delay once there is room for this many.
-/// Smaller groups are delayed by [`GATHER`], because a commit is too expensive for a single e-mail.
+/// The minimum number of e-mails for which the outbox makes a commit without delay. One kind of commit stores the
+/// outcomes of e-mails: it is not delayed if this many outcomes are waiting. The other kind leases e-mails: it is not
+/// delayed if there is room for this many and more are probably due. All other commits are delayed by [`GATHER`],
+/// because a commit is too expensive for a single e-mail.
 const GROUP: usize = CONCURRENCY / 2;
-/// A group of fewer than [`GROUP`] e-mails waits until this time has passed since the last group. Without this delay,
-/// if several orders arrived one after the other, each would wait for two commits of the outbox: one that leases the
-/// e-mail of the previous order, and one that stores the outcome of that e-mail. No buyer notices the delay.
+/// How long the outbox waits between two commits that are for fewer than [`GROUP`] e-mails. Orders that arrive one
+/// after the other would otherwise be slow: each would wait for two commits of the outbox. One commit leases the e-mail
+/// of the previous order, and the other stores the outcome of that e-mail. No buyer notices the delay.
 const GATHER: Duration = Duration::from_millis(25);
 /// The number of renewal intervals in the duration of a lease. With three intervals, no lease expires if a single
 /// renewal fails.
@@ -71,7 +72,8 @@ pub struct Outbox {
     pub(crate) base_url: String,
     pub(crate) links: MailLinks,
     pub(crate) brand: Brand,
-    /// Whether e-mails show the `curl` command for products of every type.
+    /// Whether e-mails show the `curl` command that fetches a product for every type of product, not only for the type
+    /// `api`.
     pub(crate) shows_commands: bool,
     pub(crate) language: Language,
     pub(crate) route: Route,

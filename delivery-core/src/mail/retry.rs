@@ -15,8 +15,8 @@ const HOURS: usize = 4;
 /// to be at least 4-5 days".
 const GIVE_UP: TimeDelta = TimeDelta::days(5);
 /// The minimum number of attempts before an e-mail is given up because of its age. Normally, an e-mail has at least
-/// this many attempts within [`GIVE_UP`]. If an e-mail of that age has fewer, the clock has jumped, no server ran for a
-/// while, or the short delays were skipped after attempts that may have been successful.
+/// this many attempts within [`GIVE_UP`]. It has fewer if the clock has jumped, if no server ran for a while, or if the
+/// short delays were skipped after attempts that may have been successful.
 const FEWEST: u32 = 15;
 /// The maximum number of attempts, whatever the clock says. An e-mail reaches this number only if the clock is far
 /// behind.
@@ -24,8 +24,8 @@ const MOST: u32 = 60;
 /// How long an e-mail is retried after a refusal that is probably final.
 const DOUBT: TimeDelta = TimeDelta::days(1);
 /// The minimum number of attempts before an e-mail is given up because it is older than [`DOUBT`]. Normally, an e-mail
-/// has at least this many attempts within that time. If an e-mail of that age has fewer, the clock has jumped, no
-/// server ran for a while, or the short delays were skipped.
+/// has at least this many attempts within that time. It has fewer if the clock has jumped, if no server ran for a
+/// while, or if the short delays were skipped.
 const IN_DOUBT: u32 = 7;
 /// Each delay is extended at random by up to a fifth, so that e-mails that failed together are not all retried
 /// together.

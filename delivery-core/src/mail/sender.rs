@@ -20,8 +20,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Returns this sender with `name` if the sender has no name or is the default sender, and unchanged otherwise.
-    /// Characters that a name cannot contain are removed.
+    /// Sets the name to `name` if this sender has no name or is the default sender. Otherwise, or if `name` is `None`,
+    /// returns the sender unchanged. Characters that a name cannot contain are removed.
     pub(crate) fn or_named(mut self, name: Option<&str>) -> Self {
         let has_own = self.name.is_some() && self != Self::default();
         if let (false, Some(name)) = (has_own, name) {
@@ -67,7 +67,8 @@ impl FromStr for Sender {
         };
         let name = name.trim().trim_matches('"');
         let (local, domain) = address.split_once('@').ok_or(EXPECTED)?;
-        // A `Message-ID` ends with this domain, and has at most 250 characters.
+        // The domain has a maximum length, because each `Message-ID` ends with the domain and has at most 250
+        // characters.
         let domain = ascii_domain(domain).filter(|domain| domain.len() <= MAX_DOMAIN).ok_or(EXPECTED)?;
         if line(name, 0, 100) && !name.contains(['<', '>', '"']) && is_dot_atom(local) {
             Ok(Self { name: (!name.is_empty()).then(|| name.to_owned()), address: format!("{local}@{domain}") })

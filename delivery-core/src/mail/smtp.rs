@@ -30,10 +30,15 @@ use crate::text::{Invalid, UNESCAPED, is_cut_short};
 
 /// Sends e-mails through one SMTP server. Connections stay open for some seconds, so that the next e-mail can use them.
 ///
-/// Parsed from a URL: `smtps://user:password@host:465` for implicit TLS, `smtp://user:password@host:587?tls=required`
-/// for STARTTLS, `smtp://host:port` without TLS for this machine only, `smtp://host:port?tls=none` without TLS for any
-/// host. Reserved characters in the user name and the password must be percent-encoded. Certificates are verified
-/// against the system's roots.
+/// Parsed from a URL of one of these forms:
+///
+/// - `smtps://user:password@host:465` for implicit TLS
+/// - `smtp://user:password@host:587?tls=required` for STARTTLS
+/// - `smtp://host:port` without TLS, only for a mail server on this machine
+/// - `smtp://host:port?tls=none` without TLS, for any host
+///
+/// Reserved characters in the user name and the password must be percent-encoded. Certificates are verified against the
+/// system's roots.
 ///
 /// In EHLO, the mailer sends the domain of the sender if that is a DNS name, and otherwise the name of this machine. If
 /// the server refuses this name, set [another](Self::helo).

@@ -256,7 +256,7 @@ fn stem_of(name: &str) -> Option<&str> {
     let (stem, _) = name.rsplit_once('.').filter(|(_, part)| PARTS.contains(part))?;
     let (kind, language) = stem.split_once('.').unwrap_or((stem, ENGLISH));
     let is_kind = named().any(|known| known.as_str() == kind);
-    // A name for English must contain no tag.
+    // The name of an English template contains no language: `purchase.html`, not `purchase.en.html`.
     let is_language = language.parse::<Language>().is_ok() && (language != ENGLISH || !stem.contains('.'));
     (is_kind && is_language).then_some(stem)
 }

@@ -49,17 +49,18 @@ pub enum Event {
     /// The seller won a dispute and keeps the money.
     #[serde(rename = "Restored")]
     Won(Dispute),
-    /// Several references of the platform belong to the same sale.
+    /// Several references of the platform, such as the numbers of an order and of a subscription, belong to the same
+    /// sale.
     Linked(Links),
     /// The e-mail address of a customer. This event must be the only one of its notification. A notification that
-    /// contains other events too waits for the seller.
+    /// contains other events too waits until the seller handles it.
     Customer {
         /// The platform's own reference to the customer.
         reference: OrderId,
         /// The e-mail address.
         email: String,
-        /// When the customer had the address; `None` if the platform does not say. The time of receipt then counts. A
-        /// stored address with a later time is not replaced.
+        /// When the customer had the address. If this is `None`, because the platform does not say, the time of receipt
+        /// counts. A stored address with a later time is not replaced.
         told_at: Option<DateTime<Utc>>,
     },
 }

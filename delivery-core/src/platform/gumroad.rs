@@ -24,7 +24,8 @@ const SUBSCRIPTION: [&str; 4] = ["resource_name", "subscription_id", "ended_at",
 /// The fields that decide whether a notification reports a sale, and whether the sale is a charge of a subscription.
 const DECISIVE: [&str; 4] = ["test", "refunded", "is_preorder_authorization", "subscription_id"];
 
-/// Gumroad's pings. Gumroad does not sign them, so the address that it calls contains a token.
+/// Gumroad's notifications, called pings. Gumroad does not sign them, so the address to which it sends them contains a
+/// token.
 #[derive(Debug, Clone)]
 pub struct Gumroad {
     tokens: Vec<[u8; 32]>,
@@ -186,9 +187,10 @@ fn events(fields: &Fields) -> Result<Vec<Event>, Unreadable> {
     Ok(event.into_iter().collect())
 }
 
-/// Reads a sale or a charge of a subscription. Returns `None` if the field `quantity` is 0. The line gets quantity 0,
-/// which means that the seller must decide about the sale, if a buyer may have filled one of these fields: `quantity`,
-/// the fields in [`DECISIVE`] and, for a subscription, `recurrence`.
+/// Reads a sale or a charge of a subscription. Returns `None` if the field `quantity` is 0.
+///
+/// If a buyer may have filled a decisive field, the line gets the quantity 0, which means that the seller must decide
+/// about the sale. These fields are `quantity`, those in [`DECISIVE`] and, for a subscription, `recurrence`.
 fn sold(order: OrderId, fields: &Fields) -> Result<Option<Event>, Unreadable> {
     let subscription = fields.own("subscription_id").map(str::parse).transpose().map_err(|_| Unreadable)?;
     let every = subscription.as_ref().map_or(Ok(None), |_| fields.text("recurrence"));

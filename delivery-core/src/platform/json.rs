@@ -1,4 +1,4 @@
-//! Reads a platform's JSON strictly, and finds values by pointers (RFC 6901).
+//! Reads a platform's JSON strictly, and finds values by JSON pointers (RFC 6901).
 
 use std::fmt;
 

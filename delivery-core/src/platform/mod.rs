@@ -29,9 +29,10 @@
 //! # Implementing `Platform`
 //!
 //! [`read`](Platform::read) must verify the signature first, over the raw bytes and in constant time. If the request is
-//! not authentic, it returns [`Unauthentic`] without saying why. An authentic request is never refused. If its content
-//! cannot be read, its events are [`Unreadable`]. If it has no effect here, it has no events. Take products, order
-//! numbers and addresses only from fields that a buyer cannot fill.
+//! not authentic, `read` returns [`Unauthentic`] without saying why. An authentic request is never refused. If its
+//! content cannot be read, the notification has [`Unreadable`] in place of events. If the request has no effect here,
+//! the notification has no events. Take products, order numbers and addresses only from fields that a buyer cannot
+//! fill.
 
 mod event;
 mod form;

@@ -106,7 +106,7 @@ fn transaction(event: &Value, data: &Value) -> Result<Option<Event>, Unreadable>
     Ok(Some(Event::Paid(Sale { at, total, lines, buyer, links, ..Sale::new(order) })))
 }
 
-/// Reads the lines that a transaction sells. A credit sells nothing.
+/// Reads the lines that a transaction sells. A credit, which is a charge with a negative total, sells nothing.
 fn lines(data: &Value, items: &[Value], is_extra: bool) -> Vec<Line> {
     let paid = period(data, ["/billing_period/starts_at", "/billing_period/ends_at"])
         .unwrap_or_else(|| until(data, "/billing_period/ends_at"));
@@ -125,7 +125,7 @@ fn lines(data: &Value, items: &[Value], is_extra: bool) -> Vec<Line> {
 
 /// Finds the charge that belongs to an item, removes it from `charges` and returns it. The charge has the same price as
 /// the item. If several charges have this price, those with the same number of pieces as the item are preferred. Among
-/// those, a charge is preferred to a credit.
+/// those, a charge is preferred to a credit, whose total is negative.
 fn take_charge<'v>(charges: &mut Vec<&'v Value>, item: &Value) -> Option<&'v Value> {
     let price = price(item)?;
     let differs = |charge: &Value| (charge.pointer("/quantity") != item.pointer("/quantity"), is_credit(charge));

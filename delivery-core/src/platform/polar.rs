@@ -11,8 +11,8 @@ use super::{
 };
 use crate::order::Source;
 
-/// The billing reason of orders that bill usage. Orders with any other reason count as sales. This includes unknown
-/// reasons, because an unneeded key does less harm than a payment without a key.
+/// The billing reason of orders that bill usage, which do not count as sales. All other orders count as sales, even if
+/// their reason is unknown: an unneeded key does less harm than a payment without a key.
 const USAGE: &str = "subscription_meter_cycle";
 
 /// Polar's notifications.
@@ -23,7 +23,7 @@ pub struct Polar {
 
 impl Polar {
     /// Accepts notifications that are signed with one of `secrets`. Polar used to sign with the text of a secret, and
-    /// now signs with the bytes that the base64 after `whsec_` encodes. Both are accepted.
+    /// now signs with the bytes that the base64 after `whsec_` encodes. Both kinds of signature are accepted.
     #[must_use]
     pub fn new(secrets: &Secrets) -> Self {
         let keys = secrets.iter().flat_map(|secret| {
@@ -62,7 +62,7 @@ fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
                 _ => None,
             }
         }
-        // `cycled` is ignored: Polar sends it before the charge, whether or not the charge succeeds.
+        // `subscription.cycled` is ignored: Polar sends it before it charges the buyer, so the charge may still fail.
         kind if kind.starts_with("subscription.") && kind != "subscription.cycled" => {
             subscription_event(body, data()?)?
         }

@@ -82,7 +82,8 @@ fn has_failed(refund: &Value) -> bool {
     !transactions.is_empty() && transactions.iter().all(is_lost)
 }
 
-/// Reads an order. Returns `None` if none of its lines sells a product, for example because all pieces were removed.
+/// Reads an order. Returns `None` if none of its lines sells a product, for example because all pieces of all lines
+/// were removed from the order.
 fn sale(order: &Value) -> Result<Option<Sale>, Unreadable> {
     let addresses = ["/email", "/contact_email", "/customer/email"];
     let sale = Sale {
@@ -108,10 +109,12 @@ fn sold(item: &Value) -> Option<Line> {
     (!line.names.is_empty()).then_some(line)
 }
 
-/// Reads a refund. If pieces are removed from an order, Shopify reports them as refunded too, although no money is
-/// returned for them. Such pieces may have been removed before the order was paid, and were then never sold. Two
-/// numbers are therefore returned for each line. `pieces` counts only the pieces for which money was returned, and is
-/// compared with what was sold. `amount` counts all refunded pieces, and is compared with what was ordered.
+/// Reads a refund. If pieces of a line are removed from an order, Shopify reports a refund too, but without a
+/// transaction, because no money is returned. Pieces that were removed before the payment were never sold. Each line
+/// therefore has two numbers:
+///
+/// - `pieces` counts only the pieces for which money was returned. It is compared with the number of sold pieces.
+/// - `amount` counts all refunded pieces, including removed ones. It is compared with the number of ordered pieces.
 fn refund(refund: &Value) -> Result<Refund, Unreadable> {
     let of = ChargeRef::Order(needed(refund, "/order_id")?);
     let is_removal = refund.pointer("/transactions").and_then(Value::as_array).is_some_and(Vec::is_empty);
@@ -144,14 +147,15 @@ fn line(item: &Value) -> Line {
     Line { id: number(item, "/id"), own: own_by_sku(item, "/sku"), ..Line::named([sku, variant, product]) }
 }
 
-/// Links a subscription contract to the order that a later charge of the contract created.
+/// Reads a billing attempt, a later charge of a subscription contract. Links the contract to the order that the charge
+/// created.
 fn attempt(attempt: &Value) -> Option<Links> {
     let order = either(attempt, ["/order_id", "/admin_graphql_api_order_id"])?;
     let subscription = either(attempt, ["/subscription_contract_id", "/admin_graphql_api_subscription_contract_id"])?;
     Some(Links { order: Some(order), ..Links::of_subscription(Some(subscription)) })
 }
 
-/// Reads how often a subscription contract is charged. The contract does not say what was paid.
+/// Reads a subscription contract, which says how often it is charged, but not what was paid.
 fn contract(contract: &Value) -> Option<SubscriptionEvent> {
     contract.pointer("/billing_policy")?;
     let subscription = either(contract, ["/id", "/admin_graphql_api_id"])?;
@@ -161,9 +165,9 @@ fn contract(contract: &Value) -> Option<SubscriptionEvent> {
     Some(SubscriptionEvent::new(revised_at(contract), links, (Standing::Unsaid, term)))
 }
 
-/// Returns when a contract was last changed. If the contract has no time, the number of its revision counts as
-/// microseconds since 1970. A newer revision then has a later time, too. This time is always long before a charge: the
-/// numbers have at most some 12 digits.
+/// Returns when a contract was last changed. If the contract contains no time, its revision number is taken as
+/// microseconds since 1970, so that a newer revision has a later time. Revision numbers have at most about 12 digits,
+/// so that time is in 1970, before any charge.
 fn revised_at(contract: &Value) -> DateTime<Utc> {
     let revision = || DateTime::from_timestamp_micros(reference(contract, "/revision_id")?.parse().ok()?);
     let told = ["/updated_at", "/created_at"].into_iter().find_map(|pointer| time(contract, pointer));

@@ -56,7 +56,8 @@ impl Platform for Standard {
 }
 
 /// Verifies a request's signature and returns the request's id. Each of `families` is the prefix of three header
-/// fields. The first family whose three fields are all present is read.
+/// fields: `webhook`, for example, stands for `webhook-id`, `webhook-timestamp` and `webhook-signature`. The first
+/// family whose three fields are all present is read.
 pub(super) fn verified<'r>(request: &Request<'r>, keys: &Keys, families: &[&str]) -> Result<&'r str, Unauthentic> {
     let family = families.iter().find_map(|family| set(request.headers, family).ok());
     let [id, timestamp, signature] = family.ok_or(Unauthentic)?;

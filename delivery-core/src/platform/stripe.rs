@@ -70,8 +70,8 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
         "invoice_payment.paid" if is("invoice_payment") => {
             link(id(shown, "/payment/payment_intent")?, id(shown, "/invoice")?)
         }
-        // A charge with neither a payment intent nor an invoice belongs to no session and no subscription. Its refund
-        // is therefore ignored.
+        // A charge with neither a payment intent nor an invoice belongs to no checkout session and no subscription. Its
+        // refund is therefore ignored.
         "charge.refunded" if is("charge") => {
             let invoice = id(shown, "/invoice")?;
             let of = payment(shown)?.or_else(|| invoice.clone().map(ChargeRef::Order));
@@ -86,8 +86,8 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
         "charge.dispute.closed" if is("dispute") && text(shown, "/status") == Some("won") => {
             dispute(shown)?.map(Event::Won)
         }
-        // An inquiry that becomes a dispute remains the same object. `created` then reports only the inquiry, so later
-        // events about the object are read as well.
+        // If an inquiry becomes a dispute, Stripe keeps the same object. `charge.dispute.created` has then reported
+        // only the inquiry, so later events about the object are read as well.
         "charge.dispute.created"
         | "charge.dispute.updated"
         | "charge.dispute.funds_withdrawn"
@@ -189,9 +189,12 @@ fn plan(invoice: &Value) -> Option<ProductId> {
         .find_map(|pointer| own(invoice, pointer))
 }
 
-/// Reads what a line of an invoice sells. Returns `None` if the line is a credit, or if `term` returns `None` for it.
-/// Also returns `None` if the line's period was already over at `at`, the time at which the invoice was paid. Such a
-/// line bills usage, because only usage is billed after its period.
+/// Reads what a line of an invoice sells. Returns `None` for a line that sells nothing:
+///
+/// - a credit
+/// - a line for which `term` returns `None`
+/// - a line whose period was already over at `at`, the time at which the invoice was paid. Such a line bills usage,
+///   because only usage is billed after its period.
 fn line(line: &Value, plan: Option<ProductId>, at: Option<DateTime<Utc>>) -> Option<Line> {
     let is_credit = reference(line, "/amount").is_some_and(|amount| amount.starts_with('-'));
     let term = term(line)?;
@@ -202,10 +205,13 @@ fn line(line: &Value, plan: Option<ProductId>, at: Option<DateTime<Utc>>) -> Opt
     (!is_credit && !is_over).then_some(line)
 }
 
-/// Returns the time that a line of an invoice pays for. The time depends on the kind of the line. API versions before
-/// 2025-03-31 name the kind in the field `type` of the line. An item that was added to the invoice may name any period.
-/// If the item is a proration of the subscription, its period counts. If not, the item is paid once. Returns `None` for
-/// other kinds of lines, which sell nothing.
+/// Returns the time that a line of an invoice pays for. It depends on the kind of the line, which API versions before
+/// 2025-03-31 name in the line's field `type`:
+///
+/// - A line of the subscription pays for the line's period.
+/// - An item that was added to the invoice is paid once, because its period may be anything. But if the item is a
+///   proration of the subscription, it pays for its period.
+/// - Lines of other kinds sell nothing. The result is `None`.
 fn term(line: &Value) -> Option<Term> {
     match text(line, "/parent/type").or_else(|| text(line, "/type")) {
         None => Some(Term::Unsaid),

@@ -60,8 +60,8 @@ impl FileName {
     }
 
     /// Returns the value of `Content-Disposition`, as RFC 6266 defines it: the name in ASCII for old clients, and the
-    /// whole name. Invisible characters, such as those that set the direction of writing, become `_`, because they
-    /// could make a program look like a document.
+    /// whole name for all others. Invisible characters, such as those that set the direction of writing, become `_`,
+    /// because they could make a program look like a document.
     #[cfg(feature = "files")]
     pub(crate) fn disposition(&self) -> String {
         let visible: String = self.as_str().chars().map(|c| if is_invisible(c) { '_' } else { c }).collect();

@@ -7,7 +7,7 @@ use rust_decimal::Decimal;
 
 use crate::text::Invalid;
 
-/// A price without currency: 0 ≤ price < 10^15, at most four fraction digits, numerically exact.
+/// A price without a currency: an exact decimal number, 0 ≤ price < 10^15, with at most four fraction digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Price(Decimal);
 
@@ -38,8 +38,8 @@ impl FromStr for Price {
     /// Parses a number as JSON writes it: `9.99`, `1e2`.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let parsed = Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text));
-        // `Decimal` can represent every price. -1, which is no price, takes the place of a text that `Decimal` cannot
-        // represent, so that the error is always the same.
+        // A text that `Decimal` cannot represent is not a price. -1, which is not a price either, takes its place, so
+        // that the error is always the same.
         Self::try_from(parsed.unwrap_or(Decimal::NEGATIVE_ONE))
     }
 }

@@ -13,8 +13,8 @@ use crate::terms::OwnTerms;
 
 /// A product in a catalog, with its number and its files.
 ///
-/// A catalog should return the same `Arc<Product>` each time where possible. The product caches the encoded response to
-/// a fetch, so that later fetches neither encode nor copy the content.
+/// A catalog should return the same `Arc<Product>` each time where possible. The product caches the encoded response
+/// that a buyer gets, so that later requests neither encode nor copy the content.
 #[derive(Debug, Clone)]
 pub struct Product {
     id: ProductId,

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::decoded::Glyph;
 
-/// The minimum number of symbols in a row that count as a key if they follow a prefix. A whole key has 48 symbols, but
-/// a key whose end was cut off must be found too. Each symbol has 5 bits. Fewer symbols reveal at most 11 of the 96
-/// bits of the key's signature, because the version and the id come first and take 144 bits.
+/// The minimum number of symbols in a row that count as a key if they follow a prefix. A whole key has 48 symbols of 5
+/// bits each, but a key whose end was cut off must be found too. The first 144 bits of a key are its version and id,
+/// the other 96 are its signature. A run of 31 symbols reveals only 11 bits of the signature.
 const CUT_OFF: usize = 32;
 /// The minimum number of symbols in a row that count as a key even without a prefix.
 const LONG: usize = 40;
@@ -33,13 +33,14 @@ fn runs(text: &[Glyph]) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Whether the character is a symbol of a key, in either case.
+/// Whether the character is a symbol of a key, in upper or lower case.
 fn is_symbol(c: char) -> bool {
     c.is_ascii_alphanumeric() && !matches!(c.to_ascii_lowercase(), 'i' | 'l' | 'o' | 'u')
 }
 
 /// Whether all symbols of the run are hexadecimal digits, as in a digest. No key that the service makes looks like
-/// that: the id of a key is a UUID, whose version and variant bits make two of the key's symbols letters after `f`.
+/// that: its id is a UUID, and because of the UUID's version and variant bits, two symbols of the key are letters after
+/// `f`.
 fn is_digest(text: &[Glyph], run: &Range<usize>) -> bool {
     text.get(run.clone()).unwrap_or_default().iter().all(|glyph| glyph.c.is_ascii_hexdigit())
 }

@@ -11,7 +11,8 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_enums, reason = "a store must handle each variant")]
 pub enum Attempt {
-    /// Rows may come from a cache, and purchases may be assumed absent without a query.
+    /// Rows may come from a cache. A purchase (an order of a product) may be assumed to have no key yet, without a
+    /// query.
     Optimistic,
     /// Rows are read, not taken from a cache.
     Reloaded,

@@ -170,9 +170,10 @@ pub trait Posts: Debug + Send + Sync + 'static {
     /// [`StoreError`] if nothing was added.
     async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError>;
 
-    /// Adds a post like [`add_post`](Self::add_post), but at most once: if the newest post that is not published later is
-    /// the same apart from its time, returns that post. A store that several servers share must serialize the calls of different servers,
-    /// as for [`add_product_once`](CatalogEditor::add_product_once).
+    /// Adds a post like [`add_post`](Self::add_post), but at most once. Of the posts that are published no later than
+    /// `post`, it compares the newest with `post`. If the two are the same apart from their times, returns the existing
+    /// post. A store that several servers share must serialize the calls of different servers, as for
+    /// [`add_product_once`](CatalogEditor::add_product_once).
     ///
     /// # Errors
     ///

@@ -17,8 +17,8 @@ use crate::product::{File, FileName, ObjectName, ProductId};
 /// # To ensure correctness
 ///
 /// * Write a change and its audit entry in one commit, and serve it on all servers within a second.
-/// * Never keep two current files with the same name, without regard to case, in one product, even if two calls add
-///   them at once.
+/// * Never keep two current files of a product whose names are equal without regard to case, even if two calls add them
+///   at once.
 /// * Keep every row until [`forget_files`](Self::forget_files) deletes it, because the service deletes objects that no
 ///   row names.
 #[async_trait]
@@ -49,15 +49,16 @@ pub trait Files: Debug + Send + Sync + 'static {
     /// [`StoreError`] if the rows cannot be read.
     async fn file(&self, product: ProductId, object: ObjectName) -> Result<Option<File>, StoreError>;
 
-    /// Returns at most `limit` rows, current and former, ordered by the names of their objects. If `after` is given,
-    /// only rows with greater object names are returned.
+    /// Returns at most `limit` rows of files, current ones and former (replaced or deleted) ones, ordered by the names
+    /// of their objects. If `after` is given, only rows with greater object names are returned.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the rows cannot be read.
     async fn file_rows(&self, after: Option<ObjectName>, limit: usize) -> Result<Vec<FileRow>, StoreError>;
 
-    /// Deletes the former rows of these objects. Current rows stay.
+    /// Deletes the rows of former (replaced or deleted) files whose bytes are in these objects. Rows of current files
+    /// stay.
     ///
     /// # Errors
     ///

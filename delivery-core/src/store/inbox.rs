@@ -32,7 +32,7 @@ pub struct InboxQuery {
 }
 
 /// The stored events of commerce platforms, and what is known from them: the platforms' customers, and a [`Deal`] for
-/// each sale. Also the products of platforms that the seller has dismissed. Events are added by
+/// each sale. Also stores which names of platform products the seller has dismissed. Events are added by
 /// [`Ledger::receive`](super::Ledger::receive).
 ///
 /// # To ensure correctness
@@ -41,10 +41,11 @@ pub struct InboxQuery {
 /// * Prune only events that are done: their [`due_at`](InboxEvent::due_at) is `None`. Keep all other events for ever.
 #[async_trait]
 pub trait Inbox: Send + Sync {
-    /// Leases up to `limit` events that are due at `now`, or more than [`MAX_RETRY_DELAY`](super::MAX_RETRY_DELAY)
-    /// after `now`. Events that have been due longest are leased first. The leases end at `lease_until`; until then no
-    /// other worker gets these events. Each lease counts as an attempt. The caller may apply the events in any order,
-    /// because their outcomes do not depend on the order.
+    /// Leases up to `limit` events that are due at `now`. Also leases events that are due more than
+    /// [`MAX_RETRY_DELAY`](super::MAX_RETRY_DELAY) after `now`, because only a wrong clock can have set such a time.
+    /// Events that have been due longest are leased first. The leases end at `lease_until`; until then no other worker
+    /// gets these events. Each lease counts as an attempt. The caller may apply the events in any order, because their
+    /// outcomes do not depend on the order.
     ///
     /// # Errors
     ///

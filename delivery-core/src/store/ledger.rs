@@ -119,9 +119,9 @@ pub trait Ledger: Backend {
     /// Stores an event of a commerce platform and handles it as [`step`](InboundEvent::step) says, in one commit.
     /// Without a step, the event is only stored. Returns the result.
     ///
-    /// An event that is already in the inbox is changed only by [a retry](InboundEvent::is_retry). A retry applies an
-    /// event that is still waiting. If a person asks for the retry, it also applies an event that is done but [can be
-    /// applied](crate::ledger::InboxEvent::can_be_applied).
+    /// An event that is already in the inbox is changed only by [a retry](InboundEvent::is_retry). A retry applies the
+    /// event if it is not done yet. If a person asks for the retry, it also applies an event that is done but [can
+    /// still be applied](crate::ledger::InboxEvent::can_be_applied), for example because it was only dismissed.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ pub trait Ledger: Backend {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the outcome may not have been saved; the lease then runs out and the message is claimed again.
+    /// [`StoreError`] if the outcome may not have been saved; the lease then runs out and the message is leased again.
     async fn complete_message(&self, lease: Lease, outcome: Outcome) -> Result<(), StoreError> {
         self.submit(Operation::Complete(CompleteMessage { lease, outcome })).await.map(drop)
     }

@@ -25,7 +25,7 @@ pub struct KeyQuery {
     pub status: Option<(Status, DateTime<Utc>)>,
     /// Only keys to which the host application gave this name.
     pub host_ref: Option<HostRef>,
-    /// Only keys whose buyer's address begins with this text, compared without regard to the case of ASCII letters.
+    /// Only keys that were made in this period. The time is taken from the key's id.
     pub email_prefix: Option<String>,
     /// Only keys that were made in this period. A key's id contains the time at which the key was made.
     pub period: Period,
@@ -91,7 +91,7 @@ pub struct Use {
     pub at: DateTime<Utc>,
 }
 
-/// Identifies a use. It is the cursor of a key's history: see [`Page::next`].
+/// Identifies one use of a key. It is also the cursor between the pages of a key's history: see [`Page::next`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UseId(i64);
 

@@ -69,8 +69,9 @@ pub trait Records: Send + Sync {
     ///   e-mail. Their expiry times are recorded nevertheless.
     /// * Keys that are revoked or used up are skipped. They are announced later if they are restored or get more uses
     ///   before they expire.
-    /// * A key is skipped if both the validity with which it was sold and its present validity are shorter than the
-    ///   time from `scan.now` to `scan.until`.
+    /// * A key whose whole validity is shorter than the time from `scan.now` to `scan.until` is skipped, because its
+    ///   buyer would get the e-mail right after the purchase. If the expiry time was changed after the sale, the longer
+    ///   validity counts: that at the sale, or the present one.
     ///
     /// # Errors
     ///
@@ -91,15 +92,15 @@ pub trait Records: Send + Sync {
     /// Erases the customer with the address `email`, durably, and adds an entry about this to the audit log. The
     /// address is compared without regard to case. Returns the keys that had the address until this erasure.
     ///
-    /// `pseudonym` replaces the address in keys, in messages and in the audit log. If an audit entry records that this
-    /// address was replaced by another one, the new detail of the entry is what
+    /// `pseudonym` replaces the address in keys, in messages and in the audit log. An entry of the audit log may record
+    /// that this address was replaced by another one. The new detail of such an entry is what
     /// [`Action::replacing_email`](crate::ledger::Action::replacing_email) returns for `pseudonym`. Counts, keys and
     /// purchases stay. The following is deleted:
     ///
-    /// * messages to the address that wait to be sent, if they are about a key that had the address until this erasure
+    /// * waiting messages to the address, if they are about a key that had the address until this erasure
     /// * the customer's requests for lost keys
     /// * the content of platform events that name the customer and can still be applied
-    /// * the platforms' references to customers with this address
+    /// * the records of which platform customers have this address
     ///
     /// # Errors
     ///
@@ -140,7 +141,7 @@ impl ExpiryScan {
 pub struct MessageQuery {
     /// Only messages in this state.
     pub state: Option<MessageState>,
-    /// Only messages about this key.
+    /// Only messages that were first queued in this period. The time is taken from the message's number, to the second.
     pub key: Option<KeyId>,
     /// Only messages that were first queued in this period. A message's number contains this time, to the second.
     pub period: Period,
@@ -178,7 +179,8 @@ pub struct StoredMessage {
     pub recipient: Recipient,
     /// The message's state.
     pub state: MessageState,
-    /// How often the message was tried since [`queued_at`](Self::queued_at).
+    /// When the message was queued. If a message is retried after it failed for good, it counts as queued again at that
+    /// time.
     pub attempts: u32,
     /// When the message was queued, or when it was last retried after it had failed for good.
     pub queued_at: DateTime<Utc>,
@@ -240,8 +242,8 @@ impl AuditEntry {
 pub struct Figures {
     /// The days on which something happened, ascending.
     pub days: Vec<Day>,
-    /// The number of keys of each product with each status. Each pair of product and status occurs at most once, and
-    /// the order is arbitrary. Keys that were replaced by other keys are not counted.
+    /// The number of keys of each product that were replaced by other keys. Products without such keys are left out.
+    /// All replaced keys are revoked.
     pub keys: Vec<(ProductId, Status, u64)>,
     /// For each product with keys that were replaced by other keys, the number of these keys. All of them are revoked.
     pub replaced: Vec<(ProductId, u64)>,
@@ -258,7 +260,13 @@ pub struct Backlog {
     pub queued: u64,
     /// When the oldest message that waits or is being sent was queued; `None` if there is no such message.
     pub oldest: Option<DateTime<Utc>>,
-    /// Messages that failed for good and are not retried automatically.
+    /// Failed messages that need the seller: all failed webhook messages, and all failed e-mails except these:
+    ///
+    /// - e-mails about a key that is revoked, or whose buyer was erased
+    /// - e-mails after which another e-mail that [delivers] the key was queued
+    /// - reminders that a key expires
+    ///
+    /// [delivers]: crate::ledger::MessageKind::brings_key
     pub failed: u64,
     /// Failed messages that need the seller. All webhooks do. These e-mails do not:
     ///
@@ -276,7 +284,7 @@ pub struct Backlog {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct Day {
-    /// The day, in UTC.
+    /// Keys that were issued. A key that was issued only to replace another key is not counted.
     pub date: NaiveDate,
     /// Keys that were issued. A key and the keys that later replaced it count as one key, which was issued when the
     /// first of them was issued.

@@ -18,7 +18,7 @@ use crate::ledger::{Edit, FailedMessage, Lease, LeasedMessage, MessageNumber, Ro
 /// # To ensure correctness
 ///
 /// * Write the rows of a key together or not at all, and only if the key's row still has the version that was loaded.
-/// * Never give a purchase a second key, however many calls race: report a conflict.
+/// * Never give a purchase a second key, even if many calls run at the same time. Report a conflict instead.
 /// * Return only when what was written survives a crash.
 /// * Never hand out a row number twice, not even after a restart.
 #[async_trait]
@@ -147,16 +147,13 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// [`StoreError`] if some leases may not have been extended.
     async fn renew_leases(&self, leases: &[Lease], lease_until: DateTime<Utc>) -> Result<(), StoreError>;
 
-    /// Returns at most `limit` messages that failed for good. They are ordered by the time in their
-    /// [`Outcome::Fail`](crate::ledger::Outcome::Fail), then by number.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] if the store cannot be read.
+    /// Returns at most `limit` messages that failed for good, in the order in which they failed. That is the order of
+    /// the times in their [`Outcome::Fail`](crate::ledger::Outcome::Fail), then of their numbers.
     async fn failed_messages(&self, limit: usize) -> Result<Vec<FailedMessage>, StoreError>;
 
-    /// Retries a message that failed for good, as if it were a new one: the message counts as queued, and is due, at
-    /// the time of `edit`. Adds an entry about this to the audit log. Returns whether there was such a message.
+    /// Retries a message that failed for good, as if it were a new one. The time of `edit` becomes the time at which
+    /// the message was queued and is due. Adds an entry about this to the audit log. Returns whether there was such a
+    /// message.
     ///
     /// # Errors
     ///
@@ -194,8 +191,12 @@ pub trait Backend: Debug + Send + Sync + 'static {
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError>;
 
     /// Returns the part of the store that the desk (the seller's web pages) and platform events need; `None` if the
-    /// store does not have this part. Without it, the desk has no lists and nobody can sign in, platform events are
-    /// answered 404, buyers cannot ask for lost keys, and every fetch counts, even if it repeats an `Idempotency-Key`.
+    /// store does not have this part. Without it:
+    ///
+    /// * The desk has no lists, and nobody can sign in.
+    /// * Platform events are answered 404.
+    /// * Buyers cannot ask for lost keys.
+    /// * Every fetch counts, even if it repeats an `Idempotency-Key`.
     fn office(&self) -> Option<&dyn Office>;
 
     /// Returns the part of the store that works inside transactions of the host application; `None` if the store does

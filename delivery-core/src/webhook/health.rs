@@ -8,9 +8,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 /// would open a connection and wait for the receiver in vain.
 const PAUSE: TimeDelta = TimeDelta::seconds(30);
 
-/// The time at which the current pause began: when a request last failed to reach the receiver or, after an earlier
-/// pause, when one message was allowed to try again. `None` if the last request reached the receiver, or if there was
-/// no request yet. Clones share this state.
+/// When the current pause began; `None` if the last request reached the receiver, or if there was no request yet. A
+/// pause begins in two cases:
+///
+/// - A request failed to reach the receiver.
+/// - The previous pause is over, and one message is allowed to try again. The others wait for its result.
+///
+/// Clones share this state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Health(Arc<Mutex<Option<DateTime<Utc>>>>);
 

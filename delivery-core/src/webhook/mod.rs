@@ -71,8 +71,8 @@ pub(crate) use self::send::SendError;
 use crate::ledger::{MOST_WEBHOOKS, WebhookName};
 use crate::text::Invalid;
 
-/// The maximum number of concurrent requests to one receiver. The outbox sends at most 256 messages at once. Even if
-/// all of the at most eight receivers have this many requests, 64 messages are left for e-mails.
+/// The maximum number of concurrent requests to one receiver. The outbox sends at most 256 messages at once, and there
+/// are at most eight receivers. So at least 256 - 8 × 24 = 64 of these messages can be e-mails.
 const PLACES: usize = 24;
 
 /// A receiver of webhook requests.

@@ -26,7 +26,8 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// How long connecting to a receiver's host may take. If the host has several addresses, they share this time. IPv4 and
 /// IPv6 addresses are tried concurrently.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long an idle connection is kept for the next request.
+/// The maximum number of bytes that are read from the body of an answer. The content is ignored. The body is read only
+/// so that the connection can be reused.
 const IDLE: Duration = Duration::from_secs(15);
 /// The maximum number of bytes that are read from the body of an answer. The content is ignored: the body is read only
 /// because the connection can be reused only after that.
@@ -60,7 +61,7 @@ pub(crate) enum SendError {
     /// The message was not sent, because the maximum number of concurrent requests to the receiver is under way.
     #[error("the receiver is busy with other messages")]
     Busy,
-    /// The message was not sent, because another message did not reach the receiver a moment ago.
+    /// The message was not sent, because the receiver could not be reached a moment ago.
     #[error("the receiver was not reached a moment ago")]
     LeftAlone,
 }
@@ -131,8 +132,8 @@ impl Webhooks {
 
 impl Webhook {
     fn request(&self, message: &LeasedMessage, now: DateTime<Utc>) -> Result<Request<Full<Bytes>>, SendError> {
-        // The message id has the form of an e-mail's `Message-ID`. Its part before the `@` is random, and alone
-        // identifies the message.
+        // The message id has the form of an e-mail's `Message-ID`. The part before the `@` is random, and is enough to
+        // identify the message.
         let id = message.message_id.as_str().split('@').next().unwrap_or_default();
         let body = body(message.kind, message.queued_at, &message.key, now);
         let secrets = [Some(&self.secret), self.previous.as_ref()].into_iter().flatten();

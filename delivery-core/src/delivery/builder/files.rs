@@ -40,8 +40,9 @@ impl Builder {
         self
     }
 
-    /// Redirects downloads to links into the object store of [`files`](Self::files), such as a bucket's presigned
-    /// links. Without this call, the service streams files.
+    /// Redirects each download to a link that `links` makes, such as a presigned link of a bucket. The client then
+    /// fetches the file directly from the object store of [`files`](Self::files). Without this call, the service
+    /// streams files.
     #[must_use]
     pub fn file_links(mut self, links: Arc<dyn Links>) -> Self {
         self.file_links = Some(links);

@@ -25,8 +25,8 @@ impl Builder {
     }
 
     /// Sets the language of e-mails about products that have no language of their own. The default is English. A
-    /// language without templates falls back to English. The buyer's page uses this language too if the page is
-    /// available neither in the product's language nor in one that the browser names.
+    /// language without templates falls back to English. The buyer's page is in the first of these languages into which
+    /// it is translated: the product's language, the languages of the browser, this language, English.
     #[must_use]
     pub fn language(mut self, language: Language) -> Self {
         self.options.language = language;
@@ -43,8 +43,9 @@ impl Builder {
 
     /// Sets how long a lease on an e-mail lasts. The default is 45 seconds. A server leases the e-mails that it sends,
     /// and renews these leases meanwhile, so that no other server sends the same e-mails. If the server crashes,
-    /// another server sends the e-mails after this time. No lease expires if the store is unavailable for less than two
-    /// thirds of this time. A time below 1 second or above 10 minutes is clamped to this range.
+    /// another server sends the e-mails after this time. A lease is renewed after a third of this time, so no lease
+    /// expires if the store is unavailable for less than two thirds of it. A time below 1 second or above 10 minutes is
+    /// clamped to this range.
     #[must_use]
     pub fn mail_lease(mut self, lease: Duration) -> Self {
         self.mail_lease = lease.clamp(Duration::from_secs(1), Duration::from_mins(10));
@@ -94,8 +95,9 @@ impl Builder {
     }
 
     /// Sets `route`, a text with the settings of the mail server, which may contain a password. The text does not
-    /// configure the mailer. It shows whether the settings have changed: the next [start](crate::Delivery::start)
-    /// retries the messages, including webhooks, that failed with another `route` or another sender.
+    /// configure the mailer. The service only compares it, to find out whether the settings have changed: the next
+    /// [start](crate::Delivery::start) retries the messages, including webhooks, that failed with another `route` or
+    /// another sender.
     #[must_use]
     pub fn mail_route(mut self, route: impl Into<String>) -> Self {
         self.mail_route = Hidden(Zeroizing::new(route.into()));

@@ -21,7 +21,7 @@ pub(super) struct EventContent {
 }
 
 /// What the seller adds to an event. The address is used if the platform gave no usable address of the buyer. The
-/// product is used for lines that name no product that is sold here.
+/// product is used for lines of the order that name no product that is sold here.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Added {
     pub(super) email: Option<Email>,
@@ -66,7 +66,7 @@ impl EventContent {
         self.lines().flat_map(|line| &line.names).filter_map(|name| name.parse().ok()).collect()
     }
 
-    /// Returns the lines of what was bought.
+    /// Returns the lines of the order: each names what was bought, and how many pieces.
     pub(super) fn lines(&self) -> impl Iterator<Item = &Line> {
         let lines = self.events.iter().flatten().filter_map(|event| match event {
             Event::Paid(sale) => Some(&sale.lines),

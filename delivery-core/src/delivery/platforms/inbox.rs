@@ -22,8 +22,8 @@ const GROUP: usize = 64;
 /// The maximum number of attempts to apply or dismiss an event for the seller. An attempt fails if somebody else
 /// changes the event at the same time.
 const TURNS: usize = 8;
-/// The number of attempts after which an event whose products cannot be looked up waits for the seller. There is about
-/// one attempt each minute.
+/// If the products of an event cannot be looked up, the event is retried about once a minute. After this number of
+/// attempts, it waits for the seller.
 const UNSEEN: u32 = 30;
 const NOT_LOOKED_UP: &str = "its products cannot be looked up";
 /// How long a lease on events lasts. If a server crashes, its leased events are applied by another server after this
@@ -76,7 +76,7 @@ impl Delivery {
     }
 
     /// Applies the event `number` if it [can be applied](InboxEvent::can_be_applied). Any other event is left as it is.
-    /// If the event has no usable address or no product that is sold, `email` and `product` are used instead. Returns
+    /// `email` is used if the event has no usable address, and `product` if it names no product that is sold. Returns
     /// whether there is an event with this number.
     pub(in crate::delivery) async fn apply_event(
         &self,
@@ -117,9 +117,10 @@ impl Delivery {
         Err(StoreError::unavailable("others change the event all the time").into())
     }
 
-    /// Dismisses a name under which a platform sells something. From then on, waiting and new events are dismissed if
-    /// all their lines have dismissed names. A line whose product is still sold here is never dismissed, even if it has
-    /// that name, and neither is a renewal of a subscription that already has its product.
+    /// Dismisses a name under which a platform sells something, because it is not a product of this shop. From then on,
+    /// waiting and new events are dismissed if all lines of their orders have dismissed names. The name has no effect
+    /// on a line whose product is still sold here, nor on the renewal of a subscription under which a product with that
+    /// name was sold before.
     pub(in crate::delivery) async fn dismiss_product(
         &self,
         source: &Source,
@@ -170,7 +171,7 @@ impl Delivery {
     }
 
     /// Applies an event that [can be applied](InboxEvent::can_be_applied). If the seller asked for it, `seller`
-    /// contains the seller and what the seller adds to the event. Returns whether the event was changed meanwhile and
+    /// contains the seller and what the seller adds to the event. Returns `true` if the event was changed meanwhile and
     /// must be read again.
     async fn apply_with(&self, mut event: InboxEvent, seller: Option<(&Actor, Added)>) -> Result<bool, Error> {
         let by = seller.as_ref().map(|(by, _)| *by);
@@ -199,8 +200,9 @@ impl Delivery {
                 match (handling, by) {
                     (Some(handling), by) => signed(handling, by),
                     (None, Some(_)) => return Err(StoreError::unavailable(NOT_LOOKED_UP).into()),
-                    // The seller must see the event. The next attempt is an hour later, or twelve hours later if the
-                    // event is old. If that lookup fails too, there is an attempt each minute from then on.
+                    // The lookup has failed too often, so show the event to the seller. The next attempt is an hour
+                    // later, or twelve hours later if the event is old. If that lookup fails too, there is an attempt
+                    // each minute from then on.
                     (None, None) if event.attempts >= UNSEEN && event.outcome.is_none() => {
                         Handling::Wait(NOT_LOOKED_UP.to_owned())
                     }

@@ -1,4 +1,4 @@
-//! Turns a notification into an event of the inbox.
+//! Turns a notification (the content of a platform's webhook request) into an event of the inbox.
 
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
@@ -11,7 +11,7 @@ use crate::order::Source;
 use crate::platform::{Event, Notification};
 use crate::store::StoreError;
 
-/// The delay until the worker applies an event that was saved, but not applied, when it was received.
+/// How long after its receipt the worker applies an event that was not applied at once.
 const LATER: TimeDelta = TimeDelta::seconds(15);
 
 /// Converts a notification to an event of the inbox. The event contains what was read from the platform's bytes, but

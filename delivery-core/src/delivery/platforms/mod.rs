@@ -202,9 +202,10 @@ impl Delivery {
     }
 
     /// Makes the events that wait for the seller due now, so that the worker retries them soon. Call this after a
-    /// change that may end their wait. If `source` is given, only events of this platform are made due. If `customer`
-    /// is given, only events that wait for the address of this customer of the platform are made due. Without this
-    /// call, each waiting event is retried within twelve hours.
+    /// change that may end their wait. Without this call, each waiting event is retried within twelve hours.
+    ///
+    /// - If `source` is given, only events of this platform are made due.
+    /// - If `customer` is given, only events that wait for the address of this customer of the platform are made due.
     pub(super) async fn retry_events(&self, source: Option<&Source>, customer: Option<&OrderId>) {
         let (inner, source, customer) = (self.inner.clone(), source.cloned(), customer.cloned());
         let retrying = tokio::spawn(async move {

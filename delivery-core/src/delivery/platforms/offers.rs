@@ -23,14 +23,14 @@ use crate::terms::{Terms, UseLimit, Validity};
 
 /// The maximum number of lines of an order. More would be too expensive, because each line may cost a query.
 const MOST_LINES: usize = 500;
-/// The maximum number of lines of an event that are looked up for a page, to find out whether their products are sold.
+/// The maximum number of lines of an order that a page looks up, to show which of their products are not sold here.
 #[cfg(feature = "pages")]
 const UNLINKED: usize = 20;
 /// The maximum number of characters that the seller sees of a platform's name for a product.
 const SHOWN: usize = 80;
 
-/// What was bought, according to an event of a platform. The event is a charge or a statement about a subscription.
-/// Statements are needed because the charges of some subscriptions name no product.
+/// What was bought, according to an event of a platform. The event is a charge, or a statement about a subscription,
+/// for example that it has ended. Statements are needed because the charges of some subscriptions name no product.
 pub(super) struct Buying<'e> {
     pub(super) lines: &'e [Line],
     pub(super) buyer: &'e Buyer,
@@ -40,7 +40,7 @@ pub(super) struct Buying<'e> {
     pub(super) added: &'e Added,
 }
 
-/// The lines that were bought, the keys that may be issued for them, and what is missing.
+/// The lines that were bought, the keys that may be issued for them, and what is missing to issue them.
 #[derive(Default)]
 pub(super) struct Offered {
     pub(super) lines: Vec<Bought>,
@@ -67,8 +67,8 @@ pub(crate) type Unsold = (BTreeSet<RefName>, BTreeMap<ProductId, BTreeSet<RefNam
 
 impl Delivery {
     /// Prepares the keys that may be issued for what was bought. If something is missing, such as the product of a
-    /// line, `missing` contains the reason. Returns `None` if the seller has dismissed the products of all lines, unless
-    /// the subscription [goes on](Self::goes_on).
+    /// line, `missing` contains the reason. Returns `None` if the seller has dismissed the products of all lines,
+    /// except for a subscription that [goes on](Self::goes_on) nevertheless.
     pub(super) async fn offers(&self, source: &Source, buying: &Buying<'_>) -> Result<Option<Offered>, Error> {
         let mut offered = Offered::default();
         if buying.lines.len() > MOST_LINES {
@@ -131,9 +131,10 @@ impl Delivery {
         }
     }
 
-    /// Returns whether a subscription goes on although all lines of an event are dismissed. A charge counts if the
-    /// subscription already has a product for one of its lines. Each statement counts if the subscription has a key,
-    /// because the statement may say that the subscription ended.
+    /// Returns whether an event must be applied although all its lines are dismissed, because it continues a
+    /// subscription that was sold before. A charge does so if one of its lines was sold before under this subscription.
+    /// A statement about the subscription does so if the subscription has a key, because the statement may say that the
+    /// subscription ended.
     async fn goes_on(&self, source: &Source, buying: &Buying<'_>) -> Result<bool, Error> {
         let mut names = buying.lines.iter().filter_map(|line| line.names.first());
         let deal = self.deal_of_subscription(source, buying).await?;
@@ -194,10 +195,10 @@ impl Delivery {
         Ok(Offer { product: product.id(), pieces, sale })
     }
 
-    /// Returns each line with its product. If the seller has added a product to the event, the added product replaces
-    /// all products that are unknown or cannot be read. If there are none of these, it replaces all archived products
-    /// instead. In the first case archived products stay, because a line whose product was archived after the sale may
-    /// already have its key.
+    /// Returns each line with its product. If the seller has added a product to the event, the added product is used
+    /// for every line whose product is unknown or cannot be read. Only if there is no such line, it is used for every
+    /// line whose product is archived. A line with an archived product comes second, because it may already have its
+    /// key, from before the product was archived.
     async fn products_of<'b>(&self, source: &Source, bought: &Buying<'b>) -> Result<Vec<(&'b Line, MayBeSold)>, Error> {
         let mut products = Vec::with_capacity(bought.lines.len());
         for line in bought.lines {

@@ -18,7 +18,7 @@ use crate::store::ProductNames;
 /// The platforms whose events the service accepts.
 pub(crate) struct Platforms {
     pub(super) mounted: Vec<Mounted>,
-    /// The settings of platforms whose secrets are set at the desk.
+    /// The other settings of platforms whose secrets the seller sets.
     pub(super) details: Details,
     pub(super) reads: Reads,
     pub(super) accept_test_events: bool,
@@ -31,14 +31,13 @@ pub(super) struct Mounted {
     pub(super) name: Source,
     /// The platform that the settings or the host application provide; `None` if they provide none.
     pub(super) given: Option<Arc<dyn Platform>>,
-    /// How the platform is made from a secret that is set at the desk. `None` if the platform is not built in, or if
-    /// the store keeps no secrets.
+    /// How the platform is made from a secret that the seller sets. `None` if the platform is not built in, or if the
+    /// store keeps no secrets.
     pub(super) row: Option<&'static PlatformRow>,
     slot: Mutex<Slot>,
     room: Mutex<Room>,
     /// When this server last refused a webhook request for the platform because of its signature, as Unix time in
-    /// seconds. 0 if there was no refusal since the start of the server, or since the last change of the secret that is
-    /// set at the desk.
+    /// seconds. 0 if there was no refusal since the start of the server, or since the seller last changed the secret.
     refused: AtomicI64,
 }
 
@@ -105,20 +104,20 @@ impl Platforms {
         self.find(name)?.platform()
     }
 
-    /// Returns whether the secret of the platform can be set at the desk: the platform is built in, and neither the
+    /// Returns whether the seller can set the secret of the platform: the platform is built in, and neither the
     /// settings nor the host application provide it.
     pub(crate) fn is_settable(&self, name: &str) -> bool {
         self.find(name).is_some_and(|mounted| mounted.given.is_none() && mounted.row.is_some())
     }
 
-    /// Returns whether a secret of the platform was set at the desk. This secret is not used if the settings or the
-    /// host application provide the platform.
+    /// Returns whether the seller has set a secret of the platform. This secret is not used if the settings or the host
+    /// application provide the platform.
     #[cfg(feature = "pages")]
     pub(crate) fn is_stored(&self, name: &str) -> bool {
         self.find(name).is_some_and(|mounted| mounted.slot().sealed.is_some())
     }
 
-    /// Returns whether the secret that was set at the desk cannot be decrypted or is not valid for the platform.
+    /// Returns whether the secret that the seller has set cannot be decrypted or is not valid for the platform.
     pub(crate) fn is_unreadable(&self, name: &str) -> bool {
         self.find(name).is_some_and(|mounted| mounted.slot().is_unreadable())
     }
@@ -131,8 +130,7 @@ impl Platforms {
     }
 
     /// Returns when this server last refused a webhook request for the platform because of its signature. Returns
-    /// `None` if there was no refusal since the start of the server, or since the last change of the secret that is set
-    /// at the desk.
+    /// `None` if there was no refusal since the start of the server, or since the seller last changed the secret.
     #[cfg(feature = "pages")]
     pub(crate) fn refused_at(&self, name: &str) -> Option<DateTime<Utc>> {
         let at = self.find(name)?.refused.load(Ordering::Relaxed);
@@ -149,7 +147,7 @@ impl Mounted {
         self.given.clone().or_else(|| self.slot().platform.clone())
     }
 
-    /// Replaces the secret that was set at the desk, and the platform that was made with it.
+    /// Replaces the secret that the seller has set, and the platform that was made with it.
     pub(super) fn fill(&self, slot: Slot) {
         *self.slot() = slot;
         // Refusals under the previous secret say nothing about the new one.

@@ -1,4 +1,4 @@
-//! Turns the events of a platform into reports for the ledger.
+//! Turns the events of a platform into reports. A report is the form in which the ledger applies an event.
 
 use chrono::{DateTime, Utc};
 
@@ -117,9 +117,13 @@ impl Delivery {
         Ok(Some(Report::Charged(Charged { order, at, stands_at, is_open, total, links, lines, offers, missing })))
     }
 
-    /// Finds the order that probably began a subscription, if the ledger does not know how it began. This
-    /// is the order of the buyer's only key for one of the products in `offers`. The key must not be revoked, and its
-    /// order must be known to the ledger and belong to no subscription.
+    /// Finds the order that probably began a subscription; `None` if the ledger already knows how the subscription
+    /// began. The order is found by its key: the buyer's only key from this platform for one of the products in
+    /// `offers`. It must fulfil these conditions:
+    ///
+    /// - The key is not revoked.
+    /// - The ledger knows the order.
+    /// - The order belongs to no subscription.
     async fn began(
         &self,
         source: &Source,

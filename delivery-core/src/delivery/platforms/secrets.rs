@@ -1,6 +1,6 @@
-//! The secrets that the seller sets at the desk for commerce platforms. They are stored encrypted. Before a server
-//! refuses a request whose signature is wrong, it reads the secrets from the store again. Every server therefore uses a
-//! new secret at once.
+//! The secrets of commerce platforms that the seller sets while the service runs. They are stored encrypted. Before a
+//! server refuses a request whose signature is wrong, it reads the secrets from the store again. Every server therefore
+//! uses a new secret at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ pub enum SecretError {
     #[error("there is no such platform whose secret can be set")]
     UnknownPlatform,
     /// The settings of the server have the platform's secret, or the host application has added the platform. Both take
-    /// precedence over a secret that is set at the desk.
+    /// precedence over a secret that the seller sets.
     #[error("the settings of the server have the secret of this platform")]
     InSettings,
     /// The text cannot be a secret of the platform, for example because it has the wrong form.
@@ -88,7 +88,7 @@ impl Ended {
 }
 
 impl Delivery {
-    /// Sets the secret of a built-in platform. With `None`, removes the secret that was set at the desk.
+    /// Sets the secret of a built-in platform. With `None`, removes the secret that the seller has set before.
     pub(in crate::delivery) async fn set_secret(
         &self,
         source: &Source,

@@ -64,7 +64,8 @@ impl Desk<'_> {
         }
         let Some(key) = self.delivery.key(id).await? else { return Ok(None) };
         let granted = key.granted();
-        // The submissions may be seconds apart. Keys that never expire have the same expiry nevertheless.
+        // The submissions may be seconds apart, so compare how long the keys are valid. Keys that never expire have the
+        // same `expires_at`, but not the same `issued_at`.
         let is_same = granted.email == wanted.email
             && (granted.product, granted.limit) == (wanted.product, wanted.limit)
             && (granted.expires_at == wanted.expires_at

@@ -9,7 +9,8 @@ use crate::email::Email;
 use crate::ledger::MessageId;
 use crate::mail::{MailError, Message};
 
-/// The time limit for sending the test e-mail. It is shorter than the 30 s after which a proxy gives up on a page.
+/// The time limit for sending the test e-mail. It is shorter than 30 s, because a proxy may abort a request for a page
+/// after that time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Desk<'_> {

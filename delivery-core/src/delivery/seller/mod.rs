@@ -81,8 +81,8 @@ impl Delivery {
     }
 
     /// Returns the product that has this [name](HostRef) in the host application, or `None` if no product has it. Each
-    /// call is a query. A host application that needs the product with each request should keep its
-    /// [number](crate::product::ProductId).
+    /// call is a query. A host application that needs the product with each request should remember the product's
+    /// [number](crate::product::ProductId) instead.
     ///
     /// # Errors
     ///
@@ -166,8 +166,8 @@ impl Delivery {
         self.inner.run_to_end(work).await
     }
 
-    /// Returns the kind of webhook that announces a change, and the event for observers. A use of a key is announced in
-    /// another way: for a use, returns the product as `Err`.
+    /// Returns how a change is announced: the kind of webhook, and the event for observers. A use of a key is announced
+    /// in another way. For a use, this returns `Err` with the product that the key is used for.
     pub(super) fn announced(change: &Change) -> Result<(MessageKind, MakeEvent), ProductId> {
         match change {
             Change::Use { product, .. } => Err(*product),

@@ -22,8 +22,8 @@ pub struct Person {
     pub keys: Vec<KnownKey>,
     /// The messages to the address, grouped by key.
     pub messages: Vec<StoredMessage>,
-    /// The audit entries of these keys, and the entries of other keys in which this person's address was replaced,
-    /// grouped by key. An entry that shows another person's replaced address is left out.
+    /// Audit entries, grouped by key: the entries of these keys, and those entries of other keys that record that this
+    /// person's address was replaced. An entry that shows the replaced address of another person is left out.
     pub changes: Vec<AuditEntry>,
     /// The platform events that concern these keys, or whose content names the person, newest first. The content of an
     /// event is left out if it does not name the person.

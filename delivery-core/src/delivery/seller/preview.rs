@@ -29,11 +29,12 @@ impl Delivery {
 
 impl Desk<'_> {
     /// Renders an e-mail of this kind as a buyer would get it, about an example key for the first product of the shop.
-    /// If there is no product yet, an example product is used. If `language` is `None`, the language is that of the
-    /// product. If the product has none, it is the [language](crate::delivery::Builder::language) of the service.
+    /// If there is no product yet, an example product is used. If `language` is `None`, the e-mail is in the language
+    /// of the product. If the product has no language, the e-mail is in the
+    /// [language](crate::delivery::Builder::language) of the service.
     ///
-    /// If there are no templates in a language such as `pt-BR`, those in `pt` are used. If there are none either, those
-    /// in the language of the service are used, or else the English ones.
+    /// If there are no templates in a language such as `pt-BR`, those in `pt` are used. If there are none in `pt`
+    /// either, those in the language of the service are used, or else the English ones.
     ///
     /// # Errors
     ///

@@ -50,8 +50,8 @@ impl Desk<'_> {
         self.office()?.audit(query).await
     }
 
-    /// Returns how many keys each product has with each status, and what happened on each of the last `days` days,
-    /// including today. If `days` is 0, it counts as 1.
+    /// Returns how many keys each product has with each status. Also returns the figures of each of the last `days`
+    /// days, including today: keys issued, keys revoked, uses counted and amounts paid. If `days` is 0, it counts as 1.
     ///
     /// # Errors
     ///
@@ -69,11 +69,15 @@ impl Desk<'_> {
         timeout(FIGURES, counted).await.map_err(|_| StoreError::unavailable("the figures do not come"))?
     }
 
-    /// Erases a person. The address becomes `erased-RANDOM@erased.invalid` in keys, messages and the audit log. Deletes
-    /// the person's requests for lost keys, and the platforms' references to the person. Deletes messages that wait to
-    /// be sent to the address, but only if they are about a key that had the address. If a platform event names the
-    /// person and [can be applied](crate::ledger::InboxEvent::can_be_applied), deletes the event's content too. No key
-    /// is revoked, and a repeated order still returns its key. Returns the keys that had the address until now.
+    /// Erases a person. In keys, messages and the audit log, the address becomes `erased-RANDOM@erased.invalid`. No key
+    /// is revoked, and a repeated order still returns its key. Returns the keys that had the address until now. The
+    /// following is deleted:
+    ///
+    /// - the person's requests for lost keys
+    /// - the platforms' references to the person
+    /// - messages that wait to be sent to the address, if they are about a key that had the address
+    /// - the content of platform events that name the person and still
+    ///   [can be applied](crate::ledger::InboxEvent::can_be_applied)
     ///
     /// # Errors
     ///

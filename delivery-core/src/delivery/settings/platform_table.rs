@@ -1,7 +1,11 @@
 //! The table of built-in commerce platforms. The events of a platform are parsed in the platform's own file in
-//! [`platform`](crate::platform). A row here defines the rest: the path that the platform calls, how the platform signs
-//! its requests, what the desk (the seller's web pages) says about it, its settings, and the function that creates the
-//! [`Platform`].
+//! [`platform`](crate::platform). A row here defines the rest:
+//!
+//! - the path that the platform calls
+//! - how the platform signs its requests
+//! - what the desk (the seller's web pages) says about the platform
+//! - the settings of the platform
+//! - the function that creates the [`Platform`]
 
 use std::sync::Arc;
 
@@ -37,7 +41,7 @@ type Build = fn(&Secrets, &Details) -> Result<Arc<dyn Platform>, Invalid>;
 pub(crate) struct PlatformRow {
     /// The path that the platform calls. It ends with the platform's name.
     pub(crate) path: &'static str,
-    /// What the desk tells the seller about the platform.
+    /// What the desk (the seller's web pages) says about the platform.
     #[cfg_attr(not(feature = "pages"), expect(dead_code, reason = "only the desk shows it"))]
     pub(crate) guide: Guide,
     /// The header fields by which the platform authenticates its requests: the name and a description of each field. A
@@ -59,13 +63,13 @@ pub(crate) struct PlatformRow {
     pub(super) build: Build,
 }
 
-/// What the desk tells the seller about a platform.
+/// What the desk (the seller's web pages) says about a platform, so that the seller can set it up.
 #[cfg_attr(not(feature = "pages"), expect(dead_code, reason = "only the desk shows it"))]
 pub(crate) struct Guide {
     /// The platform's name, as the platform itself writes it.
     pub(crate) name: &'static str,
-    /// The events that the seller must select at the platform. The events for subscriptions follow the words "and for
-    /// subscriptions".
+    /// A list, as text, of the events that the seller must select at the platform. Events that are needed only for
+    /// subscriptions come after the words "and for subscriptions".
     pub(crate) events: &'static str,
     /// How the seller sets the secret up.
     pub(crate) secret: SecretGuide,

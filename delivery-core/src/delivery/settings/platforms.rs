@@ -54,8 +54,8 @@ pub struct PlatformSettings {
     /// `SUBSCRIPTION_GRACE_DAYS`: how many days a subscription's key is valid beyond the time that is paid for, 0 to
     /// 60, by default 3.
     pub subscription_grace: SubscriptionGrace,
-    /// The settings that belong to a single platform, except the secrets. They also apply if the seller sets the
-    /// secrets at the desk.
+    /// The settings that belong to a single platform, except the secrets. They also apply to a platform whose secret is
+    /// not in the settings, but set later by the seller.
     pub(crate) details: Details,
 }
 

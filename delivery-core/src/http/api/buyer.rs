@@ -51,8 +51,8 @@ pub(in crate::http) static PRODUCT: Row = Row {
     path: "/api/product",
     verb: Verb::Get,
     body: BodyRule::None,
-    // The pipeline counts the call against the rate limit of the key. Only a call whose key is not authentic counts
-    // against a rate limit of the client's address.
+    // The pipeline, which calls the handler, counts the call against the rate limit of the key. Only a call whose key
+    // is not authentic counts against a rate limit of the client's address.
     limit: None,
     cross_origin: true,
     handler: Handler::Product(|delivery, call, key, asked| Box::pin(product(delivery, call, key, asked))),

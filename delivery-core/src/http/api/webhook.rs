@@ -93,7 +93,7 @@ pub(in crate::http) static EVENT: Row = Row {
     verb: Verb::Post,
     body: BodyRule::Any { limit: 1 << 20, deadline: Duration::from_secs(10) },
     // Signed events are never refused by a rate limit, because some platforms never send a refused event again. The
-    // pipeline counts only connection tests and requests without a valid signature.
+    // pipeline, which calls the handler, counts only connection tests and requests without a valid signature.
     limit: None,
     cross_origin: false,
     handler: Handler::SignedWebhook(|delivery, signed| Box::pin(event(delivery, signed))),

@@ -175,7 +175,8 @@ pub(super) async fn success(endpoint: Endpoint) -> Value {
     let (_folder, store) = store().await;
     let (shop, key) = match (endpoint, &endpoint.row().handler) {
         (_, Handler::File(_)) => return Value::Null,
-        // Start without products and posts, because the examples show the first ones. `sold` would add one of each.
+        // Start without products and posts, because the example replies show the first product and the first post. The
+        // function `sold` would already add one of each.
         (Endpoint::AddProduct | Endpoint::AddPost, _) => (shop(&store, 0), String::new()),
         _ => sold(&store).await,
     };
@@ -199,8 +200,8 @@ pub(super) async fn refusals(endpoint: Endpoint) -> Vec<(ErrorCode, Value)> {
     refusals
 }
 
-/// Returns the reply of `endpoint`, which checks keys, to a key that it refuses with `code`. The reply contains
-/// `"valid":false`.
+/// Returns the reply of `endpoint` to a key that it refuses with `code`. `endpoint` is one that validates keys, so the
+/// reply contains `"valid":false`.
 async fn not_valid(endpoint: Endpoint, code: ErrorCode) -> Value {
     let (_folder, store) = store().await;
     let (now, key) = sold(&store).await;

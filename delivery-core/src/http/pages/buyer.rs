@@ -76,8 +76,8 @@ async fn key_page(request: &PageRequest<'_>, name: &str, entered: &EnteredKey, k
 async fn open(request: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     let delivery = request.delivery;
     let request_id = form.text("request");
-    // The form on the page with the state of a key contains a short name, and this browser has a cookie for the key
-    // with that name. Other forms contain the text of the key.
+    // The form names the key in one of two ways. The form on the page with the state of a key contains a short name of
+    // the key, which is valid only with a cookie in this browser. Other forms contain the text of the key.
     let (text, id) = match (form.given("key"), form.given("id")) {
         (Some(typed), _) => {
             let text = request.key_in(typed);

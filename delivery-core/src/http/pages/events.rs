@@ -67,8 +67,8 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<R
 }
 
 /// Carries out the seller's decision to apply an event, to dismiss it, to dismiss all events of a product, or to link a
-/// product. Linking first adds the platform's name for the product to the references of a product of the shop, and then
-/// applies the event. Returns the value of the parameter `done`, which selects the message about the result.
+/// product. Linking adds the platform's name for the product to a product of the shop, and then applies the event.
+/// Returns the value of the parameter `done`, which selects the message about the result.
 async fn decided(
     request: &PageRequest<'_>,
     seller: &SignedIn,

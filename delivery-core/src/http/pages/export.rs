@@ -8,8 +8,8 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<R
     if request.form.is_some() {
         return Err(ApiError::MALFORMED);
     }
-    // The desk does not export a person's data here, because the person's e-mail address would be in the URL. The page
-    // that erases a customer exports this data with a form.
+    // This page does not export a person's data, because the person's e-mail address would be in the URL. The page that
+    // erases a customer exports this data, with a form.
     let table = table(request.delivery, request.call)?.ok_or(ApiError::MALFORMED)?;
     let reply = table.reply(request.delivery, &seller.actor).await?;
     Ok(reply.security_headers(""))

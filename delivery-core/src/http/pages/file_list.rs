@@ -10,7 +10,7 @@ use crate::delivery::FileLink;
 use crate::http::api::file::SHOWN;
 use crate::product::File;
 
-/// Returns the template values of the files of a product, for the desk.
+/// Returns the template values of the files of a product, for the seller's pages.
 pub(super) fn listed(files: &[File]) -> Vec<Value> {
     let file = |file: &File| {
         let query: String =

@@ -1,4 +1,4 @@
-//! The desk's forms for the files of a product: uploads, and the confirmation that deletes a file.
+//! The seller's forms for the files of a product: one uploads files, and one confirms that a file is deleted.
 
 use std::future::ready;
 use std::iter;
@@ -27,12 +27,13 @@ use crate::http::body::Pieces;
 use crate::http::{Reply, query};
 use crate::product::{FileName, ProductId};
 
-/// How long the head of each part of the form may take to arrive. The contents of the files have other deadlines.
+/// How long the head of each part of the multipart form may take to arrive. The contents of the files have other
+/// deadlines.
 const HEAD: Duration = Duration::from_mins(1);
 /// The maximum number of bytes that may arrive before each file, and after the last one. Browsers send a few hundred.
 const HEAD_LENGTH: usize = 256 << 10;
-/// The maximum length of the pieces in which the parser of the form gets the body, in bytes. Two pieces must fit into
-/// [`HEAD_LENGTH`].
+/// The form parser gets the body in pieces of at most this many bytes. Two pieces must fit into [`HEAD_LENGTH`],
+/// because the head of a file may begin in one piece and end in the next.
 const PIECE: usize = 64 << 10;
 /// The maximum length of the field with the CSRF token, in bytes.
 const TOKEN: u64 = 1 << 10;
@@ -52,8 +53,9 @@ pub(super) async fn upload(request: PageRequest<'_>, seller: SignedIn, pieces: P
     // memory.
     let left = Arc::new(AtomicUsize::new(HEAD_LENGTH));
     let counted = left.clone();
-    // The parser takes what is ready before it parses. The pause after each piece lets it parse between two pieces.
-    // Otherwise, the bytes of a file that arrived together with the end of the previous file would count as its head.
+    // The form parser reads all pieces that are ready before it parses any of them. The pause after each piece makes it
+    // parse the piece before it reads the next one. Without the pause, bytes of a file that arrive together with the
+    // end of the previous file would count as the file's head.
     let pause = || stream::once(yield_now()).filter_map(|()| ready(None));
     let pieces = pieces.flat_map(|piece| stream::iter(cut(piece)));
     let pieces = pieces.flat_map(move |piece| stream::once(ready(piece)).chain(pause()));
@@ -110,8 +112,8 @@ async fn put(
     name: &str,
     field: Field<'_>,
 ) -> Result<Result<(), String>, ApiError> {
-    // Some browsers send the path of the file instead of its name. All encode quotation marks, and nothing else that a
-    // name may have (<https://html.spec.whatwg.org/#multipart-form-data>).
+    // Some browsers send the path of the file instead of its name. All browsers encode quotation marks as `%22`, and no
+    // other character that a name may contain (<https://html.spec.whatwg.org/#multipart-form-data>).
     let name = name.rsplit(['/', '\\']).next().unwrap_or_default().replace("%22", "\"");
     let name: FileName = match name.parse() {
         Ok(name) => name,
@@ -135,7 +137,7 @@ pub(super) async fn delete(request: PageRequest<'_>, seller: SignedIn) -> Result
     if let Some(form) = &request.form {
         let id = form.text("id").parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
         let name = form.text("name").parse().map_err(|_| ApiError::NOT_FOUND)?;
-        // If the form is sent twice, the file is gone the second time.
+        // It is not an error if the file is already gone, because the form may have been sent twice.
         request.delivery.desk(&seller.actor).delete_file(id, &name).await?;
         return Ok(request.go_to(&format!("/desk/product?id={id}&done=file_deleted")));
     }

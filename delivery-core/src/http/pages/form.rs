@@ -12,8 +12,9 @@ use crate::http::body::Body;
 use crate::http::fields::whole;
 use crate::text::Invalid;
 
-/// The maximum number of fields of a form. The largest form of the desk has 55 fields. It is the sign-in form after a
-/// session has ended: it repeats the fields of the submitted form, such as one for each of the 50 keys in a list.
+/// The maximum number of fields of a form. The largest form has 55 fields: the sign-in form that answers a form
+/// submitted after the end of the session. The sign-in form repeats the fields of the submitted form, such as one for
+/// each of the 50 keys in a list.
 const FIELDS: usize = 64;
 
 /// The fields of a form, as a browser submits them or as a page shows them. If a name occurs twice, the last value
@@ -103,7 +104,7 @@ impl FormError {
     }
 }
 
-/// The reason why a form was not carried out. For `Said`, the seller sees the form again, with this message. For
+/// Why a submitted form was refused or failed. For `Said`, the seller sees the form again, with this message. For
 /// `ApiError`, the seller sees an error page.
 pub(super) enum Undone {
     Said(FormError),
@@ -123,13 +124,13 @@ impl<E: Into<ApiError>> From<E> for Undone {
 }
 
 /// Returns a message authentication code (MAC) of the values that a form shows when it is opened. The browser sends the
-/// MAC back with the form. If it is [another](is_digest) than that of the stored values by then, somebody else has
-/// changed the record.
+/// MAC back with the form. If the stored values have [another](is_digest) MAC by then, somebody else has changed the
+/// record.
 pub(super) fn digest(request: &PageRequest<'_>, shown: &[&str]) -> String {
     digests(request, shown).into_iter().next().unwrap_or_default()
 }
 
-/// Returns whether `text` is a [`digest`] of these values, with any of the signing secrets.
+/// Returns whether `text` is a [`digest`] of these values, made with any of the signing secrets.
 pub(super) fn is_digest(request: &PageRequest<'_>, shown: &[&str], text: &str) -> bool {
     digests(request, shown).iter().any(|digest| digest == text)
 }

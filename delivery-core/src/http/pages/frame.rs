@@ -1,5 +1,5 @@
-//! The parts that every page of the desk has around its content: the navigation, the seller's name, and a message about
-//! the form that was submitted.
+//! The parts that every page of the seller's desk has around its content: the navigation, the seller's name, and a
+//! message about the form that was submitted.
 
 use chrono::Datelike;
 use minijinja::{Value, context};

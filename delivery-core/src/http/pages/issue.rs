@@ -16,8 +16,8 @@ use crate::key::KeyId;
 use crate::product::ProductId;
 use crate::terms::OwnTerms;
 
-/// How long after it was opened a form issues a key. The id of the key contains the time at which the form was opened.
-/// Lists and figures find keys by this time, and allow an hour of difference.
+/// How long a form can issue its key after the form was opened. The id of the key contains the time at which the form
+/// was opened. Lists and figures find keys by the time in the id, and allow for an hour of difference.
 const LIFETIME: Duration = Duration::from_hours(1);
 
 /// The values of a submitted form.
@@ -95,7 +95,8 @@ fn only(names: &std::collections::BTreeMap<ProductId, String>) -> Option<Product
     names.keys().next().copied().filter(|_| names.len() == 1)
 }
 
-/// Returns the values whose [digest](form::digest) proves that this service has chosen the id.
+/// Returns the values for the [digest](form::digest) in the form, which proves that this service has chosen the key's
+/// id.
 fn seal(id: &str) -> [&str; 2] {
     ["issue", id]
 }

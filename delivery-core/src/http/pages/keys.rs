@@ -33,8 +33,8 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<R
     }
 }
 
-/// The period, in days, of the figures that [`counted`] requests. The number of keys in the figures does not depend on
-/// the period. The overview requests the same period by default, so that both pages use the same figures.
+/// The period, in days, of the figures that [`counted`] requests. Only the number of keys is used, which does not
+/// depend on the period. The overview requests the same period by default, so that both pages share the figures.
 const COUNTED_DAYS: u32 = 2 * PERIODS[0].0;
 const FILTERS: &[&str] = &[STATUS.name, OF_PRODUCT.name, SOURCE.name, SINCE.name, UNTIL.name, FOUND];
 
@@ -76,8 +76,8 @@ async fn several(request: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
     }
     let seller_desk = request.delivery.desk(&seller.actor);
     let (mut is_any, mut left) = (false, false);
-    // Handle only one such form at a time. If the form is submitted twice, the second one finds the messages that the
-    // first one queued, and sends no further e-mail.
+    // Handle only one such form at a time. If the form is submitted twice, the second submission finds the messages
+    // that the first one queued, and sends no further e-mail.
     let _turn = request.delivery.inner.adding.lock().await;
     let shown: Option<i64> = form.given("newest").and_then(|newest| newest.parse().ok());
     for id in ids {

@@ -14,10 +14,10 @@ use crate::product::ProductId;
 
 /// The maximum number of rows that a list shows at once. The list links to the further rows.
 pub(super) const PAGE: usize = 50;
-/// The maximum number of entries in the parameter `back`, which contains the starts of earlier pages. The start of a
-/// page is the value of its parameter `before`, and has up to 36 characters.
+/// The maximum number of entries in the URL parameter `back`, which lists where the earlier pages begin. Each entry is
+/// the value of the parameter `before` of such a page, and has up to 36 characters.
 const STARTS: usize = 50;
-/// The entry that replaces the first starts in `back` if `back` would have more than [`STARTS`] entries.
+/// If `back` would have more than [`STARTS`] entries, this entry replaces the first ones.
 const CUT: &str = "-";
 
 /// Returns the links below a list at `path`: to the newest page, to the page before this one, to the next page, and to
@@ -76,8 +76,8 @@ pub(super) fn chosen(request: &PageRequest<'_>, names: &[&'static str]) -> Resul
     names.iter().map(one).collect()
 }
 
-/// Returns the options of a select element that lists platforms. If the chosen value of `filter` is not one of them, it
-/// is added as an option.
+/// Returns the options of a select element that lists platforms. If the chosen value of `filter` is another name, this
+/// name is added as an option.
 pub(super) fn sources(delivery: &Delivery, chosen: &Chosen, filter: &str) -> Vec<(String, String)> {
     let mut names: Vec<String> = delivery.inner.platforms.names().map(ToString::to_string).collect();
     names.push(Source::webhook().to_string());

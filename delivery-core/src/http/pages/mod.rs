@@ -191,10 +191,12 @@ pages! {
 
 impl Page {
     /// Returns whether the service is configured for the page. No page is served without a [`Look`](crate::look::Look),
-    /// which can also disable the desk or the buyer's pages. The pages of the desk need a `Seller`, which decides who
-    /// is a seller. If sellers sign in with tokens, the desk also needs a store with an `Office`, which stores the
-    /// sessions. The page for lost keys needs such a store too. The pages for files need a service in which products
-    /// can have files.
+    /// which can also disable the desk or the buyer's pages. Some pages have further requirements:
+    ///
+    /// - The desk needs a `Seller`, which decides who is a seller. If sellers sign in with tokens, the desk also needs
+    ///   a store with an `Office`, which stores the sessions.
+    /// - The page for lost keys needs a store with an `Office` too.
+    /// - The pages for files need a service in which products can have files.
     pub(super) fn is_served_by(self, delivery: &Delivery) -> bool {
         let inner = &delivery.inner;
         let can_sign_in = inner.tokens.is_none() || inner.ledger.office().is_some();
@@ -210,10 +212,13 @@ impl Page {
     }
 }
 
-/// Answers a request for a page. The body of a form of the desk is kept in memory only in two cases. In the first case,
-/// a signed-in seller sent the form, and not from another site. In the second case, the sender is not signed in, but
-/// the form is [carried on](sign_in::is_carried_on): it is handled once the sender has signed in. A form of this second
-/// kind counts against the memory budget for unauthenticated bodies, and so does a form of a public page.
+/// Answers a request for a page. The body of a form of the desk is kept in memory only in two cases:
+///
+/// - A signed-in seller sent the form, and not from another site.
+/// - The sender is not signed in, but the form is [carried on](sign_in::is_carried_on): it is handled once the sender
+///   has signed in. Such a form counts against the memory budget for unauthenticated bodies.
+///
+/// The form of a public page is always kept, and counts against this budget too.
 pub(super) async fn answer<E>(
     (path, shows): (&'static str, PageHandler),
     delivery: &Delivery,

@@ -82,7 +82,8 @@ pub(super) fn short_names(request: &PageRequest<'_>, key: KeyId) -> impl Iterato
     names.map(|mac| data_encoding::BASE64URL_NOPAD.encode(mac.split_at(6).0)).collect::<Vec<_>>().into_iter()
 }
 
-/// Returns the `object` of tickets for the page that shows an opened product. It is the same for all products.
+/// Returns the object name in tickets for the page that shows an opened product. In tickets for files, this name
+/// identifies the file. Here it is always the same.
 fn object() -> ObjectName {
     ObjectName::from_bytes([0; 16])
 }

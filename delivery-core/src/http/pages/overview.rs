@@ -19,8 +19,8 @@ use crate::order::Source;
 use crate::product::ProductId;
 use crate::store::{Backlog, Day, Figures, InboxQuery, KeyQuery, StoreError};
 
-/// The maximum number of platform events, and of products that are not linked to a platform, that are counted. If there
-/// are more, the page says "More than 100".
+/// Platform events, and products that are not linked to a platform, are counted up to this number. If there are more,
+/// the page says "More than 100".
 const MOST: usize = 100;
 /// If the oldest message has waited for more minutes than this, the state of e-mail is shown as bad.
 const LATE: i64 = 10;
@@ -136,8 +136,8 @@ fn shown(figures: &Figures, at: DateTime<Utc>, period: u32, products: &BTreeMap<
 }
 
 /// Returns what needs the seller's attention. Each entry is a text and the path of the page on which the seller can
-/// act. `failed` is the number of failed messages that need the seller: [`Backlog::unanswered`]. `waits` is the result
-/// of [`waiting`].
+/// act. `failed` is the number of failed messages that the seller must deal with: [`Backlog::unanswered`]. `waits` is
+/// the result of [`waiting`].
 async fn attention(
     request: &PageRequest<'_>,
     products: Vec<ProductId>,

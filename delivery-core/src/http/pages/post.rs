@@ -21,7 +21,7 @@ use crate::terms::NEVER;
 const NEWEST: usize = 100;
 
 pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
-    // Without a place, the list begins with the posts that are not published yet.
+    // If the URL has no position in the list, begin with the posts that are not published yet.
     let Place { until, before } = parameter(&request, BEFORE.name)?.unwrap_or(Place { until: NEVER, before: None });
     let query = PostQuery { category: None, until, before, limit: NEWEST };
     let found = request.delivery.posts(&query).await?;
@@ -43,7 +43,8 @@ pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<R
     request.page("posts.html", context! { posts, links, ..desk(&request, &seller, "/desk/posts") })
 }
 
-/// Where a page of the list begins. Written as the seconds since 1970 and the number of the post before it.
+/// A position in the list of posts: just after the post with the number `before`, which was published at `until`. In
+/// URLs, it is written as the seconds since 1970 and the number.
 #[derive(Clone, Copy)]
 struct Place {
     until: DateTime<Utc>,
@@ -67,8 +68,8 @@ impl FromStr for Place {
     }
 }
 
-/// Returns the values that the form shows for a post. The field `seen` is the [`digest`] of the values that are
-/// [`shown`].
+/// Returns the values that the form shows for a post. The field `seen` contains a [`digest`] of these values, by which
+/// `save` notices that somebody else has changed the post.
 fn fields(request: &PageRequest<'_>, post: &Post) -> Form {
     let [title, category, content] = shown(post);
     Form::of(
@@ -171,7 +172,7 @@ async fn page(
 pub(super) async fn delete(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
     if let Some(form) = &request.form {
         let id = form.text("id").parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
-        // If the form is sent twice, the post is gone the second time.
+        // It is not an error if the post is already gone, because the form may have been sent twice.
         request.delivery.desk(&seller.actor).delete_post(id).await?;
         return Ok(request.go_to("/desk/posts?done=deleted"));
     }

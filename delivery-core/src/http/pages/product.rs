@@ -52,7 +52,8 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<R
 }
 
 /// Returns the values that the form shows for `product`, or for a new product if `product` is `None`. For an existing
-/// product, the field `seen` is the [`digest`] of the values that are [`shown`].
+/// product, the field `seen` contains a [`digest`] of these values, by which `save` notices that somebody else has
+/// changed the product.
 fn fields(request: &PageRequest<'_>, product: Option<&Product>) -> Form {
     let Some(product) = product else { return Form::of([("type", "digital".to_owned())]) };
     let shown = shown(product);
@@ -76,8 +77,8 @@ fn shown(product: &Product) -> [(&'static str, String); 9] {
     ]
 }
 
-/// Returns the product that the form describes. The host application's reference is not in the form, so it is taken
-/// from `was`, the product before the change.
+/// Returns the product that the form describes. The host application's own name for the product is not in the form, so
+/// it is taken from `was`, the product before the change.
 fn facts(request: &PageRequest<'_>, form: &Form, was: Option<&Product>) -> Result<NewProduct, FormError> {
     let mut facts = NewProduct::new(form.text("name").trim()).map_err(FormError::of("name", "The name"))?;
     if form.given("content").is_none() {

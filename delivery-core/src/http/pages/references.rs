@@ -67,8 +67,9 @@ fn is_id(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-:.".contains(&byte))
 }
 
-/// If `name` is a URL whose path ends with an identifier that begins with one of `begins`, returns this identifier. For
-/// example, the page of a payment link in Stripe's dashboard has such a URL. Returns any other name unchanged.
+/// Returns the last path segment of the URL `name`, if this segment begins with one of `begins`. For example, the
+/// address of a payment link in Stripe's dashboard ends with the identifier of the link. Returns any other name
+/// unchanged.
 fn in_address<'n>(name: &'n str, begins: &[&str]) -> &'n str {
     let last = name.split(['?', '#']).next().and_then(|path| path.trim_end_matches('/').rsplit('/').next());
     last.filter(|last| begins.iter().any(|begin| last.starts_with(begin))).unwrap_or(name)

@@ -42,7 +42,8 @@ impl PageRequest<'_> {
         self.page_with(template, values, "")
     }
 
-    /// Renders a page with the script of the buyer's page. Pages of the desk use it for their buttons that copy text.
+    /// Renders a page with the script of the buyer's page. Pages of the desk use this script for their buttons that
+    /// copy text.
     pub(super) fn page_with_script(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
         self.page_about(None, template, values)
     }

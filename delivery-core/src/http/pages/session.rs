@@ -79,7 +79,7 @@ impl Csrf {
         self.0.first().map_or("", String::as_str)
     }
 
-    /// Refuses a form with any other token.
+    /// Refuses a form if its `token` is not one of these valid tokens.
     pub(super) fn check(&self, token: &str) -> Result<(), ApiError> {
         let is_ours = self.0.iter().any(|ours| bool::from(ours.as_bytes().ct_eq(token.as_bytes())));
         if is_ours { Ok(()) } else { Err(ApiError::Forged) }
@@ -87,8 +87,8 @@ impl Csrf {
 }
 
 impl Cookie {
-    /// Returns the purpose of the cookie's MAC. It depends on the kind of the cookie, so that a form cookie, which
-    /// everybody gets, is not valid as a session cookie.
+    /// Returns the purpose of the cookie's MAC. The purpose depends on the kind of the cookie, so that a form cookie,
+    /// which everybody gets, is not valid as a session cookie.
     fn purpose(self) -> &'static str {
         match self {
             Self::Session => "desk session cookie",
@@ -137,16 +137,17 @@ impl SignedIn {
         Ok(found)
     }
 
-    /// Returns the reply to a sender who is not signed in: a redirect to the sign-in form. If the request submits no
-    /// form, the sign-in form redirects back to the page. If sellers sign in at the host application, the reply is the
-    /// error 401 instead.
+    /// Returns the reply to a sender who is not signed in: a redirect to the sign-in form. After signing in, the seller
+    /// is sent back to the page, unless the request submitted a form. If sellers sign in at the host application, the
+    /// reply is the error 401 instead.
     pub(super) fn is_missing(request: &PageRequest<'_>) -> ApiError {
         if request.delivery.inner.tokens.is_none() {
             return Reply::error(crate::error::ErrorCode::Unauthorized).into();
         }
         let query = request.call.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();
         let here = format!("{}{query}", request.path);
-        // With GET, the path of the upload form redirects to the product, so the seller can return to it.
+        // The input of a submitted form is lost, so the seller is not sent back to the form. The upload form is an
+        // exception, because a GET of its path redirects to the page of the product.
         let is_lost = request.is_form() && request.path != "/desk/product/files";
         if is_lost || here == "/desk" {
             return request.go_to("/desk/sign-in").into();
@@ -169,8 +170,8 @@ impl SignedIn {
             }
         }
         let Some(SignIn { id, actor, token, expires_at }) = found else { return Ok(None) };
-        // The session is valid only while the seller's token is the one with which it was started. So changing a token
-        // ends its sessions.
+        // The session is valid only while the seller's token is the one with which the session was started. So changing
+        // a token ends the sessions that were started with it.
         let is_token = |digest| request.macs("desk token", digest).any(|mac| bool::from(mac.ct_eq(&token)));
         let holds = tokens.each().any(|(name, digest)| *name == actor && is_token(digest));
         let is_over = expires_at <= request.delivery.inner.clock.now();

@@ -14,9 +14,9 @@ use crate::ledger::{EventOutcome, InboxEvent, Recipient};
 use crate::order::Source;
 use crate::store::{InboxQuery, MessageQuery, MessageState, StoreError};
 
-/// The number of messages that one query of [`last_trouble`] reads.
+/// How many messages [`last_trouble`] reads at a time.
 const RECENT: usize = 100;
-/// The maximum number of such queries for each of the two message states, queued and failed.
+/// The maximum number of queries that [`last_trouble`] makes for each message state, queued and failed.
 const PAGES: usize = 10;
 
 pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {

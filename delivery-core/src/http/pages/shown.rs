@@ -29,8 +29,8 @@ pub(super) const SOURCE: &str = "<!--source-->";
 ///
 /// # Errors
 ///
-/// If the rendering panicked, and the seller has asked for a preview. If the rendering panicked but the seller has not
-/// asked for a preview, `None` is returned instead, so that the seller can still edit the content.
+/// If the rendering panicked, and the seller has asked for a preview. If the seller has not asked for one, `None` is
+/// returned instead, so that the seller can still edit the content.
 pub(super) async fn preview(
     delivery: &Delivery,
     form: &Form,

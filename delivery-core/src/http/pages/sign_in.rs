@@ -27,9 +27,8 @@ const FORM: i64 = 12 * 60 * 60;
 /// and `secret`, because no page shows a secret.
 const LEFT_OUT: [&str; 5] = ["csrf", "token", "next", "secret", "lost_secret"];
 
-/// The maximum length, in bytes, of a form that is carried on for a browser without a session cookie. There is a
-/// maximum, because anybody can send such a form, and its fields may be six times as long in the reply, where they are
-/// escaped as HTML.
+/// The maximum length, in bytes, of a form that is carried on (repeated in the sign-in form) for a browser without a
+/// session cookie. Anybody can send such a form, and escaping its fields as HTML can make the reply six times as long.
 const SHORT: usize = 16 << 10;
 
 /// The handler of a page for a signed-in seller.
@@ -48,8 +47,8 @@ async fn asked(request: &PageRequest<'_>) -> Result<Reply, ApiError> {
     form(request, next, None)
 }
 
-/// Renders the sign-in form. If the request submits a form of the desk, the fields of that form that are
-/// [carried on](carried) become hidden fields of the sign-in form.
+/// Renders the sign-in form. If the request submits a form of the desk, most fields of that form become hidden fields
+/// of the sign-in form: see [`carried`].
 fn form(request: &PageRequest<'_>, next: &str, fault: Option<&str>) -> Result<Reply, ApiError> {
     // Reuse the secret in the browser's cookie, so that a sign-in form in another tab stays valid. The cookie is set
     // again, so that it lasts 12 hours from now.
@@ -67,7 +66,7 @@ fn form(request: &PageRequest<'_>, next: &str, fault: Option<&str>) -> Result<Re
     Ok(page.cookie(&request.set_cookie(Cookie::Form, &text, FORM)))
 }
 
-/// Returns the fields of a submitted form that the sign-in form carries on as hidden fields.
+/// Returns the fields of a submitted form that become hidden fields of the sign-in form.
 fn carried(form: &Form) -> impl Iterator<Item = &(String, String)> {
     form.fields().filter(|(name, _)| !LEFT_OUT.contains(&name.as_str()))
 }
@@ -91,10 +90,13 @@ fn again(request: &PageRequest<'_>, next: &str) -> Result<Reply, ApiError> {
     Ok(form(request, next, Some("This token is not right."))?.with_code(StatusCode::UNAUTHORIZED))
 }
 
-/// Returns whether a form of the desk is carried on if its sender is not signed in. If the browser has a session
-/// cookie, which it keeps for a week after signing in, every form is carried on. If it has only the cookie of a sign-in
-/// form, which anybody can get, only a form of at most [`SHORT`] bytes is carried on. No form is carried on if the host
-/// application signs sellers in.
+/// Returns whether a form of the desk is carried on if its sender is not signed in: the sign-in form then repeats its
+/// fields. This depends on the cookies of the browser:
+///
+/// - With a session cookie, which the browser keeps for a week after signing in, every form is carried on.
+/// - With only the cookie of a sign-in form, which anybody can get, a form of at most [`SHORT`] bytes is carried on.
+///
+/// No form is carried on if the host application signs sellers in.
 pub(super) fn is_carried_on(request: &PageRequest<'_>, rule: BodyRule) -> bool {
     let has = |cookie| request.cookie(cookie).is_some();
     let length = request.call.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());

@@ -6,11 +6,14 @@ use super::{Page, base, error_page};
 use crate::delivery::Delivery;
 use crate::http::{Call, Reply};
 
-/// Returns the reply to a request for a path that is neither an endpoint nor a page. A GET or HEAD request is
-/// redirected if its path is the path of a page followed by slashes. A GET or HEAD request for the root is redirected
-/// to the buyer's page or, if that is not served, to the overview. For any other request, the reply is an error page if
-/// the path or `Accept` shows that the client expects HTML, and `None` if not. Always returns `None` if neither the
-/// buyer's page nor the overview is served.
+/// Returns the reply to a request for a path that is neither an endpoint nor a page. The result is the first of these
+/// that applies:
+///
+/// - `None` if neither the buyer's page nor the overview is served.
+/// - For GET or HEAD of the root, a redirect to the buyer's page or, if that is not served, to the overview.
+/// - For GET or HEAD of the path of a page followed by slashes, a redirect to the page.
+/// - An error page, if the path or `Accept` shows that the client expects HTML.
+/// - `None` in all other cases.
 pub(in crate::http) fn unknown(delivery: &Delivery, call: &Call) -> Option<Reply> {
     let is_served = |page: Page| page.is_served_by(delivery);
     let first = [Page::Buyer, Page::Overview].into_iter().find(|page| is_served(*page))?;

@@ -19,11 +19,11 @@ pub(super) struct Charge {
     /// When the charge was paid; `None` while no payment was reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<DateTime<Utc>>,
-    /// When the platform last reported the order as valid.
+    /// When the platform last reported the order as valid. Earlier cancellations do not count any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stands_at: Option<DateTime<Utc>>,
-    /// Whether the payment was reported as only authorised or pending. Such a payment counts once its capture is
-    /// reported.
+    /// Whether the payment was reported as only authorised or pending. Such a payment does not count until its capture
+    /// is reported.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_open: bool,
     /// The amount of the payment, which may be only authorised.
@@ -74,10 +74,12 @@ pub(super) struct Money {
     /// When the order was last cancelled; [`NEVER`] if the cancellation is final, so that no later report can undo it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cancelled: Option<DateTime<Utc>>,
-    /// Refunds and disputes of a part of the money. Each is stored as the text that distinguishes it from the others.
+    /// Refunds and disputes of a part of the money. Each is stored as the platform's number of it, or as the sum that
+    /// had been refunded up to then.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) partial: BTreeSet<String>,
-    /// Disputes by number, each with the lines that it is about. A dispute without lines is about all of the money.
+    /// Disputes, by the platform's number, each with the lines of the order that it is about. A dispute without lines
+    /// is about all of the money.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) disputed: BTreeMap<String, Vec<Returned>>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
@@ -85,7 +87,7 @@ pub(super) struct Money {
     /// Disputes that the seller has lost, by number.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) lost: BTreeSet<String>,
-    /// Ends of disputes that were reported without naming the dispute, by the platform's number of the end.
+    /// Reports that a dispute ended, but not which one. Each is stored as the platform's own number of that report.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) ends: BTreeSet<String>,
 }
@@ -141,7 +143,7 @@ impl Charge {
             match self.lines.iter_mut().find(|known| known.line == line.line) {
                 None => self.lines.push(line),
                 Some(known) if known.product.is_none() => *known = line,
-                // The buyer may have added pieces to the order later, and paid for them too.
+                // The buyer may have added more pieces of this line to the order later, and paid for them too.
                 Some(known) => {
                     known.amount = known.amount.max(line.amount);
                     if known.pieces < line.pieces {
@@ -221,8 +223,9 @@ impl Charge {
         lines.peek().is_some() && lines.all(|line| line.is_returned(&self.returned, open))
     }
 
-    /// Returns the value that the field `product` has in the lines that pay for `product`. This is `product` itself or,
-    /// if no line of the charge is mapped to a product, `None`, because all lines then pay for every product.
+    /// Returns the value of the field `product` in those lines that pay for `product`. This is usually `product`
+    /// itself. If no line of the charge is mapped to a product, this is `None`, because all lines then pay for every
+    /// product.
     fn named_as(&self, product: ProductId) -> Option<ProductId> {
         self.lines.iter().any(|line| line.product.is_some()).then_some(product)
     }
@@ -256,10 +259,11 @@ impl Bought {
 }
 
 impl Money {
-    /// Returns the disputes that still count. For each of them, returns whether it was lost, and its lines. A dispute
-    /// that was won does not count. A platform may report that a dispute ended, but not which one. If there are fewer
-    /// such ends than disputes that were not won, all of these disputes count. If there are at least as many ends, none
-    /// counts.
+    /// Returns the disputes that still count: for each, whether the seller lost it, and its lines. A dispute that the
+    /// seller won does not count.
+    ///
+    /// A platform may report that a dispute ended, but not which one. As soon as there are as many such reports as
+    /// disputes that were not won, no dispute counts. Until then, all disputes that were not won count.
     pub(super) fn disputes(&self) -> Vec<(bool, &Vec<Returned>)> {
         let not_won = self.disputed.iter().filter(|(dispute, _)| !self.won.contains(*dispute));
         let open: Vec<_> = not_won.map(|(dispute, lines)| (self.lost.contains(dispute), lines)).collect();

@@ -40,9 +40,9 @@ impl<'d> View<'d> {
         }
     }
 
-    /// Returns why a key must be revoked; `None` if the money of at least one of its payments did not go back. The
-    /// cause is [`Why::Refunded`] if any payment was refunded. It is [`Why::Cancelled`] if all payments were cancelled,
-    /// or if no payment was reported.
+    /// Returns why a key must be revoked; `None` if at least one of its payments was reported and its money did not go
+    /// back. The cause is [`Why::Refunded`] if any payment was refunded. Otherwise, it is [`Why::Cancelled`]: all
+    /// payments were cancelled, or none was reported.
     fn why_taken(paid: &[&Paid<'_>], product: ProductId) -> Option<Why> {
         let causes = || paid.iter().filter(|paid| paid.is_reported()).map(|paid| paid.taken_back(product));
         if causes().any(|cause| cause.is_none()) {
@@ -83,13 +83,14 @@ impl<'d> View<'d> {
         paid.filter(|paid| self.is_subscribed(paid, kept.product)).filter_map(|paid| paid.subscription).collect()
     }
 
-    /// Returns the payments of the subscriptions that renew a key. Each payment has the time until which it pays for
-    /// the key's product.
+    /// Returns the payments of the subscriptions that renew a key, each with the time until which it pays for the key's
+    /// product.
     pub(super) fn ends_of(&self, kept: &Kept) -> Vec<(&Paid<'d>, PaidUntil)> {
         self.subscriptions_of(kept).into_iter().flat_map(|name| self.ends(Some(name), kept.product)).collect()
     }
 
-    /// Returns the names of the payments that [pay for](Self::of_key) those of `keys` that are for `product`.
+    /// Returns the names of the payments that [pay for](Self::of_key) a key in `keys`. Keys for other products than
+    /// `product` are ignored.
     pub(super) fn payers<'k>(&self, keys: impl IntoIterator<Item = &'k Kept>, product: ProductId) -> BTreeSet<&'d str> {
         let orders = keys.into_iter().filter(|kept| kept.product == product).map(|kept| &kept.order);
         orders.flat_map(|order| self.of_key(order, product)).map(|paid| paid.name).collect()

@@ -98,8 +98,8 @@ struct Kept {
     set: Option<Set>,
 }
 
-/// An expiry date that the seller set for a key. A charge can extend it only if the charge was not known at that time,
-/// or if it turns out to pay for longer than was known at that time.
+/// An expiry date that the seller set for a key. A charge extends the date only if the charge was not known when the
+/// seller set the date, or if the charge turns out to pay for longer than was known then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Set {
     until: DateTime<Utc>,
@@ -136,8 +136,9 @@ impl Deal {
         self.keys.iter().map(|kept| kept.key)
     }
 
-    /// Returns whether it is known how the sale began: a key was issued, or a statement names the first order. If not,
-    /// only charges are known for which no key could be issued yet.
+    /// Returns whether it is known how the sale began. It is known if a key was issued, or if a statement about the
+    /// subscription names the order that began it. Otherwise, no key could be issued yet for the charges that are
+    /// known.
     pub(crate) fn has_begun(&self) -> bool {
         !self.keys.is_empty() || self.words.iter().any(|said| said.order.is_some())
     }
@@ -168,10 +169,13 @@ impl Deal {
         Some(Subscription { name, paid_until })
     }
 
-    /// Returns, by name, when each payment was paid and how much was paid. Payments without a known time or amount are
-    /// left out. A payment that was reported in two forms, such as an order and its invoice, is returned once, with the
-    /// amount of the invoice if that is known. Refunds are not subtracted. A charge is ignored if it has lines, but
-    /// none is mapped to a product. The result is empty if the deal has no product.
+    /// Returns the time and the amount of each payment, by the payment's name. Refunds are not subtracted. The result
+    /// is empty if the deal has no product.
+    ///
+    /// - A payment that was reported in two forms, such as an order and its invoice, is returned once. The amount is
+    ///   that of the invoice, if it is known.
+    /// - A payment without a known time or amount is left out.
+    /// - A charge with lines is ignored if none of its lines is mapped to a product.
     #[must_use]
     pub fn received(&self) -> BTreeMap<&str, (DateTime<Utc>, Amount)> {
         let (firsts, has_products) = (self.firsts(), !self.products().is_empty());
@@ -217,7 +221,7 @@ impl Deal {
         self.charges.iter().find(|(_, charge)| is_its(charge)).map(|(name, _)| name.as_str())
     }
 
-    /// Returns all products that were sold, and all that a statement names.
+    /// Returns all products that were sold, and all products that a statement about a subscription names.
     #[must_use]
     pub fn products(&self) -> BTreeSet<ProductId> {
         let said = self.words.iter().flat_map(|said| &said.lines);
@@ -272,8 +276,8 @@ impl Deal {
         charge.payment.iter().chain(of_invoice).map(String::as_str).collect()
     }
 
-    /// Returns the captures, refunds and disputes of a charge. A charge that was paid by several payments is refunded
-    /// once all of these payments are refunded.
+    /// Returns the captures, refunds and disputes of a charge. A charge that was paid by several payments counts as
+    /// refunded only if all of these payments were refunded.
     fn money_of(&self, charge: &Charge) -> Money {
         let (mut all, names) = (charge.money.clone(), self.payments_of(charge));
         let payments: Vec<&Money> = names.iter().filter_map(|name| self.payments.get(*name)).collect();
@@ -298,8 +302,9 @@ impl Deal {
         self.charges.entry(name.to_owned()).or_default()
     }
 
-    /// Records references: what belongs to the order in `links`, and which payment paid the invoice in `links`. If
-    /// `links` names an order and its subscription, a guess that another order began the subscription is dropped.
+    /// Records which references belong to the order in `links`, and which payment paid the invoice in `links`. If
+    /// `links` names an order and a subscription, that order began the subscription. A guess that another order began
+    /// it is then dropped.
     fn link(&mut self, links: &Links) {
         if let Some(order) = &links.order {
             if let Some(subscription) = &links.subscription {

@@ -9,17 +9,17 @@ use super::view::View;
 use super::{Bought, Captured, Charge, ChargeRef, Charged, Deal, Report, Standing, Term};
 use crate::product::ProductId;
 
-/// The reason that is given for a report if a product has no key yet and a payment for the product is disputed. The
-/// report waits until the dispute ends.
+/// Why a report waits if a product has no key yet and a payment for the product is disputed. The report waits until the
+/// dispute ends.
 const DISPUTED: &str = "the payment is disputed";
-/// The reason that is given for a failed refund whose sale has no key. The refund was reported before the sale, so the
-/// sale was ignored.
+/// Why the report of a failed refund waits if the sale has no key. The refund was reported before the sale, so the sale
+/// was ignored.
 const REFUND_FAILED: &str = "its refund failed, and its sale has no key: apply the event of the sale, or issue a key by hand, \
     then put this event aside";
-/// The reason that is given for a sale whose refund was reported first and may still fail. This text must not change:
-/// stored events are recognised by it, and an SQL statement repeats it.
+/// Why a sale is ignored if its refund was reported first and may still fail. This text must not change: stored events
+/// are recognised by it, and an SQL statement repeats it.
 pub(crate) const REFUNDED: &str = "the money went back before: apply this event if the refund fails";
-/// The reason that is given for a charge if the seller lost a dispute about another charge of the same subscription.
+/// Why a charge waits if the seller lost a dispute about another charge of the same subscription.
 const LOST: &str =
     "a dispute about this subscription was lost, so it has no valid key: issue a key by hand, or put this event aside";
 
@@ -131,8 +131,8 @@ impl Deal {
         }
     }
 
-    /// Returns whether a charge or capture must wait for the seller: a product has no key and the report offers none,
-    /// or the charged order does not have every product that it [needs](Self::serves).
+    /// Returns whether a charge or capture must wait for the seller. This is so if a product has no key and the report
+    /// offers none, or if the seller must still [map](Self::serves) lines of the charged order to products.
     pub(super) fn is_incomplete(&self, view: &View<'_>, report: &Report, came: ReportOutcome) -> bool {
         match report {
             Report::Charged(Charged { order, .. }) => {
@@ -143,7 +143,8 @@ impl Deal {
         }
     }
 
-    /// Returns whether `order` has every product that it needs. This is the case if one of these is true:
+    /// Returns whether the seller need not map further lines of `order` to products. This is so if one of these is
+    /// true:
     ///
     /// - At least one of its lines is mapped to a product. Every other line is mapped too, or is something that a
     ///   subscription charges only once, such as a fee.
@@ -166,8 +167,9 @@ impl Deal {
 }
 
 impl Settled<'_> {
-    /// Returns the outcome of a report that must wait because a product of the payment still needs a key. The payment's
-    /// other keys may be issued now. Returns `None` if no product needs a key.
+    /// Returns the outcome of a report that must wait because a product of the payment still needs a key. Returns
+    /// `None` if no product needs a key. While the report waits, the keys of the payment's other products may be
+    /// issued.
     fn lacks(&self, view: &View<'_>, paid: &Paid<'_>) -> Option<ReportOutcome> {
         let is_issued = |product: ProductId| {
             self.steps.iter().any(|step| matches!(step, Step::Issue(_, offer, _) if offer.product == product))
@@ -182,7 +184,7 @@ impl Settled<'_> {
         (!lacking.is_empty()).then_some(ReportOutcome::Lacks)
     }
 
-    /// Returns whether a payment is one of those that [pay for](View::of_key) a key of a product.
+    /// Returns whether a payment [pays for](View::of_key) one of the product's keys.
     fn holds(&self, view: &View<'_>, paid: &Paid<'_>, product: ProductId) -> bool {
         view.payers(&self.keys, product).contains(paid.name)
     }

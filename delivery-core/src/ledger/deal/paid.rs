@@ -76,9 +76,11 @@ impl<'d> Paid<'d> {
         lines.peek().is_some() && lines.all(|line| self.is_past(line))
     }
 
-    /// Returns the time for which the payment pays for a product. This is the term with the latest end among the
-    /// product's lines. If none of these lines names a time, but one is charged only once, this is [`Term::Once`]. If
-    /// none is charged only once either, the lines that are mapped to no product count instead.
+    /// Returns the time for which the payment pays for a product. This is the first of these that exists:
+    ///
+    /// - the term with the latest end in the product's lines
+    /// - [`Term::Once`], if a line of the product is charged only once
+    /// - the term with the latest end in the lines that are mapped to no product
     pub(super) fn term(&self, product: ProductId) -> Term {
         let named = || self.lines().filter(|line| line.product == Some(product));
         let said = latest(named());
@@ -127,13 +129,13 @@ impl<'d> Paid<'d> {
         self.has_dispute(product, |_| true)
     }
 
-    /// Returns whether the money for a product is disputed by a dispute that the seller may still win.
+    /// Returns whether the money for a product is disputed, and the seller may still win the dispute.
     pub(super) fn can_be_won(&self, product: ProductId) -> bool {
         self.has_dispute(product, |is_lost| !is_lost)
     }
 
-    /// Returns whether the money for a product is disputed by the disputes for which `counts` returns `true`. The
-    /// argument of `counts` is whether the dispute was lost.
+    /// Returns whether the money for a product is disputed. Disputes for which `counts` returns `false` are ignored.
+    /// The argument of `counts` is whether the seller lost the dispute.
     fn has_dispute(&self, product: ProductId, counts: fn(bool) -> bool) -> bool {
         self.parts.iter().any(|(_, charge, money)| {
             let disputes = money.disputes().into_iter().filter(|(is_lost, _)| counts(*is_lost));

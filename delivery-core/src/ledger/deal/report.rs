@@ -130,8 +130,8 @@ pub struct SubscriptionReport {
     pub standing: Standing,
     /// The time that the statement names.
     pub term: Term,
-    /// The keys of the products that the statement names, ready to be issued. They are needed for charges that name no
-    /// product.
+    /// The keys of the products that the statement names, ready to be issued. They are issued for charges that do not
+    /// name their products themselves.
     pub offers: Vec<Offer>,
 }
 
@@ -153,15 +153,15 @@ pub struct Offer {
 pub struct Refund {
     /// The charge that was refunded.
     pub of: ChargeRef,
-    /// Further references of the charge. They identify its sale if no sale was reported with the reference `of`.
+    /// Further references of the charge. The sale is found by these if it was not reported with the reference `of`.
     #[serde(default)]
     pub links: Links,
     /// How much was refunded.
     pub extent: Extent,
     /// Why it was refunded.
     pub cause: Cause,
-    /// When the platform reported the refund, if the platform may later report that the refund failed or that the order
-    /// is valid. The newest report then counts. `None` if the refund is final.
+    /// When the platform reported the refund; `None` if the refund is final. If it is not final, the platform may later
+    /// report that the refund failed, or that the order is valid after all. The newest of these reports counts.
     #[serde(default)]
     pub at: Option<DateTime<Utc>>,
 }
@@ -174,8 +174,8 @@ pub struct Dispute {
     pub of: ChargeRef,
     /// The platform's own number of the dispute.
     pub number: Option<String>,
-    /// The platform's own number of this end of a dispute. It is set if the platform reports that a dispute ended, but
-    /// not which one.
+    /// The platform's own number of the report that a dispute ended. Set only if the report does not say which dispute
+    /// ended.
     pub end: Option<String>,
     /// How much is disputed. If a dispute ended, the lines named here are ignored, because the end concerns the whole
     /// dispute.
@@ -202,7 +202,8 @@ pub enum Extent {
         /// own number, or the sum that has been refunded up to now. Reports with the same text count once.
         refund: String,
     },
-    /// Some pieces of some lines. A line is refunded once the returned pieces or amounts add up to the whole line.
+    /// Some pieces of some lines. When the returned pieces or amounts add up to the whole line, the line counts as
+    /// refunded.
     Lines {
         /// The platform's own number of this refund. Reports with the same number count once. Ignored in a dispute.
         refund: String,

@@ -16,8 +16,8 @@ use crate::product::ProductId;
 pub(crate) struct Reported<'r> {
     /// The report's outcome.
     pub(crate) came: ReportOutcome,
-    /// Whether a charge or capture must wait for the seller: a product has no key and the report offers none, or the
-    /// charged order does not have every product that it needs.
+    /// Whether a charge or capture must wait for the seller. This is so if a product has no key and the report offers
+    /// none, or if the seller must still map lines of the charged order to products.
     pub(crate) is_incomplete: bool,
     /// The steps to carry out, in this order.
     pub(crate) steps: Vec<Step<'r>>,
@@ -27,8 +27,8 @@ pub(crate) struct Reported<'r> {
 pub(super) struct Settled<'r> {
     pub(super) steps: Vec<Step<'r>>,
     pub(super) keys: Vec<Kept>,
-    /// The partial refunds that the steps note in the audit log. Each entry is the name of a charge and the refund's
-    /// text.
+    /// The partial refunds that the steps note in the audit log. Each entry is the name of a charge, and the text that
+    /// distinguishes the refund from others.
     refunds: Vec<(String, String)>,
 }
 

@@ -62,8 +62,8 @@ impl ReportOutcome {
     /// may change when a key expires.
     pub(super) const LINKS: Self = Self::Nothing("it links references of one sale");
 
-    /// Adapts the outcome to a report that says nothing about what is paid: a changed expiry counts neither as a
-    /// renewal nor as an end.
+    /// Returns the outcome for a report that says nothing about what is paid. For such a report, a changed expiry
+    /// counts neither as a renewal nor as an end of the subscription.
     pub(super) fn of_link(self) -> Self {
         if matches!(self, Self::Renewed | Self::Ended) { Self::LINKS } else { self }
     }

@@ -121,8 +121,8 @@ impl<'d> View<'d> {
         let is_beside =
             |product| paid.term(product) == Term::Unsaid && self.is_named(paid.subscription, product) == Some(false);
         let named: BTreeSet<ProductId> = again.iter().copied().filter(|product| !is_beside(*product)).collect();
-        // Statements may name none of the products. If a line is mapped to no product, that line may be what is charged
-        // again. If there is no such line, all products in `again` count as charged again.
+        // Statements may name none of the products. All products in `again` then count as charged again, unless the
+        // payment has a line that is mapped to no product: that line may be what is charged again.
         let is_all = paid.lines().all(|line| line.product.is_some());
         if named.is_empty() && is_all { again } else { named }
     }

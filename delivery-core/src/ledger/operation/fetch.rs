@@ -109,8 +109,8 @@ impl Operate for FetchProduct {
 }
 
 impl Planner<'_> {
-    /// Plans the row of a request. If an earlier operation of the batch planned a row for the same request, this row
-    /// replaces it.
+    /// Plans to write the row of a request. If an earlier operation of the batch planned a row for the same request,
+    /// `row` replaces that row.
     fn write_request(&mut self, id: KeyId, row: RequestRow) {
         let is_this = |other: &RequestRow| (other.key, other.request) == (row.key, row.request);
         match self.writes.requests.iter().position(is_this).and_then(|index| self.writes.requests.get_mut(index)) {

@@ -102,12 +102,12 @@ contents! {
     received: Received => Box<Received>;
 }
 
-/// What an operation is about. While another transaction locks the row of the subject, the operation must wait.
+/// What an operation is about. If another transaction has locked its row in the database, the operation must wait.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only the PostgreSQL store reads all of it"))]
 pub(crate) enum Subject<'a> {
-    /// The key that the operation issues. If the key belongs to a purchase, the row of the subject is that of the
-    /// purchase.
+    /// The key that the operation issues. If the key belongs to a purchase, the operation must wait while another
+    /// transaction issues a key for the same purchase.
     NewKey(&'a NewKey),
     /// An existing key.
     Key(KeyId),

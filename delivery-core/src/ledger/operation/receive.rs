@@ -22,8 +22,8 @@ const NUMBERS: usize = 9 + 4 * MOST_PRODUCTS * (2 + MOST_WEBHOOKS);
 /// `LONGEST_RETRY`, or up to `RARE_RETRY` for an old event.
 const FIRST_RETRY: TimeDelta = TimeDelta::seconds(15);
 const LONGEST_RETRY: TimeDelta = TimeDelta::hours(1);
-/// The longest pause between two attempts for an old event. A store makes an event due at once if it is due more than
-/// 13 hours ahead, because it assumes that a wrong clock wrote the time.
+/// The longest pause between two attempts for an old event. It must be less than 13 hours. If an event is due later
+/// than that, a store assumes that a wrong clock set the time, and makes the event due at once.
 const RARE_RETRY: TimeDelta = TimeDelta::hours(12);
 /// An event is old if it was received longer ago than this.
 const OLD: TimeDelta = TimeDelta::days(1);
@@ -47,7 +47,7 @@ pub struct InboundEvent {
     /// kind of a webhook, or [`Revoked`](MessageKind::Revoked) for the e-mail to the buyer after a refund.
     pub notices: Notices,
     /// The person who applies the event by hand, for the audit log; `None` if the event is applied automatically. The
-    /// body in `event` includes what this person has added to the event.
+    /// body in `event` includes what this person has added to the event, such as the buyer's address.
     pub by: Option<Actor>,
 }
 
@@ -166,7 +166,7 @@ impl Planner<'_> {
             Some(event) if inbound.by.is_some() && event.version != inbound.event.version => {
                 return Ok(Received { is_outdated: true, ..Received::unchanged(is_new, event) });
             }
-            // The body includes what the person added to it.
+            // The stored body is replaced, because the new one includes what the person added, such as an address.
             Some(event) if inbound.by.is_some() => {
                 is_added = event.body != inbound.event.body;
                 InboxEvent { body: inbound.event.body.clone(), ..event }
@@ -196,8 +196,8 @@ impl Planner<'_> {
         Ok(received)
     }
 
-    /// Takes a number for a new event. The numbers are in the order in which the events were received, to the second,
-    /// whichever servers received them.
+    /// Takes a number for a new event. An event that was received in a later second gets a greater number, even if
+    /// another server received it.
     fn number(&mut self, event: &InboxEvent) -> Result<i64, StoreError> {
         self.numbers.take_at(event.received_at)
     }

@@ -196,7 +196,7 @@ fn what_nobody_loaded_is_an_error_and_what_is_absent_an_unknown_key() {
 fn a_refusal_is_told_by_a_row_that_was_read_or_that_the_batch_writes() {
     let key = new_key(1, "");
     let cached = |used| Row { may_be_stale: true, ..row(&key, used, 40) };
-    // Only the cached row shows that the key is used up, so the operation has no answer.
+    // Only the cached row, which may be stale, shows that the key is used up. So the operation has no answer.
     assert_eq!(answered(planned(&[change(&key, spend())], [cached(3)]), |_| true), [false]);
     assert_eq!(answered(planned(&[change(&key, spend())], [row(&key, 3, 40)]), |_| true), [true]);
     // The batch also allows a use of the key, before or after the refused use. Persisting that use proves that the row

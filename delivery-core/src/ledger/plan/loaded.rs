@@ -69,7 +69,7 @@ pub struct RequestRow {
     pub product: ProductId,
     /// When the request was first made, to the millisecond.
     pub at: DateTime<Utc>,
-    /// How often the request was repeated since without counting a use.
+    /// How often the request was repeated without counting another use.
     pub repeats: u32,
     /// The row's version, which counts its writes: 0 for a row to insert, the loaded version for a row to update. An
     /// update requires that the stored row still has this version, and increments it.
@@ -289,7 +289,8 @@ impl Loaded {
         self.keys.get(&id)?.unit
     }
 
-    /// Returns what an answer about a key is based on.
+    /// Returns what an answer about a key is based on: a planned write of the key, a cached row that may be stale, or
+    /// neither of these.
     pub(in crate::ledger) fn basis(&self, id: KeyId) -> Basis {
         match self.keys.get(&id) {
             Some(PlannedKey { unit: Some(unit), .. }) => Basis::Unit(*unit),

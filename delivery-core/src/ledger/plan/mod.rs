@@ -1,4 +1,5 @@
-//! The planner, which turns the operations of a batch into rows to write.
+//! The planner, which turns the operations of a batch into rows to write. A batch is a group of operations that a store
+//! plans and persists together.
 //!
 //! The [`Planner`] contains the loaded rows and the rows to write. Each [operation](super::operation) acts on the
 //! planner in steps: it inserts or changes a key, adds an audit entry, queues messages. Each step sees the results of
@@ -16,26 +17,28 @@ use super::StoreError;
 use super::inbox::{EventId, InboxEvent};
 use crate::key::KeyId;
 
-/// A batch that is being planned.
+/// A batch of operations that is being planned.
 pub(in crate::ledger) struct Planner<'n> {
     pub(in crate::ledger) loaded: Loaded,
     pub(in crate::ledger) numbers: &'n mut Numbers,
     pub(in crate::ledger) writes: Writes,
-    /// The identities of the events that the batch writes.
+    /// The identities of the platform events that the batch writes.
     events: BTreeSet<EventId>,
-    /// The row numbers of the deals that the batch writes.
+    /// The row numbers of the deals that the batch writes. A deal is what a platform has reported about one sale or
+    /// subscription.
     deals: BTreeSet<i64>,
 }
 
-/// What an answer is based on, which determines whether the answer may be returned after the batch was persisted.
+/// What the answer to an operation is based on. This determines whether the answer may be returned once the writes of
+/// the batch were persisted or have failed.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::ledger) enum Basis {
     /// Rows that cannot be stale, or no row at all. The answer is valid once the batch is persisted.
     Read,
-    /// A cached row that may be stale. The answer is valid only if the batch also writes that key and the key is
-    /// persisted, because a stale row cannot be persisted.
+    /// A row from a cache, which may be stale. The answer is valid only if the batch also writes that key, and if this
+    /// write succeeds. The write of a stale row fails.
     Cached(KeyId),
-    /// The key at this index in [`Writes::keys`]. The answer is valid if that key is persisted.
+    /// The key at this index in [`Writes::keys`]. The answer is valid only if that key is persisted.
     Unit(usize),
 }
 
@@ -44,19 +47,21 @@ impl<'n> Planner<'n> {
         Self { loaded, numbers, writes: Writes::default(), events: BTreeSet::new(), deals: BTreeSet::new() }
     }
 
-    /// Records the current state of a deal. The batch will write it.
+    /// Records the current state of a deal, which is what a platform has reported about one sale or subscription. The
+    /// batch will write this state.
     pub(in crate::ledger) fn keep_deal(&mut self, row: DealRow) {
         self.deals.insert(row.number);
         self.loaded.insert_deal(row);
     }
 
-    /// Records the current state of a platform event. The batch will write it.
+    /// Records the current state of a platform event. The batch will write this state.
     pub(in crate::ledger) fn keep_event(&mut self, event: InboxEvent) {
         self.events.insert(event.id.clone());
         self.loaded.insert_event(event);
     }
 
-    /// Returns the rows to write, as the last operation left them, and the loaded rows that remain.
+    /// Returns the rows to write, in the state after the last operation. Also returns the loaded rows, without the
+    /// events and deals that are to be written.
     pub(in crate::ledger) fn finish(self) -> Result<(Writes, Loaded), StoreError> {
         let Self { mut loaded, mut writes, events, deals, .. } = self;
         for write in &mut writes.keys {

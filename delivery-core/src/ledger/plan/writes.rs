@@ -11,56 +11,60 @@ use crate::key::{Actor, Key, KeyState};
 use crate::ledger::inbox::{Customer, InboxEvent};
 use crate::ledger::{Action, Edit, Lease, MessageId, MessageKind, Outcome, Recipient, StoreError};
 
-/// The rows that a batch persists. Rows with the same `unit`, an index in [`keys`](Self::keys), belong to one key and
-/// are persisted together or not at all.
+/// The rows that a batch persists. The `unit` of a use, a message or an audit entry is the index in
+/// [`keys`](Self::keys) of the key to which it belongs. A key is persisted together with everything that belongs to it,
+/// or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Writes {
     /// Keys to insert or to update.
     pub keys: Vec<KeyWrite>,
-    /// Counted uses, in the order of their numbers.
+    /// Uses to record, in the order of their numbers.
     pub uses: Vec<NewUse>,
     /// Messages to queue.
     pub messages: Vec<NewMessage>,
-    /// Audit entries.
+    /// Audit entries to add.
     pub audit_entries: Vec<NewAuditEntry>,
-    /// Leases to end. If a message was leased again meanwhile, ending the older lease changes nothing.
+    /// Leases of messages that end, each with what became of the message. If a message was leased again meanwhile,
+    /// ending the older lease changes nothing.
     pub completed: Vec<(Lease, Outcome)>,
-    /// What platform events write in addition to keys.
+    /// The rows that platform events write, except keys.
     #[serde(default)]
     pub inbox: InboxWrites,
-    /// Rows to insert or to update, of requests that have an idempotency key. If there are any, the writes are
+    /// Rows of requests that have an idempotency key, to insert or to update. If there are any, the writes are
     /// [atomic](Self::is_atomic).
     #[serde(default)]
     pub requests: Vec<RequestRow>,
 }
 
-/// What platform events write in addition to keys. If this is not empty, the [`Writes`] are
-/// [atomic](Writes::is_atomic).
+/// The rows that platform events write, except keys. If there are any, the [`Writes`] are [atomic](Writes::is_atomic).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InboxWrites {
-    /// Events to insert, which have version 0, and events to update, which have the version that was loaded. An update
-    /// requires that the stored row still has this version, and increments it.
+    /// Events to insert or to update. An event to insert has version 0. An event to update has the version that was
+    /// loaded: the update fails if the stored row has another version, and increments the version otherwise.
     pub events: Vec<InboxEvent>,
-    /// References to insert, each with the number of its deal.
+    /// The platform's references to insert, such as the number of an order or a payment. Each has the row number of the
+    /// deal to which it belongs.
     pub references: Vec<(ReferenceId, i64)>,
-    /// Deals to insert, which have version 0, and deals to update, which have the version that was loaded.
+    /// Deals to insert or to update. A deal is what a platform has reported about one sale or subscription. A deal to
+    /// insert has version 0, and a deal to update has the version that was loaded.
     pub deals: Vec<DealRow>,
     /// Customers' addresses. A newer address replaces an older one.
     pub customers: Vec<Customer>,
-    /// Audit entries for events that a person applied or dismissed, each with its row number. Their detail names the
-    /// platform and the event.
+    /// Audit entries for events that a person applied or dismissed. The number is the row number of the entry. The
+    /// detail of an entry names the platform and the event.
     #[serde(default)]
     pub applied: Vec<(i64, Action, Edit)>,
 }
 
-/// A key to insert or to update. Its whole state and its address are written, even if only a part of them changed.
+/// A key to insert or to update. Its whole state and the buyer's address are written, even if only a part of them
+/// changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores read it and must not miss a field")]
 pub struct KeyWrite {
-    /// The new content of the row, with the version that was loaded. An update requires that the stored row still has
-    /// this version, and increments it.
+    /// The new content of the row, with the version that was loaded. An update fails if the stored row has another
+    /// version, and increments the version otherwise.
     pub row: Row,
     /// The key as it was loaded; `None` for a key to insert. If an inserted key belongs to a purchase and replaces no
     /// other key, the purchase is inserted too.
@@ -71,7 +75,7 @@ pub struct KeyWrite {
     pub heir_of: Option<i64>,
 }
 
-/// A use of a key, to record.
+/// A use of a key that is to be recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores read it and must not miss a field")]
 pub struct NewUse {
@@ -155,7 +159,7 @@ impl Writes {
 }
 
 impl InboxWrites {
-    /// Returns whether platform events write nothing in addition to keys.
+    /// Returns whether platform events write nothing except keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         // References are only written together with a deal, and audit entries only together with an event.
@@ -164,7 +168,8 @@ impl InboxWrites {
 }
 
 impl KeyWrite {
-    /// Returns whether the key was only used: at most its count of uses and its newest use differ from the loaded row.
+    /// Returns whether the key changed only by being used: at most its count of uses and its newest use differ from the
+    /// loaded row.
     #[must_use]
     pub fn is_only_counted(&self) -> bool {
         // The pattern has no `..`, so that a new field of the state does not compile until it is compared here too.
@@ -185,7 +190,7 @@ impl Numbers {
         Self { next: first, end: first.saturating_add(count), further: VecDeque::new() }
     }
 
-    /// Adds a block of greater numbers.
+    /// Adds a further block of numbers. They must be greater than the numbers of all earlier blocks.
     #[cfg(feature = "postgres")]
     pub(crate) fn extend(&mut self, first: i64, count: i64) {
         self.further.push_back((first, first.saturating_add(count)));

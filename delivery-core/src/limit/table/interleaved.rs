@@ -60,7 +60,8 @@ fn room_that_comes_free_in_the_middle_gives_no_second_allowance() {
         door.table.overflowed.store(true, Ordering::SeqCst);
         door.seconds.store(59, Ordering::SeqCst);
         let threads = door.six_requests(newcomer);
-        // While the threads run, the resident's request leaves its window, so there is room for the newcomer.
+        // While the threads run, the request of the subject that fills the shard leaves its window. So there is room
+        // for the new subject.
         door.seconds.store(60, Ordering::SeqCst);
         assert_eq!(joined(threads), 2);
     });

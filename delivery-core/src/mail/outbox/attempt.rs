@@ -53,7 +53,7 @@ impl Outbox {
         if let Ok(place) = self.places.try_acquire() {
             return Ok((Some(place), Cow::Borrowed(message)));
         }
-        // The semaphore is never closed.
+        // This is never `None`, because the semaphore is never closed.
         let place = self.places.acquire().await.ok();
         let key = read("the key cannot be read", self.ledger.find(message.key.id())).await?;
         let key = key.unwrap_or_else(|| message.key.clone());
@@ -72,7 +72,8 @@ impl Outbox {
         // recognises the repeated id.
         sent.map_err(|error| match error {
             SendError::Gone => MailError::permanent(error.to_string()),
-            // While the servers restart one after the other with another list of webhooks, another server may know it.
+            // Another server may know the webhook, for example while the servers restart one after the other with a
+            // changed list of webhooks.
             SendError::Unknown(_) => MailError::doubtful(error.to_string()),
             SendError::Unreachable(source) => {
                 MailError::transient("the receiver cannot be reached").because_of(source.as_ref())

@@ -102,8 +102,9 @@ impl Outbox {
     pub(super) async fn complete(&self, message: &LeasedMessage, outcome: Outcome, attempts: usize) {
         static NOT_KEPT: Throttle = Throttle::new();
         for attempt in 1..=attempts {
-            // A message that is due at once may be leased again before this worker knows that its outcome is stored.
-            // The worker would then store the same outcome again with the new lease, possibly without end.
+            // If the message is to be sent again, it is due a second later at the earliest. A message that is due at
+            // once could be leased again before this worker knows that its outcome is stored. The worker would then
+            // store the same outcome again with the new lease, possibly without end.
             let noted = self.clock.now().checked_add_signed(NOTED).unwrap_or_default();
             let kept = outcome.clone().not_due_before(noted);
             let Err(error) = self.ledger.complete_message(message.lease, kept).await else {

@@ -16,9 +16,9 @@ use crate::redact::why;
 pub(super) const CONCURRENCY: usize = 16;
 /// The maximum number of messages in progress at once, counting all e-mails and all webhooks.
 pub(super) const MOST: usize = 256;
-/// The time after which the mail server is assumed to have an e-mail that was handed to the mailer. It is longer than
-/// the minute that connecting and naming the recipient may take. The server may then take up to ten minutes to reply.
-/// Meanwhile the e-mail does not count towards [`CONCURRENCY`], so that other e-mails can be sent.
+/// After this time, the mail server is assumed to have received an e-mail that was handed to the mailer. The time is
+/// longer than the minute that connecting and naming the recipient may take. The server may then take up to ten minutes
+/// to reply. Meanwhile the e-mail does not count towards [`CONCURRENCY`], so that other e-mails can be sent.
 pub(super) const LONG: Duration = Duration::from_secs(95);
 
 /// A message that is being sent.

@@ -135,7 +135,7 @@ impl Connections {
     async fn next_connection(&self) -> NextConnection {
         loop {
             // Register for notifications before looking for an idle connection. Otherwise, a connection that becomes
-            // idle just after the look would not be noticed.
+            // idle between these two steps would not be noticed.
             let mut notified = pin!(self.idle.notified());
             notified.as_mut().enable();
             if let Some(open) = self.idle().await {
@@ -166,7 +166,7 @@ impl Connections {
     }
 
     /// Sends the commands that precede the message: MAIL, RCPT and DATA. Records the recipient if the server accepts
-    /// them.
+    /// all three commands.
     async fn name(&self, open: &mut Open, message: &Message, text: &[u8]) -> Result<(), SendError> {
         let recipient = message.envelope().to().first().map(ToString::to_string);
         match exchange::envelope(&mut open.connection, message.envelope(), text).await {
@@ -233,7 +233,8 @@ impl Server {
                     return Err(ConnectError::NoStartTls);
                 }
                 clear.command(Starttls).await.map_err(ConnectError::StartTls)?;
-                // Unencrypted data that the server sent after its reply is dropped together with `clear`.
+                // Unencrypted data that the server sent after its reply to STARTTLS is discarded, because `clear` is
+                // not read any more.
                 wire = tls.over(wire, "220 secured\r\n").await?;
             }
         }

@@ -94,7 +94,8 @@ pub(super) enum ConnectError {
 }
 
 impl ConnectError {
-    /// Returns the message that the operator sees.
+    /// Returns the error message for the operator of the service. It says which step failed, and contains no text of
+    /// the server.
     fn operator_message(&self) -> String {
         use rustls::CertificateError::{Expired, ExpiredContext, NotValidForName, NotValidForNameContext};
         let (error, refused) = match self {

@@ -1,4 +1,4 @@
-//! The built-in templates: six files for each kind of e-mail.
+//! The built-in templates: six files for each kind of e-mail, for three parts in two languages.
 
 use crate::ledger::MessageKind;
 
@@ -43,7 +43,7 @@ pub(crate) fn named() -> impl Iterator<Item = MessageKind> {
     MessageKind::ALL.iter().copied().filter(|kind| kind.built_in().is_some())
 }
 
-/// Returns the names and sources of all built-in templates, fragments first.
+/// Returns the names and sources of all built-in templates. The fragments, which other templates include, come first.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     FRAGMENTS.into_iter().chain(MessageKind::ALL.iter().filter_map(|kind| kind.built_in()).flatten())
 }

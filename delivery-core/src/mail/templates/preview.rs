@@ -16,8 +16,8 @@ impl Templates {
     }
 
     /// Renders an e-mail about an example key for the product `sold`. If `sold` is `None`, the product is an example
-    /// too. The language is the first of `languages` for which there are templates, including those of a more general
-    /// language. If there are none, the language is English.
+    /// too. The language is the first of `languages` for which there are templates, or templates of a more general
+    /// language, such as `de` for `de-AT`. If there is no such language, the e-mail is in English.
     pub(in crate::mail) fn preview(
         &self,
         kind: MessageKind,

@@ -34,7 +34,8 @@ pub(in crate::mail) struct ServiceValues<'a> {
     pub(in crate::mail) base_url: &'a str,
     pub(in crate::mail) links: &'a MailLinks,
     pub(in crate::mail) brand: &'a Brand,
-    /// Whether the `curl` command that fetches a product is shown for products of every type.
+    /// Whether the `curl` command that fetches a product is shown for every type of product, not only for the type
+    /// `api`.
     pub(in crate::mail) shows_commands: bool,
 }
 
@@ -45,8 +46,9 @@ pub(super) fn values(keys: &[Shown<'_>], email: &str, service: ServiceValues<'_>
 
 const EXAMPLE_BUYER: &str = "buyer@example.com";
 
-/// Returns examples with which every template must render: a key that expires and was used, a key without expiry and
-/// use limit, an expired key, a key that a subscription renews, and several keys. One example has no links.
+/// Returns the variables of example e-mails. Every template must render with each of them. The examples are: a key that
+/// expires and was used, a key without expiry and use limit, an expired key, a key that a subscription renews, and
+/// several keys. One example has no links.
 pub(super) fn examples() -> [Value; 6] {
     let all = |(keys, has_links): (Vec<Value>, bool)| {
         let base_url = "https://shop.example";

@@ -36,7 +36,7 @@ impl<O, A> Deferred<O, A> {
             if now.duration_since(since) < PATIENCE {
                 self.jobs.push(Job { since: Some(since), ..job });
             } else {
-                // The caller may have stopped waiting.
+                // `send` fails if the caller has stopped waiting.
                 drop(job.caller.send(Err(StoreError::Conflict { source: None })));
             }
         }

@@ -12,8 +12,9 @@ use super::*;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, interleave};
 
-/// A handler that records what it committed. It refuses a whole batch that contains [`CURSED`], because one failed
-/// operation makes a transaction fail. It leaves [`SHY`] uncommitted once.
+/// A handler that records which operations it committed. If a batch contains the operation [`CURSED`], it refuses the
+/// whole batch, as a transaction fails if one of its operations fails. The first time that a batch contains the
+/// operation [`SHY`], it leaves this operation uncommitted.
 struct Notes {
     left: bool,
     committed: Arc<Mutex<Vec<u32>>>,

@@ -75,9 +75,10 @@ pub(super) trait BatchHandler: Send + 'static {
     ) -> impl Future<Output = Result<Vec<Option<Self::Answer>>, StoreError>> + Send;
 
     /// Returns whether another transaction probably holds a lock that the operation needs. If so, the operation is
-    /// deferred instead of being tried. If `after_lock` is true, a lock has already delayed the operation. In that
-    /// case, this returns true only for a lock that the database has reported. If the database has no other writers,
-    /// this always returns false.
+    /// deferred instead of being tried. If the database has no other writers, this always returns false.
+    ///
+    /// If `after_lock` is true, a lock has already delayed the operation. This then returns true only for a lock that
+    /// the database itself has reported. Any other lock may have been released, which only a new attempt can show.
     fn is_locked(&self, _operation: &Self::Operation, _after_lock: bool) -> bool {
         false
     }
@@ -125,7 +126,7 @@ struct Job<O, A> {
 impl<O, A> Job<O, A> {
     /// Refuses the operation, because the database does not answer.
     fn refuse(self) {
-        // The caller may have stopped waiting.
+        // `send` fails if the caller has stopped waiting.
         drop(self.caller.send(Err(silent())));
     }
 }
@@ -143,7 +144,7 @@ impl<O: Send + 'static, A: Send + 'static> BatchQueue<O, A> {
         let (ended, end) = oneshot::channel();
         spawn(async move {
             run(handler, jobs).await;
-            // The receiver may have been dropped.
+            // `send` fails if the receiver was dropped.
             let _ = ended.send(());
         });
         (Self { queue, writes: H::WRITES }, end)
@@ -272,7 +273,7 @@ async fn within<T, O, A>(
             biased;
             done = &mut work => break done,
             job = jobs.recv(), if open => match job {
-                // The caller may have stopped waiting.
+                // `send` fails if the caller has stopped waiting.
                 Some(job) => drop(job.caller.send(Err(silent()))),
                 None => open = false,
             },
@@ -310,7 +311,7 @@ impl<A> Default for Answers<A> {
 impl<A> Drop for Answers<A> {
     fn drop(&mut self) {
         for (caller, answer) in self.0.drain(..) {
-            // The caller may have gone away. The operation was committed nevertheless.
+            // `send` fails if the caller has stopped waiting. The operation was committed nevertheless.
             let _ = caller.send(answer);
         }
     }

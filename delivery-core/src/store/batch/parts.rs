@@ -38,9 +38,9 @@ struct CallerSlot {
 }
 
 /// The number of times that a batch may wait for locks of other transactions. Each wait keeps all other callers
-/// waiting. After that many waits, parts that a lock has already delayed are deferred without being tried. The number
-/// suffices to find the one operation of a full batch that needs a locked row, by halving the batch repeatedly. The
-/// waits of operations that an earlier batch deferred are counted separately.
+/// waiting. After that many waits, parts that a lock has already delayed are deferred without being tried. If only one
+/// operation of a full batch needs a locked row, this number of waits is enough to find it by halving the batch
+/// repeatedly. The waits of operations that an earlier batch deferred are counted separately.
 const LOCKS: u32 = 2 + super::BATCH.ilog2();
 
 /// The callers of a batch. [`Batch::callers`] returns another handle to the same callers.
@@ -88,8 +88,8 @@ impl<O, A> Batch<O, A> {
             let part = match (self.pending.pop(), &mut self.retrying) {
                 (Some(part), _) => part,
                 (None, retrying) => {
-                    // Counts the locks from 0 again, because locks that other operations met are no reason to defer
-                    // these operations untried.
+                    // Counts the waits for locks from 0 again. The waits of other operations are no reason to defer
+                    // these operations without trying them.
                     locks = 0;
                     let Some(part) = retrying.take() else { break };
                     part
@@ -239,7 +239,7 @@ impl<A> Callers<A> {
         for (place, caller) in waiting.callers.iter_mut().enumerate() {
             let error = unanswered(writes && running.contains(&place));
             if let Some(caller) = caller.take() {
-                // The caller may have stopped waiting.
+                // `send` fails if the caller has stopped waiting.
                 let _ = caller.send(Err(error));
             }
         }

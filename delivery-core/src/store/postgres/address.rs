@@ -20,9 +20,9 @@ const PARAMETERS: [&str; 9] =
 pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
     let known = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     let rest = known.ok_or(PostgresError::Malformed)?;
-    // A `#` means that a character is not escaped. So does an `@` after the first `/` that follows the `://`, because
-    // the `@` that ends the password comes before that `/`. The part after the `?` is not searched, because a parameter
-    // may contain an `@`.
+    // Refuses an address in which a character of the password seems to lack its percent-encoding. One sign of this is a
+    // `#`. Another is an `@` after the host seems to have ended, as in `postgres://user:pa/ss@host`. The part after the
+    // `?` is not searched, because a parameter may contain an `@`.
     if url.contains('#') || is_cut_short(url.split('?').next().unwrap_or_default()) {
         return Err(PostgresError::Unescaped);
     }
@@ -86,7 +86,7 @@ fn parameters(url: &Url) -> Result<Parameters, PostgresError> {
             "connect_timeout" => {
                 let seconds: i64 =
                     value.parse().map_err(|_| wrong("connect_timeout", "must be a number of seconds"))?;
-                // As in libpq: 0 and less mean no limit, and 1 is raised to 2.
+                // As in libpq, 0 or a negative number means no limit, and 1 second is raised to 2.
                 let limit = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
                 parameters.patience = limit.map(|seconds| Duration::from_secs(seconds.max(2)));
             }

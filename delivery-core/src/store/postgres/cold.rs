@@ -1,5 +1,5 @@
 //! PostgreSQL's implementation of [`sql::session`](crate::store::sql::session), which serves everything that is not
-//! performance-critical: lists, the catalog, figures, erasure and the like.
+//! performance-critical: lists, the catalog, statistics, the erasure of buyers and the like.
 
 use std::collections::HashSet;
 use std::sync::Arc;

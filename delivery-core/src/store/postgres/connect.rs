@@ -48,7 +48,7 @@ const SESSION: [(&str, &str); 10] = [
 /// longest time for which the queue defers an operation that met a lock.
 pub(super) const PATIENT: &str = "SET LOCAL lock_timeout = '3s'";
 
-/// Settings of a transaction that computes figures from all keys. It reads a single snapshot, so that a key that is
+/// Settings of a transaction that computes statistics about all keys. It reads a single snapshot, so that a key that is
 /// marked as expired, or is replaced, during the transaction is counted exactly once.
 pub(super) const AT_LENGTH: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '60s'; SET LOCAL enable_seqscan = on; \
     SET LOCAL plan_cache_mode = force_custom_plan";
@@ -97,7 +97,8 @@ enum Source {
 }
 
 impl Sessions {
-    /// [Prepares the schema](prepare_schema). The result opens sessions of the store's own, which use this schema.
+    /// [Prepares the schema](prepare_schema). The returned `Sessions` opens connections of the store's own, which use
+    /// this schema.
     pub(super) async fn own(hosts: Hosts, place: SchemaConfig) -> Result<Self, PostgresError> {
         let hosts = hosts.map(|options| in_schema(options, &place.schema));
         let (session, readers_options) = prepare_schema(&hosts, &place).await?;
@@ -108,8 +109,8 @@ impl Sessions {
         Ok(Self::new(source, place))
     }
 
-    /// Migrates the schema if `place.migrates` is set, and checks it. The result begins transactions on connections
-    /// from the host application's pool.
+    /// Migrates the schema if `place.migrates` is set, and checks it. The returned `Sessions` begins transactions on
+    /// connections from the host application's pool.
     pub(super) async fn lent(pool: PgPool, place: SchemaConfig) -> Result<Self, PostgresError> {
         if place.migrates {
             Self::migrate(pool.connect_options().as_ref().clone().into(), &place).await?;

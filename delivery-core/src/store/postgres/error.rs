@@ -117,7 +117,7 @@ pub enum PostgresError {
 impl PostgresError {
     /// Converts an error that occurred while the store in `schema` was opened.
     pub(super) fn while_opening(schema: &str, source: sqlx::Error) -> Self {
-        // insufficient_privilege, invalid_schema_name
+        // `42501` is `insufficient_privilege`, `3F000` is `invalid_schema_name`.
         if matches!(code(&source).as_deref(), Some("42501" | "3F000")) {
             return Self::Forbidden { schema: schema.to_owned(), source };
         }
@@ -138,10 +138,13 @@ impl PostgresError {
 
 /// Converts an error that occurred while the store was in use. Appendix A of PostgreSQL's manual lists the error codes.
 ///
-/// The result is [`StoreError::Refused`] for an invalid statement or row, [`StoreError::Conflict`] if another
-/// transaction has locked or changed what the statement needs, [`StoreError::Corrupt`] for data that cannot be read,
-/// and [`StoreError::Full`] if the disk is full. For every other error it is [`StoreError::Unavailable`], because the
-/// same call may succeed later.
+/// The result is:
+///
+/// - [`StoreError::Refused`] for an invalid statement or row
+/// - [`StoreError::Conflict`] if another transaction has locked or changed what the statement needs
+/// - [`StoreError::Corrupt`] for data that cannot be read
+/// - [`StoreError::Full`] if the disk is full
+/// - [`StoreError::Unavailable`] for every other error, because the same call may succeed later
 pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     let Some(code) = code(&error) else {
         return match error {
@@ -151,7 +154,7 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
             error => StoreError::unavailable_because("the database does not answer", error),
         };
     };
-    // lock_not_available, deadlock_detected, serialization_failure
+    // `lock_not_available`, `deadlock_detected`, `serialization_failure`.
     if matches!(code.as_str(), "55P03" | "40P01" | "40001") {
         return StoreError::conflict(error);
     }

@@ -1,4 +1,4 @@
-//! Use records: reading and pruning them.
+//! The records of key uses: reading and pruning them.
 
 use chrono::{DateTime, Utc};
 use sqlx::Executor;
@@ -12,8 +12,8 @@ use crate::store::sql::rows::Columns;
 use crate::store::sql::statements::{self, BEFORE, CHAIN, limit};
 use crate::store::{Page, StoreError, Use, UseId, page_size};
 
-/// The maximum number of use records that a prune examines in one transaction. A longer transaction would delay the
-/// other work in the same queue, such as e-mails.
+/// The maximum number of key uses that a prune examines in one transaction. A longer transaction would delay the other
+/// work in the same queue, such as e-mails.
 const PRUNE: usize = 10_000;
 
 /// Returns a page of a key's uses, newest first. The page begins with the newest use or, if `before` is given, with the

@@ -79,7 +79,7 @@ impl PostgresStore {
         #[cfg_attr(not(feature = "sqlite"), expect(irrefutable_let_patterns, reason = "SQLite is another variant"))]
         let HostTransaction::Postgres(connection) = transaction else { return Err(elsewhere()) };
         connection.execute("SAVEPOINT delivery").await.map_err(|error| {
-            // no_active_sql_transaction
+            // `25P01` is `no_active_sql_transaction`.
             let is_alone = error
                 .as_database_error()
                 .and_then(sqlx::error::DatabaseError::code)

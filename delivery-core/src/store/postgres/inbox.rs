@@ -20,8 +20,8 @@ use crate::store::StoreError;
 use crate::store::sql::inbox::{deal, event, event_columns, payments, reference, text};
 
 /// Loads the events, references and keys in `needs`, and the deals and keys to which these rows refer. Locks the events
-/// first, then the deals, then the keys with their successors. Does not lock references. Does not load `needs.new` and
-/// `needs.purchases`.
+/// first, then the deals, then the keys with their successors (the keys that replaced them). Does not lock references.
+/// Does not load `needs.new` and `needs.purchases`.
 pub(super) async fn lock(
     session: &mut Session<'_>,
     needs: &Needs,
@@ -62,7 +62,8 @@ pub(super) async fn lock(
         } else if keys.is_empty() {
             return Ok(());
         } else {
-            // This step is repeated only if a key was replaced by a new key in the meantime.
+            // Locks and loads the keys. The loop comes here again only if one of them was replaced by a new key in the
+            // meantime.
             for row in load::locked_lines(session, &keys).await? {
                 versions.invalidate(&row.key.id());
                 loaded.insert(row);

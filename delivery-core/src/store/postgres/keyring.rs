@@ -9,7 +9,7 @@ use crate::key::{Acceptance, Fingerprint};
 use crate::store::StoreError;
 use crate::store::sql::rows;
 
-/// Adds the fingerprints in `keyring` to those that are registered.
+/// Registers the fingerprints of signing secrets in `keyring`. Fingerprints that were registered before stay.
 pub(super) async fn add(session: &mut Session<'_>, keyring: &[Fingerprint]) -> Result<(), StoreError> {
     const ADD: &str =
         "INSERT INTO delivery_keyring (fingerprint) SELECT * FROM unnest($1::bytea[]) ON CONFLICT DO NOTHING";
@@ -17,7 +17,8 @@ pub(super) async fn add(session: &mut Session<'_>, keyring: &[Fingerprint]) -> R
     session.query(ADD).bind(fingerprints).execute(&mut **session).await.map(drop).map_err(store_error)
 }
 
-/// Returns two things: whether the schema accepts `keyring`, and all fingerprints that are registered.
+/// Returns whether the schema accepts the signing secrets whose fingerprints are in `keyring`. Also returns all
+/// fingerprints that are registered.
 pub(super) async fn acceptance(
     session: &mut Session<'_>,
     keyring: &[Fingerprint],
@@ -29,7 +30,7 @@ pub(super) async fn acceptance(
     Ok((Fingerprint::accepts(&known, newest.map(rows::secret_version).transpose()?, keyring), known))
 }
 
-/// Registers the fingerprints in `keyring` if the schema accepts them.
+/// Registers the fingerprints of signing secrets in `keyring`, if the schema accepts these secrets.
 pub(super) async fn register(session: &mut Session<'_>, keyring: &[Fingerprint]) -> Result<Acceptance, StoreError> {
     let mut transaction = session.begin().await.map_err(store_error)?;
     transaction.execute(PATIENT).await.map_err(store_error)?;

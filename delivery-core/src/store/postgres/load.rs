@@ -36,7 +36,8 @@ pub(super) async fn locked_keys(
     ask(session, LOCK, ids).await?.iter().map(rows::key).collect()
 }
 
-/// Loads the rows of keys and of all their successors, and locks them in the order of their numbers.
+/// Loads the rows of keys and of all their successors (the keys that replaced them), and locks them in the order of
+/// their numbers.
 pub(super) async fn locked_lines(
     session: &mut Session<'_>,
     ids: impl IntoIterator<Item = &KeyId>,
@@ -53,7 +54,7 @@ pub(super) async fn locked_lines(
     ask(session, LOCK, ids).await?.iter().map(rows::key).collect()
 }
 
-/// Loads the rows of the keys that were issued for these purchases.
+/// Loads the rows of the keys that were issued for these purchases. A purchase is an order and a product.
 pub(super) async fn purchases(
     session: &mut Session<'_>,
     purchases: impl IntoIterator<Item = &PurchaseId>,
@@ -105,8 +106,8 @@ impl Finder {
     }
 
     async fn find(&mut self, ids: &[KeyId]) -> Result<Vec<Row>, StoreError> {
-        // An idle session may have been cut off. The query is then repeated on a new session below, before the callers
-        // are refused, which happens after five seconds.
+        // An idle session may have been cut off. The query is then repeated below on a new session. There is time for
+        // that: callers are refused only after five seconds.
         if let Some(mut session) = self.session.take() {
             match timeout(ACQUIRE, keys(&mut session, ids)).await {
                 Ok(Ok(found)) => {

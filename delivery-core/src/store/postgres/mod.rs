@@ -219,7 +219,8 @@ async fn detached_for<T: Send + 'static>(
 #[async_trait]
 impl Ledger for PostgresStore {
     async fn submit(&self, operation: Operation) -> Result<Answer, StoreError> {
-        // Operations that need a transaction have a writer of their own: one of them makes its whole batch atomic.
+        // Operations that need a transaction go to a writer of their own, because a batch with even one of them is
+        // atomic.
         let queue = match operation.subject() {
             Subject::NewKey(new) => self.writer(new.id),
             Subject::Key(id) if !operation.needs_transaction() => self.writer(id),

@@ -6,11 +6,12 @@
 //! the same purchase. Outside a transaction each statement commits by itself. A batch that needs only one statement,
 //! such as a batch of uses or of orders, is persisted in one round trip.
 //!
-//! All servers take locks in the same order, so that no two servers deadlock. A statement locks messages by number,
-//! purchases by order and product, and keys by number. A batch that locks keys before it reads them also locks them by
-//! number, and then waits for no other key. A batch that receives events, rotates keys, or has requests that may be
-//! repeated takes all its locks before it writes: first events, then [deals](super::inbox), then keys with their
-//! successors, each by number.
+//! All servers take locks in the same order, so that no two servers deadlock:
+//!
+//! - A statement locks messages by number, purchases by order and product, and keys by number.
+//! - A batch that locks keys before it reads them locks them by number, and afterwards needs no lock of another key.
+//! - A batch with platform events, key rotations or requests with an `Idempotency-Key` takes all its locks before it
+//!   writes: first events, then [deals](super::inbox), then keys with their successors, each by number.
 
 use std::collections::HashSet;
 

@@ -7,7 +7,7 @@ use crate::store::StoreError;
 use crate::store::sql::request::{row, text};
 use crate::store::sql::rows::key_id;
 
-/// Loads the requests that `needs` names.
+/// Loads the requests with an `Idempotency-Key` that `needs` names.
 pub(super) async fn load(session: &mut Session<'_>, needs: &Needs, loaded: &mut Loaded) -> Result<(), StoreError> {
     const FIND: &str = "SELECT k.id, r.key, r.request, r.product, r.at, r.repeats, r.version \
         FROM unnest($1::bytea[], $2::text[]) AS w (id, request) JOIN delivery_key k ON k.id = w.id \
@@ -25,8 +25,8 @@ pub(super) async fn load(session: &mut Session<'_>, needs: &Needs, loaded: &mut 
     Ok(())
 }
 
-/// Writes requests. Returns whether all were written. If another server has answered one of the requests in the
-/// meantime, returns false, and the transaction must be rolled back.
+/// Writes requests with an `Idempotency-Key`. Returns whether all were written. If another server has answered one of
+/// them in the meantime, returns false, and the transaction must be rolled back.
 pub(super) async fn persist(session: &mut Session<'_>, requests: &[RequestRow]) -> Result<bool, StoreError> {
     const REQUESTS: &str = "WITH new AS ( \
             SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) \

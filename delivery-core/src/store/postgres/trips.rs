@@ -2,7 +2,7 @@
 //!
 //! | attempt | how rows are loaded | when a key is written |
 //! |---|---|---|
-//! | optimistic | from the cache, or read; purchases are assumed absent | if its row has the version that was loaded |
+//! | optimistic | from the cache, or read; orders are assumed to be new | if its row has the version that was loaded |
 //! | reloaded | read from the database | if its row has the version that was loaded |
 //! | locking | locked, then read, in a transaction | always, unless its purchase got another key in the meantime |
 //!
@@ -42,8 +42,8 @@ const LOCK_FIRST: u32 = 64;
 /// that needs a locked row waits for this time.
 const HURRY: &str = "SET LOCAL lock_timeout = '5ms'";
 /// How long the writer tries to find out what a batch has written, if the database's reply was lost. This is shorter
-/// than the five seconds after which the queue returns an error to the callers. An attempt that begins before the four
-/// seconds are over may take four seconds more.
+/// than the five seconds after which the queue returns an error to the callers. No new attempt begins after this time,
+/// but the last attempt may take four seconds more.
 const RESOLVE: Duration = Duration::from_secs(4);
 
 impl Writer {

@@ -92,8 +92,8 @@ impl Writer {
         self.look_at_locked().await;
     }
 
-    /// Checks that the server would still keep acknowledged writes after a crash, if the last check was at least
-    /// [`SETTINGS_INTERVAL`] ago. If the check fails, drops the session, so that nothing is committed on that server.
+    /// If the last check was at least [`SETTINGS_INTERVAL`] ago, checks that a crash of the server would still lose no
+    /// acknowledged writes. If the check fails, drops the session, so that nothing is committed on that server.
     async fn look_at_durability(&mut self) {
         let now = SystemClock.monotonic();
         if now.saturating_sub(self.looked) < SETTINGS_INTERVAL {

@@ -22,7 +22,7 @@ const PRODUCT_CALLED: &str = concat!("SELECT ", product_columns!(), " FROM deliv
 /// Selects the number of the product that platform `$1` calls `$2`.
 const PRODUCT_NAMED: &str = "SELECT product FROM delivery_product_ref WHERE source = $1 AND name = $2";
 
-/// Selects the products named `$1` that are not archived.
+/// Selects the products with the name `$1` that are not archived.
 const PRODUCTS_NAMED: &str =
     concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE name = $1 AND archived = 0 ORDER BY id");
 
@@ -177,9 +177,9 @@ impl<D: Database> ProductNames for D {
     }
 }
 
-/// Serializes calls, also of several servers, that add a product or a post only if it does not exist yet. Each call
-/// locks the same row until its commit, so it sees what the previous call added. Does nothing on SQLite, which has a
-/// single writer.
+/// Makes calls that add a product or a post only if it does not exist yet run one after the other, even on several
+/// servers. Each call locks the same row until its commit, so it sees what the previous call added. Does nothing on
+/// SQLite, which has a single writer.
 pub(super) async fn take_turn(session: &mut (dyn Session + '_)) -> Result<(), StoreError> {
     if session.dialect().is_sqlite() {
         return Ok(());
@@ -220,7 +220,8 @@ async fn change(
     Ok(Some(Arc::new(product)))
 }
 
-/// Returns a product with these facts and an arbitrary number. It is used only to read the facts.
+/// Makes a product from `facts`, because `NewProduct` has no methods that read its fields. The product's number is
+/// arbitrary.
 fn draft(facts: &NewProduct) -> Result<Product, StoreError> {
     Ok(Product::new(rows::product_id(1)?, facts.clone()))
 }

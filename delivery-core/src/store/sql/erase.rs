@@ -8,9 +8,11 @@ use crate::ledger::inbox::names_buyer;
 use crate::ledger::{Action, Edit};
 use crate::store::StoreError;
 
-/// A subquery for the numbers of the keys that had address `$1`. In some of these keys, this erasure has replaced the
-/// address by `$2`. In the other keys, the address was corrected earlier, as the audit log shows. The text `was …` in
-/// that log comes from [`Action::replacing_email`](crate::ledger::Action::replacing_email).
+/// A subquery for the numbers of the keys that had address `$1`. There are two kinds of such keys:
+///
+/// - keys in which this erasure has already replaced the address by `$2`
+/// - keys whose address was corrected earlier. The audit log shows this with the text `was …`, which comes from
+///   [`Action::replacing_email`](crate::ledger::Action::replacing_email).
 macro_rules! whose {
     () => {
         "(SELECT number FROM delivery_key WHERE lower(email) = CAST($2 AS text) \
@@ -18,8 +20,9 @@ macro_rules! whose {
     };
 }
 
-/// A condition: whether event `i` names a customer of its platform whose address is `$1`. The body is JSON, which
-/// escapes backslashes and quotation marks.
+/// A condition: whether event `i` names a customer of its platform whose address is `$1`. The condition searches the
+/// body, which is JSON text, for the customer's reference. So it escapes backslashes and quotation marks in the
+/// reference as JSON does.
 macro_rules! customers {
     () => {
         "EXISTS (SELECT 1 FROM delivery_customer c WHERE lower(c.email) = CAST($1 AS text) AND c.source = i.source \
@@ -36,10 +39,12 @@ macro_rules! contains {
 }
 
 /// Selects events that can still be applied and that may name the address `$1`, which must be in lower case. The column
-/// `customers` is 1 if an event names a platform's customer with that address. The erasure locks these events before it
-/// reads the keys. So the erasure sees every key that such an event issued, because a server that applies an event
-/// locks the event's row until the event's keys are committed. `outcome <> 'issued'` repeats the condition of a partial
-/// index, which the database does not use otherwise.
+/// `customers` is 1 if an event names a platform's customer with that address.
+///
+/// The erasure locks these events before it reads the keys. A server that applies an event holds a lock on the event's
+/// row until the event's keys are committed. So the erasure sees every key that such an event issued.
+///
+/// `outcome <> 'issued'` repeats the condition of a partial index. Otherwise the database does not use this index.
 const WAITING: &str = concat!(
     "SELECT number, body, CAST(CASE WHEN ",
     customers!(),
@@ -62,9 +67,9 @@ fn is_about(row: &impl Columns, email: &Email) -> Result<bool, StoreError> {
     Ok(row.integer("customers")? == 1 || row.text_or_null("body")?.is_some_and(|body| names_buyer(body, email)))
 }
 
-/// Replaces each revocation reason that contains the address, for keys whose address was corrected earlier. Returns the
-/// ids of these keys. Must run before [`ERASE`], which removes the address from the audit log: after that, nothing
-/// shows which keys had the address.
+/// For keys whose address was corrected earlier: replaces the reason of a revocation if it contains the erased address.
+/// Returns the ids of the changed keys. Must run before [`ERASE`], which removes the address from the audit log. After
+/// that, nothing shows which keys had the address.
 const ERASE_REASONS: &str = concat!(
     "UPDATE delivery_key SET revoked_reason = CASE WHEN CAST($2 AS text) IS NULL THEN revoked_reason ELSE 'erased' END \
         WHERE number IN ",

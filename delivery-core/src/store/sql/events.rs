@@ -21,10 +21,11 @@ use crate::product::RefName;
 use crate::store::{Inbox, InboxQuery, MAX_RETRY_DELAY, Page, StoreError};
 use crate::throttle::Throttle;
 
-/// Returns a statement that selects at most `$2` events that match `query`, newest first, with numbers below `$1` and
-/// at least `$3`. If `query` names a platform, `$4` is the platform. If the query is for events that need attention,
-/// the statement selects only one event for each unknown product: the newest event that needs attention because of that
-/// product.
+/// Returns a statement that selects at most `$2` events that match `query`, newest first. Their numbers are at least
+/// `$3` and below `$1`. If `query` names a platform, `$4` is the platform.
+///
+/// If `query` is for events that need attention, the statement selects only one event for each unknown product: the
+/// newest one that needs attention because of that product.
 pub(super) fn select_events(query: &InboxQuery, dialect: Dialect) -> String {
     const NUMBERS: &str = "i.number < $1 AND i.number >= $3";
     // The outcome is a part of the SQL text, not a parameter, so that the planner of the database can use the partial
@@ -50,7 +51,8 @@ pub(super) fn select_events(query: &InboxQuery, dialect: Dialect) -> String {
             "(i.source, i.number) < ($4, $1) AND (i.source, i.number) >= ($4, $3)".to_owned(),
             "i.source DESC, i.number DESC",
         ),
-        // `|| ''` makes the planners search the few events that need attention, not all events of the platform.
+        // `|| ''` keeps the planners from using the index by platform. So they search the few events that need
+        // attention, not all events of the platform.
         (Some(_), Some(EventOutcome::NeedsAttention)) => {
             (format!("{NUMBERS} AND i.source || '' = $4"), "i.number DESC")
         }
@@ -66,7 +68,8 @@ const CUSTOMER: &str = "SELECT email FROM delivery_customer WHERE source = $1 AN
 /// Selects the platforms' customers with the e-mail address `$1`, which must be in lower case.
 const CUSTOMERS: &str = "SELECT source, reference, email, told_at FROM delivery_customer WHERE lower(email) = $1";
 
-/// Dismisses everything that platform `$1` sells under the name `$2`.
+/// Dismisses the name `$2` of platform `$1`: events about what the platform sells under this name then need no
+/// attention.
 const DISMISS: &str = "INSERT INTO delivery_dismissed (source, name) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 
 /// Lifts the dismissal of the name `$2` of platform `$1`.
@@ -76,9 +79,11 @@ const LIFT_DISMISSAL: &str = "DELETE FROM delivery_dismissed WHERE source = $1 A
 const IS_DISMISSED: &str = "SELECT name FROM delivery_dismissed WHERE source = $1 AND name = $2";
 
 /// Returns a statement that retries events that need attention: it makes them due at `$1`, and resets their attempts.
-/// Selects only events of platform `$2`, or of all platforms if `$2` is NULL. If `$3` is not NULL, selects only events
-/// with the reason `$6` whose content names the customer `$3`, a JSON string. One execution changes at most `$5` events,
-/// in the order of their numbers, from number `$4` on.
+/// One execution changes at most `$5` events, in the order of their numbers, from number `$4` on. Two parameters may be
+/// NULL; otherwise they limit the selection:
+///
+/// - `$2`: only events of this platform
+/// - `$3`: only events with the reason `$6` whose content names this customer. `$3` is a JSON string.
 ///
 /// The inner query waits for locked rows and then checks its conditions again. Otherwise, an event that another
 /// transaction completes meanwhile would become due again.
@@ -96,8 +101,8 @@ fn retry_events(dialect: Dialect) -> String {
     )
 }
 
-/// `rows` are the results of one execution of [`retry_events`]. Returns how many events were made due, and the number
-/// from which the next execution continues; `None` if there are no more events.
+/// Returns how many events one execution of [`retry_events`] made due, and the number from which the next execution
+/// continues. That number is `None` if there are no more events. `rows` are the results of the execution.
 fn retried(rows: &[impl Columns]) -> Result<(u64, Option<i64>), StoreError> {
     let numbers = rows.iter().map(|row| row.integer("number")).collect::<Result<Vec<_>, _>>()?;
     let last = numbers.iter().max().filter(|_| i64::try_from(numbers.len()) == Ok(AT_ONCE));
@@ -105,7 +110,7 @@ fn retried(rows: &[impl Columns]) -> Result<(u64, Option<i64>), StoreError> {
 }
 
 /// Determines one part of the events to prune: the first `$2` events with numbers from `$1` on and below `$3`. Returns
-/// how many events the part contains, and the greatest number among them; `$1` if the part is empty.
+/// how many events the part contains, and the greatest of their numbers. If the part is empty, that number is `$1`.
 const PART: &str = "SELECT CAST(count(*) AS bigint) AS events, coalesce(max(number), $1) AS last \
     FROM (SELECT number FROM delivery_inbox WHERE number >= $1 AND number < $3 ORDER BY number LIMIT $2) p";
 
@@ -214,8 +219,8 @@ impl<D: Database> Inbox for D {
     }
 }
 
-/// Selects at most `$3` events that are due at `$1`. Also selects events that are due later than `$2`. Only a server
-/// with a wrong clock can have set so late a time, so these events count as due.
+/// Selects at most `$3` events that are due: events with a due time of `$1` or earlier, and events with a due time
+/// after `$2`. Only a server with a wrong clock can have set a time after `$2`, so these events must not wait for it.
 const DUE: &str = concat!(
     "SELECT ",
     event_columns!(),
@@ -247,14 +252,15 @@ async fn claim(
 }
 
 /// Looks at the next [`AT_ONCE`] events, from number `from` on, and deletes those that are done and were received
-/// before `before`. Returns how many it deleted, and the number from which the next call continues; `None` if there are
-/// no more events.
+/// before `before`. Returns how many it deleted, and the number from which the next call continues. That number is
+/// `None` if there are no more events.
 async fn prune(
     session: &mut (dyn Session + '_),
     before: DateTime<Utc>,
     from: i64,
 ) -> Result<(u64, Option<i64>), StoreError> {
-    // Numbers contain the time of receipt, to the second, and `before` may be in the middle of a second.
+    // An event's number contains its time of receipt, but only to the second. `before` may be in the middle of a
+    // second, so the range of numbers includes that second. The deletion then compares the exact times.
     let end = number_at(before + TimeDelta::seconds(1), 0);
     let part = row(session, PART, values![from, AT_ONCE, end]).await?;
     let part = part.ok_or(StoreError::corrupt("a count without a row"))?;
@@ -268,10 +274,11 @@ fn latest_due(now: DateTime<Utc>) -> i64 {
     now.checked_add_signed(MAX_RETRY_DELAY).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis()
 }
 
-/// Converts `rows` to events. Returns the events, and the numbers of all rows. If an event cannot be read, for example
-/// because another version of this software wrote it, the event is logged and left out, so that the other events can be
-/// applied. Its number is still returned: the event is leased like the other events. If it were not leased, it would be
-/// due again at once.
+/// Converts `rows` to events. Returns the events, and the numbers of all rows.
+///
+/// An event that cannot be read, for example because another version of this software wrote it, is logged and left out.
+/// So the other events can still be applied. Its number is returned nevertheless, so that the caller leases this event
+/// too. Otherwise it would be due again at once.
 fn readable(rows: &[impl Columns]) -> Result<(Vec<InboxEvent>, Vec<i64>), StoreError> {
     static UNREADABLE: Throttle = Throttle::new();
     let (mut read, mut numbers) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));

@@ -13,15 +13,19 @@ use crate::store::{ExpiryScan, StoreError};
 
 /// Selects valid keys that expire after second `$1` and no later than second `$2`, and whose buyers were not notified
 /// of this expiry time yet. Selects at most `$3` keys, those that expire first. The column `silent` is 1 for erased
-/// customers, who get no e-mail. The notice period is the time from `$1` to `$2`. A key is skipped if both the validity
-/// with which it was sold and its present validity are shorter than the notice period.
+/// customers, who get no e-mail.
+///
+/// The notice period is the time from `$1` to `$2`. A key whose whole validity is shorter than the notice period is
+/// skipped, because its buyer would get the e-mail right after the purchase. If the expiry time was changed after the
+/// sale, the longer validity counts: that at the sale, or the present one.
 const EXPIRING: &str = "SELECT number, id, product, source, order_id, expires_at, email, \
         CAST(CASE WHEN email LIKE 'erased-%@erased.invalid' THEN 1 ELSE 0 END AS bigint) AS silent FROM delivery_key \
     WHERE state = 0 AND told = 0 AND expires_at > $1 AND expires_at <= $2 \
         AND CASE WHEN granted_until > expires_at THEN granted_until ELSE expires_at END - issued_at >= $2 - $1 \
     ORDER BY expires_at LIMIT $3";
 
-/// Returns the references that identify the [deals](crate::ledger::Deal) of keys found by [`EXPIRING`].
+/// Returns references that identify the [deals](crate::ledger::Deal) of keys found by [`EXPIRING`]. A deal is what a
+/// platform has reported about one sale or subscription.
 fn deals_of(rows: &[impl Columns]) -> Result<HashSet<ReferenceId>, StoreError> {
     rows.iter().filter_map(|row| deal_of(row).transpose()).collect()
 }

@@ -23,9 +23,12 @@ const COUNTED: &str = "SELECT product, CAST(state AS bigint) AS state, CAST(coun
 const REPLACED: &str = "SELECT product, CAST(count(*) AS bigint) AS keys FROM delivery_key \
     WHERE successor IS NOT NULL GROUP BY product";
 
-/// Counts the keys whose status at second `$1` differs from the state in their row. These are keys that have expired
-/// but are not marked yet, and keys that a server with a fast clock marked as expired too early. `$exhausted` is the
-/// condition for keys that are used up.
+/// Counts the keys whose status at second `$1` differs from the state in their row:
+///
+/// - keys that have expired but are not marked as expired yet
+/// - keys that a server with a fast clock marked as expired too early
+///
+/// `$exhausted` is the condition for keys that are used up.
 macro_rules! unmarked_keys {
     ($exhausted:literal) => {
         concat!(
@@ -40,7 +43,7 @@ macro_rules! unmarked_keys {
     };
 }
 
-/// Counts the keys issued on each day from second `$1` on. Reads only keys from id `$2` on, which is the result of
+/// Counts the keys issued on each day from second `$1` on. Reads only keys whose id is at least `$2`, the result of
 /// [`first_id`]. A key that was replaced is not counted. Its successor is counted instead, on the day on which the
 /// first key was issued.
 const ISSUED: &str = "SELECT issued_at / 86400 AS day, CAST(count(*) AS bigint) AS keys FROM delivery_key \

@@ -21,8 +21,8 @@ const FILE: &str = concat!("SELECT ", file_columns!(), " FROM delivery_file WHER
 
 const ROWS: &str = "SELECT object, ended_at FROM delivery_file WHERE object > $1 ORDER BY object LIMIT $2";
 
-/// Counts the files of product `$1` that were not deleted or replaced, and whose [folded](FileName::folded) name is not
-/// `$2`.
+/// Counts the present files of product `$1`, without the file whose [folded](FileName::folded) name is `$2`. Files that
+/// were deleted or replaced are not counted.
 const OTHERS: &str =
     "SELECT count(*) AS others FROM delivery_file WHERE product = $1 AND folded <> $2 AND ended_at IS NULL";
 
@@ -36,7 +36,7 @@ const FORGET: &str = "DELETE FROM delivery_file WHERE object = $1 AND ended_at I
 #[async_trait]
 impl<D: Database> Files for D {
     async fn put_file(&self, product: ProductId, file: File, edit: Edit) -> Result<Option<bool>, StoreError> {
-        // A caller that waited for an upload also waits for a lock: a refusal would discard the uploaded file.
+        // Waits long for a lock if necessary, because a failure would discard the file that was just uploaded.
         self.write(Patience::Long, move |session| {
             Box::pin(async move {
                 // The lock serializes the calls of several servers for one product.
@@ -108,7 +108,7 @@ impl<D: Database> Files for D {
     }
 }
 
-/// Returns a product with its files, which are read in this session.
+/// Reads the files of `product`, and returns the product with them.
 pub(super) async fn with_files(session: &mut (dyn Session + '_), product: Product) -> Result<Product, StoreError> {
     let files = session.rows(FILES, values![product.id().get()]).await?;
     Ok(product.with_files(files.iter().map(file).collect::<Result<_, _>>()?))

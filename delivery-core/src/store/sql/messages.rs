@@ -38,9 +38,11 @@ pub(super) async fn queue(
 
 /// The SQL expression for how far PostgreSQL's clock is ahead of this machine's clock, in milliseconds. It is 0 if the
 /// clocks differ by at most two seconds, which the network round trip may explain. `$machine` is the parameter with
-/// this machine's time. The result is added to every due time, so that servers whose clocks differ agree on when a
-/// message is due. In tests, the caller's clock may not be this machine's clock. The difference between these two
-/// clocks is not corrected.
+/// this machine's time.
+///
+/// The result is added to every due time, so that servers whose clocks differ agree on when a message is due. In tests,
+/// due times may come from a clock that is not this machine's clock. The difference between these two clocks is not
+/// corrected.
 macro_rules! skew {
     ($machine:literal) => {
         concat!(
@@ -91,10 +93,10 @@ pub(in crate::store) async fn retry(
         .await
 }
 
-/// Makes failed messages due: those that failed for good, and those that wait for another attempt after a failure.
-/// Leaves out leased messages, and messages that another transaction has locked. `route` is a fingerprint of the
-/// settings with which e-mails are sent. If it is given, also leaves out messages that failed with these settings.
-/// Returns how many messages were made due.
+/// Makes failed messages due: those that failed for good, and those with a route that wait for another attempt. A
+/// message's route is a fingerprint of the settings with which sending it failed. If `route` is given, messages with
+/// this route are left out. So are leased messages, and messages that another transaction has locked. Returns how many
+/// messages were made due.
 pub(in crate::store) async fn retry_all(
     database: &impl Database,
     route: Option<Route>,

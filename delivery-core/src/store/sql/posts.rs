@@ -38,9 +38,9 @@ const UPDATE_POST: &str = concat!(
 
 const DELETE_POST: &str = concat!("DELETE FROM delivery_post WHERE id = $1 RETURNING ", post_columns!());
 
-/// Selects the numbers, versions and content lengths (in bytes) of at most `$3` posts, newest first. Selects posts that
-/// were published before `$1`, and those of `$1` with a number below `$2`. Neither database reads the content to find its
-/// length.
+/// Selects the numbers, versions and content lengths (in bytes) of at most `$3` posts, newest first. Only posts that
+/// were published before `$1` are selected, or at `$1` with a number below `$2`. Neither database reads the content to
+/// find its length.
 const POSTS: &str = "SELECT id, version, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
     WHERE (published_at, id) < ($1, $2) ORDER BY published_at DESC, id DESC LIMIT $3";
 

@@ -98,8 +98,9 @@ impl<D: Database> Records for D {
 /// least `$1` and below `$2`. If `query` names a key, `$4` is the id of that key.
 fn messages(query: &MessageQuery) -> String {
     let key = if query.key.is_some() { " AND key = (SELECT number FROM delivery_key WHERE id = $4)" } else { "" };
-    // Few messages are queued or failed, and the indexes of these messages are not ordered by number. With `+ 0`, the
-    // planner of the database uses these indexes instead of searching all messages by number.
+    // Few messages are queued or failed, but the indexes of these messages are not ordered by number. So the planner of
+    // the database could search all messages by number instead. It cannot do that with `number + 0`, because no index
+    // contains this expression.
     let (state, number) = match query.state {
         None => ("", "number"),
         Some(MessageState::Queued) => (" AND state = 0", "number + 0"),
@@ -186,10 +187,11 @@ fn entry(row: &impl Columns) -> Result<AuditEntry, StoreError> {
 }
 
 /// Returns a statement that counts the queued messages, the failed messages, the [unanswered](Backlog::unanswered)
-/// failed messages, and the events that need attention. It also finds the time at which the oldest queued message was
-/// queued. The kinds of webhook messages begin with `key.`; a webhook message that failed is always unanswered. The
-/// database uses the partial index of the inbox only if the statement repeats the condition of the index,
-/// `outcome <> 'issued'`.
+/// failed messages, and the events that need attention. It also finds out when the oldest queued message was queued.
+///
+/// - The kinds of webhook messages begin with `key.`. A webhook message that failed is always unanswered.
+/// - `outcome <> 'issued'` repeats the condition of the partial index of the inbox. Otherwise the database does not use
+///   this index.
 fn select_backlog() -> String {
     let bring_key = MessageKind::ALL.iter().filter(|kind| kind.brings_key());
     let bring_key = bring_key.map(|kind| kind.as_str()).collect::<Vec<_>>().join("', '");

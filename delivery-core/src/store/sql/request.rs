@@ -15,8 +15,8 @@ const AT_ONCE: i64 = 5_000;
 #[async_trait]
 impl<D: Database> Requests for D {
     async fn prune_requests(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        // The time is checked twice. Between the two checks, another server may have used the same request id for a new
-        // request, which must not be deleted.
+        // Both the inner and the outer query check the time. Between these checks, another server may have used the
+        // same request id for a new request, which must not be deleted.
         const PRUNE: &str = "DELETE FROM delivery_request WHERE at < $1 AND (key, request) IN \
             (SELECT key, request FROM delivery_request WHERE at < $1 LIMIT $2)";
         part_by_part(self, move |session, _| {

@@ -18,7 +18,8 @@ use crate::store::{KeyQuery, Page, StoreError};
 /// more than a page has.
 const CHUNK: usize = 1000;
 
-/// A number of keys that SQLite sorts, or reads one by one, in about 15 ms.
+/// A search by the beginning of an address counts as large if at least this number of keys match. SQLite sorts this
+/// number of keys, or reads them one by one, in about 15 ms.
 #[cfg(feature = "sqlite")]
 const MANY: usize = 20_000;
 
@@ -148,11 +149,14 @@ pub(in crate::store) fn candidates(
     Candidates { sql, parameters }
 }
 
-/// Returns two statements for SQLite that find the newest keys whose address meets the condition `begins`. The first
-/// statement sorts all of these keys. The second statement reads the keys of the store from the newest on, until the
-/// page is full. The second statement is used if at least [`MANY`] keys meet the condition, and enough of the newest
-/// [`MANY`] keys of the store match to fill the page. The first statement is used in all other cases. The statement
-/// that is not used has a limit of 0. SQLite evaluates a limit once, before the statement runs.
+/// Returns two statements for SQLite that find the newest keys whose address meets the condition `begins`. For each
+/// search, only one of them finds keys. The other gets a limit of 0; SQLite evaluates a limit once, before a statement
+/// runs.
+///
+/// - The first statement sorts all keys that meet the condition.
+/// - The second statement reads the keys of the store from the newest on, until the page is full. It is used only if at
+///   least [`MANY`] keys meet the condition, and if the newest [`MANY`] keys of the store contain enough matches to
+///   fill the page.
 #[cfg(feature = "sqlite")]
 fn by_beginning(begins: &str, status: Option<Status>, most: usize) -> [String; 2] {
     let among_few = among_few(status);
@@ -175,9 +179,10 @@ fn by_beginning(begins: &str, status: Option<Status>, most: usize) -> [String; 2
     [limited(&walk(&[begins, among_few], most), [0, most]), limited(&walk(&[&unindexed, among_few], most), [most, 0])]
 }
 
-/// Returns the condition for a status, for searches among the few keys of one order, address or host reference. The
-/// condition is written so that no index matches it. The planner of the database then uses the index of the order,
-/// address or reference.
+/// Returns the condition for a status, for searches by order, host reference, address or beginning of an address. Keys
+/// that are valid and keys that are used up have the same condition here; the caller of [`candidates`] tells them
+/// apart. The condition is written so that no index matches it. So the planner of the database uses the index of the
+/// order, reference or address.
 fn among_few(status: Option<Status>) -> &'static str {
     match status {
         None => "",
@@ -188,12 +193,15 @@ fn among_few(status: Option<Status>) -> &'static str {
 }
 
 /// Returns statements that together find the newest keys with a status. If `status` is `None`, they find keys with any
-/// status. `part` is a condition on the product or the source; if `part` is empty, all keys are searched. For each
-/// state that such keys can have, one statement reads the newest entries of an index. If the status depends on the
-/// time, a further statement finds keys whose state is out of date.
+/// status. `part` is a condition on the product or the source; if `part` is empty, all keys are searched.
+///
+/// There is one statement for each state that such keys can have. It reads the newest entries of an index. If the
+/// status depends on the time, a further statement finds keys whose state is out of date, such as expired keys that are
+/// not marked yet.
 fn by_state(status: Option<Status>, part: &str, most: usize) -> Vec<String> {
     let of = |state, time| walk(&[state, part, time], most);
-    // The condition `part`, written so that the planner cannot choose the index of the product or source.
+    // The condition `part`, written so that the planner cannot use the index of the product or source. It then uses the
+    // index of expiry times.
     let own = part.replace("k.product", "k.product + 0").replace("k.source", "k.source || ''");
     // Finds keys that a server with a fast clock marked as expired too early.
     let marked_early = || sorted(&["k.state = 2", FINITE, "k.expires_at > $2", &own], most);
@@ -236,8 +244,9 @@ fn and(conditions: &[&str]) -> String {
 }
 
 /// Finds a page of keys: reads chunks of candidates until the page is full. Most candidates match, so one chunk is
-/// usually enough. `candidates` takes an id and a limit. It returns keys below the id, newest first, at most as many as
-/// the limit, and whether there may be more.
+/// usually enough.
+///
+/// `candidates(id, limit)` returns at most `limit` keys below `id`, newest first, and whether there may be more.
 pub(in crate::store) async fn search<F>(
     query: &KeyQuery,
     candidates: impl Fn(Option<KeyId>, usize) -> F,

@@ -73,7 +73,8 @@ pub(in crate::store) trait Session: Send {
     /// Executes a statement. Returns how many rows it changed.
     async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError>;
 
-    /// Returns a row number that is unused and is never handed out again. May be called only in a session that writes.
+    /// Loads the [deals](crate::ledger::Deal) that `references` identify, without locking them. A deal is what a
+    /// platform has reported about one sale or subscription.
     async fn number(&mut self) -> Result<i64, StoreError>;
 
     /// Loads the [deals](crate::ledger::Deal) that `references` identify, without locking them.
@@ -96,7 +97,7 @@ impl<T, W> Task<T> for W where
 {
 }
 
-/// How long a task may take.
+/// As long as a caller is willing to wait: a few seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Patience {
     /// As long as a caller is willing to wait.
@@ -107,7 +108,7 @@ pub(in crate::store) enum Patience {
 
 /// What the code in this folder needs from a SQL store.
 pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
-    /// Runs a task that only reads. With [`Patience::Long`], the task sees a snapshot of the database.
+    /// Runs a task that only reads. With [`Patience::Long`], all its reads see the same snapshot of the database.
     fn read<T: Send + 'static>(
         &self,
         patience: Patience,
@@ -138,10 +139,12 @@ pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
     fn posts(&self) -> &PostCache;
 }
 
-/// Changes many rows in several transactions, so that other work can run between them. Each transaction waits for locked
-/// rows, because a failure of one would end the whole task. Calls `part` repeatedly, each
-/// time with the row number from which to continue, at first 0. `part` returns how many rows it changed, and the row
-/// number for the next call; `None` if everything is done. The result is the total number of changed rows.
+/// Changes many rows in several transactions, so that other work can run between them. Each transaction waits for
+/// locked rows, because the failure of one transaction would end the whole task.
+///
+/// Calls `part` repeatedly, each time with the row number from which to continue, at first 0. `part` returns how many
+/// rows it changed, and the row number for the next call; `None` if everything is done. The result is the total number
+/// of changed rows.
 pub(in crate::store) async fn part_by_part<P>(database: &impl Database, part: P) -> Result<u64, StoreError>
 where
     P: for<'s> Fn(&'s mut (dyn Session + 's), i64) -> BoxFuture<'s, Result<(u64, Option<i64>), StoreError>>

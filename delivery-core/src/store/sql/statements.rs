@@ -59,7 +59,8 @@ pub(in crate::store) fn readable(
     messages.filter_map(|message| message.inspect_err(unreadable).ok()).collect()
 }
 
-/// Returns a route as the database stores it, in hexadecimal.
+/// Returns a route as the database stores it, in hexadecimal. A route is a fingerprint of the settings with which
+/// e-mails are sent.
 pub(in crate::store) fn stored_route(route: Route) -> String {
     data_encoding::HEXLOWER.encode(route.as_bytes())
 }
@@ -67,7 +68,8 @@ pub(in crate::store) fn stored_route(route: Route) -> String {
 /// The values that are written to a message's row when the lease of the message ends.
 pub(in crate::store) struct Completion<'a> {
     pub(in crate::store) state: i64,
-    /// The new due time, in milliseconds. `None` makes the message due at the time at which it was queued.
+    /// The number of attempts to subtract: 1 if the message was not tried, because leasing it has counted as an
+    /// attempt.
     pub(in crate::store) due_at: Option<i64>,
     pub(in crate::store) reason: Option<&'a str>,
     /// The number of attempts to subtract: 1 if the message was not tried.

@@ -1,5 +1,5 @@
-//! The work queue of a database writer. It contains operations, which are planned together, and statements: closures,
-//! each of which runs by itself.
+//! The work queue of a database writer. There are two kinds of work: *operations*, which are planned and committed
+//! together in batches, and *statements*, which are closures that each run alone.
 
 use std::any::Any;
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::store::batch::BatchQueue;
 pub(in crate::store) enum Work<W> {
     /// An operation, which is planned and persisted together with the other operations of its batch.
     Operation(Operation),
-    /// A closure that runs by itself on the connection, at most once.
+    /// A closure that runs on the connection, alone and at most once.
     Statement(Statement<W>),
 }
 

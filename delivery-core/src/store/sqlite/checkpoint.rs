@@ -20,12 +20,13 @@ use super::lock::Lock;
 use crate::store::StoreError;
 use crate::store::sql::rows::Columns;
 
-/// The number of pages in the log at which a checkpoint begins. They are 8 MiB, which a start after a crash reads in
-/// about ten milliseconds.
+/// The number of pages in the log at which a checkpoint begins. These pages have 8 MiB. A start after a crash reads
+/// them in about ten milliseconds.
 const THRESHOLD: i64 = 2048;
 /// The number of batches between two checks of the log's size.
 const CHECK_EVERY: u32 = 64;
-/// The maximum number of remaining pages that the writer copies itself. This takes some milliseconds.
+/// If the log has at least this number of pages, the writer copies everything itself. The disk is then too slow for the
+/// separate connection to catch up.
 const LEFT_OVER: i64 = THRESHOLD / 4;
 /// The number of pages in the log at which the writer copies everything itself. The disk is then too slow for the
 /// separate connection to catch up.
@@ -40,9 +41,11 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Called before each batch. Begins a checkpoint on a separate connection if one is due. Once that checkpoint has
-    /// ended, copies the remaining pages on the writer's connection if there are few of them or if the log has become
-    /// too long. Otherwise begins another checkpoint.
+    /// Called before each batch. Begins a checkpoint on a separate connection if one is due. Once it has ended, there
+    /// are two cases:
+    ///
+    /// - If few pages remain, or if the log has become too long, copies the remaining pages on the writer's connection.
+    /// - Otherwise begins another checkpoint on a separate connection.
     pub(super) async fn maintain(
         &mut self,
         writer: &mut SqliteConnection,

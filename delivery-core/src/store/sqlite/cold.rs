@@ -37,8 +37,8 @@ impl<'c> Cold<'c> {
         Self { connection, numbers: None, stale: Vec::new() }
     }
 
-    /// Returns a session that writes, inside an open transaction. The [`NUMBERS`] row numbers after `newest` must be
-    /// reserved.
+    /// Returns a session that writes, inside an open transaction. The caller must have reserved the [`NUMBERS`] row
+    /// numbers after `newest`.
     pub(super) fn writing(connection: &'c mut SqliteConnection, newest: &'c mut i64) -> Self {
         let last = *newest + NUMBERS;
         Self { connection, numbers: Some((newest, last)), stale: Vec::new() }
@@ -99,7 +99,8 @@ fn bound(sql: &str, values: Vec<Value>) -> Result<Query<'static, Sqlite, SqliteA
 fn values_of(row: &SqliteRow) -> Result<Vec<Value>, StoreError> {
     let value = |index: usize| {
         let raw = sqlx::Row::try_get_raw(row, index).map_err(store_error)?;
-        // SQLite reports no type for NULL. A [`Row`] treats the `None` of every variant as NULL.
+        // SQLite reports no type for NULL, so the variant does not matter: a [`Row`] treats the `None` of every variant
+        // as NULL.
         if raw.is_null() {
             return Ok(Value::Text(None));
         }
@@ -187,8 +188,9 @@ mod tests {
         assert!(store.figures(now, now).await.unwrap().keys.is_empty());
     }
 
-    /// After an I/O error, SQLite ends the transaction by itself. After that, the driver begins only savepoints on the
-    /// connection, which leave a read transaction open. So each later reader would see the same old rows.
+    /// After an I/O error, SQLite ends the transaction by itself, but the driver believes that it is still open. The
+    /// driver then begins only savepoints on this connection. When they end, a read transaction stays open. So each
+    /// later reader on the connection would see the same old rows.
     #[tokio::test]
     async fn a_transaction_that_sqlite_ends_by_itself_makes_no_reader_see_old_rows() {
         let folder = tempfile::tempdir().unwrap();
@@ -198,7 +200,7 @@ mod tests {
         sqlx::query("ROLLBACK").execute(&mut *transaction).await.unwrap();
         drop(transaction);
         drop(reader);
-        // The connection returns to the pool in a task.
+        // The connection returns to the pool in a background task.
         while store.readers.num_idle() == 0 {
             tokio::task::yield_now().await;
         }

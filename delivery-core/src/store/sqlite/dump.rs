@@ -55,7 +55,8 @@ impl SqliteStore {
     /// Creates the database file `to` from the dump in the file `from`. If there is a store at `to`, the new file
     /// replaces it. No server may have that store open, and the store must be empty, except for sign-ins and for
     /// fingerprints of signing secrets. The new file is built under another name in the same folder, and is moved to
-    /// `to` once it is complete. So a load that fails or is killed has changed nothing and can be repeated.
+    /// `to` once it is complete. So a load that fails or is killed does not change the store at `to`, and can be
+    /// repeated.
     ///
     /// `keyring` contains the fingerprints of the secrets with which the store will be used. Calls `progress`
     /// repeatedly while the dump is checked and loaded.
@@ -147,10 +148,12 @@ async fn fill(
     secrets: &[Fingerprint],
     progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
-    // Makes sure that new rows do not get numbers that are in use or that keys refer to. A key may refer to a use that
-    // was pruned or to a product that was deleted. In tables that are listed by time, a row number has the time in its
-    // upper bits, and a serial number in its lower 30 bits. If a clock was set back, the greatest row number need not
-    // have the greatest lower bits. So the statements take the maximum of the lower bits.
+    // Makes sure that new rows get numbers that are neither in use nor referred to by a key. A key may refer to a use
+    // that was pruned, or to a product that was deleted.
+    //
+    // In tables that are listed by time, a row number has the time in its upper bits, and a serial number in its lower
+    // 30 bits. If a clock was set back, the greatest row number need not have the greatest serial number. So the
+    // statements take the maximum of the serial numbers.
     const NUMBERS: [&str; 4] = [
         "UPDATE delivery_watermark SET number = max((SELECT coalesce(max(number), 0) FROM delivery_use), \
             (SELECT coalesce(max(last_use), 0) FROM delivery_count))",

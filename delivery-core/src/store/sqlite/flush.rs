@@ -1,12 +1,12 @@
 //! Flushing: writing [pending](super::pending) counts of uses from memory to `delivery_count`, many at a time.
 //!
 //! Each counted use appends one row to `delivery_use` when it happens. Once there are many such rows, a *pass* writes
-//! the pending counts in the order of their keys, one chunk between two batches. Writing a chunk again does no harm: of
-//! two counts of a key, `delivery_count` keeps the one with the later use. When the pass ends, the watermark moves to
-//! the row number that was the newest when the pass began. All uses up to the watermark are flushed.
+//! the pending counts in the order of their keys, one chunk between two batches. When the pass ends, the *watermark*
+//! moves to the row number that was the newest when the pass began. All uses up to the watermark are flushed.
 //!
 //! After a crash in the middle of a pass, recovery reads, for each key, the newest use above the watermark, and the
-//! pass is repeated.
+//! pass is repeated. Writing a chunk again does no harm: of two counts of a key, `delivery_count` keeps the one with
+//! the later use.
 
 use std::collections::HashMap;
 
@@ -25,14 +25,15 @@ use crate::store::sql::rows::Columns;
 /// uses, which takes about a tenth of a second.
 pub(super) const PASS_THRESHOLD: usize = 1 << 17;
 /// The minimum number of keys in a chunk. A chunk is the keys whose counts are written in one go, between two batches.
-/// The next batch waits for it, for some milliseconds.
+/// Writing it delays the next batch by some milliseconds.
 const CHUNK: usize = 1024;
 /// The next chunk is due once this number of uses was counted since the last chunk, or since the pass began.
 const PACE: usize = CHUNK / 2;
 /// The number of keys that a chunk flushes for each use since the last chunk. With two, a pass ends long before the
 /// next one should begin.
 const AHEAD: usize = 2;
-/// The number of keys in a chunk when everything is flushed at shutdown. No commit waits for such a chunk.
+/// The number of keys in a chunk when everything is flushed at shutdown. It may be large, because no commit waits for
+/// such a chunk.
 const ALL: usize = 16 * 1024;
 
 /// Loads the counts that are not flushed. Called at the start and after the connection was lost. Returns a [`Pass`]
@@ -52,14 +53,15 @@ pub(super) async fn recover(connection: &mut SqliteConnection, cache: &Cache) ->
     Ok(Pass::recovered(waiting))
 }
 
-/// Called before each batch. Begins a pass if at least `at` uses are waiting, and writes the next chunk if it is due.
+/// Called before each batch. Begins a [pass](self) if none is under way and at least `at` uses wait for one. During a
+/// pass, writes the next chunk if it is due.
 pub(super) async fn maintain(writer: &mut Writer, at: usize) -> Result<(), StoreError> {
     if writer.pass.until.is_none() {
         if writer.pass.waiting < at {
             return Ok(());
         }
-        // Beginning a pass sorts the counts, which takes milliseconds. Yields first, so that the callers whose uses are
-        // committed get their answers at once.
+        // Beginning a pass sorts the counts, which takes milliseconds. So this first yields to the callers whose uses
+        // are committed, and they get their answers at once.
         tokio::task::yield_now().await;
         let newest = writer.newest;
         writer.pass.begin(&writer.cache, newest);
@@ -85,7 +87,7 @@ pub(super) async fn all(writer: &mut Writer) -> Result<(), StoreError> {
 }
 
 /// Flushes the uses up to number `until`, one chunk of at most `most` keys in each call. Returns false after a chunk.
-/// Returns true, without flushing, once the watermark has reached `until`.
+/// Returns true, without flushing anything, once all these uses are flushed.
 pub(super) async fn drain(writer: &mut Writer, until: i64, most: usize) -> Result<bool, StoreError> {
     if watermark(&mut writer.connection).await? >= until {
         return Ok(true);
@@ -98,8 +100,8 @@ pub(super) async fn drain(writer: &mut Writer, until: i64, most: usize) -> Resul
     Ok(false)
 }
 
-/// Writes the counts of the next keys of the current pass, at most `most`. If these are the last, moves the watermark
-/// and ends the pass.
+/// Writes the counts of the next keys of the current pass, at most `most`. After the last keys, moves the watermark
+/// (the number up to which uses are flushed) and ends the pass.
 async fn chunk(writer: &mut Writer, most: usize) -> Result<(), StoreError> {
     const MOVE: &str = "UPDATE delivery_watermark SET number = ?";
     let pass = &mut writer.pass;
@@ -119,8 +121,8 @@ async fn chunk(writer: &mut Writer, most: usize) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Writes counts: the number of the key, its count, and the number of its newest use. A stored count with a later use
-/// is not overwritten.
+/// Writes `counts`. Each consists of the row number of a key, its count of uses, and the number of its newest use. A
+/// stored count with a later use is not overwritten.
 pub(super) async fn write(connection: &mut SqliteConnection, counts: &[(i64, u64, i64)]) -> Result<(), StoreError> {
     const UPSERT: &str = "INSERT INTO delivery_count (key, used, last_use) \
         SELECT value->>0, value->>1, value->>2 FROM json_each(?) WHERE true \

@@ -35,7 +35,8 @@ impl Writer {
         let mut writer =
             Self { connection, cache, newest, reserved, pass, prune_until, is_lost, options, checkpoints, lock };
         match messages::end_leases(&mut writer.connection).await {
-            // If the disk is full, the store can still be read. The leases then expire at their normal time.
+            // If the disk is full, the leases cannot be ended, and expire at their normal time. The store can still be
+            // read.
             Err(StoreError::Full { .. }) => tracing::warn!("no space is left on the disk: nothing can be sold or sent"),
             ended => ended?,
         }
@@ -85,8 +86,8 @@ impl Writer {
         }
         let planned = self.plan(operations, &needs, true, &mut numbers).await?;
         match refused {
-            // The database could not write just now. If the new plan writes nothing, for example because the order
-            // already has a key, the batch is answered nevertheless.
+            // The database cannot write at the moment. This is an error only if the new plan has something to write. It
+            // may have nothing to write, for example because the order already has a key.
             Some(error @ (StoreError::Unavailable { .. } | StoreError::Full { .. })) if !planned.writes.is_empty() => {
                 return Err(error);
             }
@@ -218,7 +219,8 @@ impl BatchHandler for Writer {
                     let ran = statement.run(self).await;
                     if ran.is_err() {
                         self.is_lost |= !rolled_back(&mut self.connection).await;
-                        // SQLite may have ended the transaction by itself, which the driver does not notice.
+                        // SQLite may have ended the transaction by itself. The driver does not notice that, and
+                        // believes that it is still open.
                         self.is_lost |= self.connection.is_in_transaction();
                     }
                     Some(ran)

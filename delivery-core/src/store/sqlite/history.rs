@@ -13,7 +13,7 @@ use crate::store::{Page, StoreError, Use, UseId, page_size};
 
 /// The number of consecutive use numbers that a prune checks in one commit. Customers' operations wait for this commit.
 const PRUNE: i64 = 10_000;
-/// The value of `from` with which [`prune`] is called again while it still has to flush counts.
+/// [`prune`] returns this as the next `from` while it still has to flush counts.
 const FLUSHING: i64 = -1;
 /// The number of keys whose counts are flushed in one commit before a prune may delete.
 const FLUSH: usize = 4096;
@@ -41,9 +41,9 @@ pub(super) async fn previous_use(readers: &SqlitePool, id: KeyId, before: UseId)
 /// Looks at the next [`PRUNE`] use numbers, from number `from` on, and deletes the uses that were made before `before`.
 /// Returns how many uses it deleted, and the `from` of the next call; `None` if no further call is necessary.
 ///
-/// Only flushed uses may be deleted, because the counts of the other uses are stored nowhere else. If some uses that
-/// are not flushed are old enough to be deleted, the first calls only flush, one chunk each. Deleting begins once all
-/// uses that existed at the first call are flushed. The first call is the one in which `from` is 0.
+/// Only flushed uses may be deleted, because the counts of the other uses are stored only in their own records. In the
+/// first call, `from` is 0. If some of the uses to delete are not flushed then, this call and the next ones only flush,
+/// one chunk each. Deleting begins once all uses that existed at the first call are flushed.
 pub(super) async fn prune(
     writer: &mut Writer,
     before: DateTime<Utc>,

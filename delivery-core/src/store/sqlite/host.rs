@@ -136,8 +136,8 @@ where
         return Err(if writer.is_lost { StoreError::unknown(error) } else { error });
     }
     writer.newest = numbers;
-    // The counts of these uses are flushed already. The uses count towards the next pass nevertheless, because a start
-    // reads all uses since the last pass.
+    // The counts of these uses are flushed already. Nevertheless, the uses count towards the beginning of the next
+    // pass: a start reads all uses since the last pass, so these should not become too many.
     writer.pass.pace(uses);
     // The rows are read again, because the host application may have undone some changes by rolling back to a
     // savepoint.
@@ -185,9 +185,9 @@ impl SqliteTransaction<'_> {
         self.end(written).await
     }
 
-    /// Begins a part of the transaction, with a savepoint. First tries BEGIN, which fails as long as a transaction is
-    /// open. If BEGIN succeeds, the transaction has ended, for example because the disk was full. A savepoint would
-    /// then begin a transaction of its own, which would be committed separately.
+    /// Begins a savepoint for one part of the transaction. Fails if the transaction has ended, for example because the
+    /// disk was full: a savepoint would then begin a transaction of its own, which would be committed separately. To
+    /// find this out, tries BEGIN, which fails as long as a transaction is open.
     async fn begin(&mut self) -> Result<(), StoreError> {
         if self.connection.execute("BEGIN").await.is_ok() {
             self.connection.execute("ROLLBACK").await.map_err(store_error)?;

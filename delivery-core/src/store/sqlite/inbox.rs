@@ -1,6 +1,6 @@
-//! The rows of platform events, and the rows other than keys that are written when an event is applied: deals,
-//! payments, references and customers. This module loads events, deals and references, and prepares all of these rows
-//! for the statement in `batch.sql`.
+//! Platform events, and what they write besides keys: deals, payments, references and customers. This module loads the
+//! rows of events, deals and references. It also prepares all of these rows for the statement in `batch.sql`, which
+//! writes them.
 
 use std::collections::HashSet;
 
@@ -71,9 +71,12 @@ pub(super) async fn deals(
     Ok(loaded)
 }
 
-/// Returns the parameter `inbox` for the statement of a batch in `batch.sql`. It contains the rows of platform events,
-/// the rows other than keys that these events write, and the rows of requests that have an `Idempotency-Key`. Returns
-/// `None` if there is nothing to write.
+/// Returns the parameter `inbox` for the statement in `batch.sql`, which writes a batch; `None` if there is nothing to
+/// write. The parameter contains three kinds of rows:
+///
+/// - platform events
+/// - what these events write besides keys, such as payments
+/// - requests that have an `Idempotency-Key`
 pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Option<String>, StoreError> {
     #[derive(Serialize)]
     struct Rows<E, D, P, R, C, A, Q> {

@@ -30,8 +30,8 @@ impl Loaders {
         (Self([first, second]), [first_end, second_end])
     }
 
-    /// Returns the row of a key that was not cached a moment ago. Loads the row and adds it to the cache, unless it is
-    /// cached by now.
+    /// Called if a key is not cached. Returns the key's row; `None` if there is no such key. Loads the row and adds it
+    /// to the cache, unless it is cached by now.
     pub(super) async fn load(&self, cache: &Cache, id: KeyId) -> Result<Option<Row>, StoreError> {
         let place = match cache.keys.get_value_or_guard_async(&id).await {
             Ok(row) => return Ok(Some(row)),
@@ -124,7 +124,8 @@ pub(super) async fn purchases(
     found.iter().map(|row| key(row, &pending)).collect()
 }
 
-/// Returns a key's row with its newest count. The snapshot must have been taken before the row was read.
+/// Returns a key's row with its newest count, which may be in `pending`. This snapshot must have been taken before the
+/// row was read.
 pub(super) fn key(row: &SqliteRow, pending: &Snapshot) -> Result<Row, StoreError> {
     rows::key(row).map(|row| pending.newest(row))
 }

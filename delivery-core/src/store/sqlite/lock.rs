@@ -13,17 +13,17 @@ use std::time::Duration;
 
 use super::SqliteError;
 
-/// How many times taking the lock is tried again if somebody holds it, with a [`PAUSE`] between two tries. A lock may
-/// be held for a moment although its store is closed: when this process starts another program, the child process has
-/// copies of all descriptors between `fork` and `exec`, and these copies hold the lock.
+/// How many times taking the lock is tried again if the lock is held, with a [`PAUSE`] before each try. The lock may
+/// still be held for a moment after its store was closed. The reason is that this process may be starting another
+/// program. Between `fork` and `exec`, the child process has copies of all descriptors, and these copies hold the lock.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(25);
 
 /// The lock on a database file, held until nothing in this process uses the file any more.
 #[derive(Debug)]
 pub(super) struct Lock {
-    /// Declared before `file`, and so dropped before the file is closed. Closing a deleted file frees its inode, and a
-    /// new file with the same inode must not find an old claim.
+    /// Declared before `file`, so that it is dropped first. Closing a deleted file frees its inode. If a new file then
+    /// gets the same inode, the claim on the old file must be gone.
     #[cfg(unix)]
     _claim: claim::Claim,
     #[cfg_attr(not(unix), expect(dead_code, reason = "it is kept only because closing it ends the lock"))]
@@ -64,7 +64,8 @@ impl Lock {
             let source = "it is a directory".into();
             return Err(SqliteError::Other { path: path.to_owned(), source });
         }
-        // Declared before `claim`. So if an error is returned, the claim is dropped before the file is closed.
+        // Declared before `claim`, because variables are dropped in reverse order. If an error is returned, the claim
+        // is dropped before the file is closed.
         let file;
         #[cfg(unix)]
         let claim = claim::Claim::of_existing(path)?;

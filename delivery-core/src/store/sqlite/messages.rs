@@ -17,8 +17,9 @@ use crate::store::sql::statements::{self, FAILED, limit};
 use crate::store::{LONGEST_LEASE, MAX_RETRY_DELAY, StoreError};
 
 /// Leases messages that are due. No transaction is necessary, because nobody else writes between the two statements.
-/// The limit in the SQL is `?4 + 0` instead of `?4`. SQLite uses the value of a bare parameter when it plans a
-/// statement, and would plan the statement again for each value.
+///
+/// The limit in the SQL is `?4 + 0` instead of `?4`. For a bare parameter, SQLite would take its value into account in
+/// the query plan, and would plan the statement again for each value.
 pub(super) async fn claim(
     writer: &mut Writer,
     (now, lease_until): (DateTime<Utc>, DateTime<Utc>),

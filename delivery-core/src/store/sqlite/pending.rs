@@ -22,7 +22,7 @@ pub(super) struct Count {
 
 type Counts = Arc<Mutex<HashMap<i64, Count>>>;
 
-/// The counts since the last [pass](super::flush) began, and the counts that this pass writes.
+/// Two maps of counts: the counts since the last [pass](super::flush) began, and the counts that this pass writes.
 #[derive(Debug, Default)]
 pub(super) struct Pending(Mutex<Snapshot>);
 

@@ -12,7 +12,7 @@ use crate::store::StoreError;
 use crate::store::sql::statements::{Completion, completion};
 
 /// Returns whether the use records contain all changes of the key, so that the key's row need not be written. If the
-/// last use has used the key up, the row must be written too, because searches look there for keys that are used up.
+/// key is now used up, its row must be written too, because searches find keys that are used up by their rows.
 fn is_use_record_enough(write: &KeyWrite) -> bool {
     let state = write.row.key.state();
     write.is_only_counted() && state.limit.allows(state.used)
@@ -31,8 +31,8 @@ pub(super) async fn persist(connection: &mut SqliteConnection, writes: &Writes) 
     let new = writes.keys.iter().filter(|write| write.loaded.is_none());
     let changed = |write: &&KeyWrite| match write.loaded {
         Some(_) => !is_use_record_enough(write),
-        // The INSERT writes only the granted terms. If the state of a new key already differs from them, the key is
-        // updated too.
+        // The INSERT writes only the terms with which the key was sold. If the state of a new key already differs from
+        // them, the key is updated too.
         None => write.row.key.state() != crate::key::Key::from(write.row.key.granted().as_ref().clone()).state(),
     };
     let statement = sqlx::query(ALL)

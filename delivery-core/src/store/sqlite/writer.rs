@@ -15,7 +15,7 @@ use super::pending::Count;
 use crate::store::StoreError;
 use crate::store::sql::session::Stale;
 
-/// The number of row numbers that a reservation takes beyond those that are needed at the moment.
+/// How many row numbers a reservation takes in addition to those that are needed at the moment.
 const AHEAD: i64 = 1_000_000;
 
 /// The owner of the connection that writes.
@@ -94,7 +94,7 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// Returns the state in which no pass has begun, after a start that has found `waiting` uses that are not flushed.
+    /// Returns the state after a start: no pass has begun, and `waiting` uses are not flushed yet.
     pub(super) fn recovered(waiting: usize) -> Self {
         Self { waiting, ..Self::default() }
     }

@@ -86,7 +86,7 @@ const NEEDING: &[ErrorCode] = &[
 ];
 
 /// The error codes of a GET endpoint that has no required parameters and works with every store. `NotFound` is not
-/// among the codes, because it means that a record is missing, or that the store does not support the endpoint.
+/// among the codes: it would mean that a record is missing, or that the store does not support the endpoint.
 const FINDING: &[ErrorCode] = &[
     ErrorCode::InvalidParams,
     ErrorCode::Unauthorized,

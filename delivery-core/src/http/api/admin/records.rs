@@ -119,8 +119,8 @@ async fn retry(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Resul
     if desk.retry_message(message).await? {
         return done(true);
     }
-    // No message was queued. Either the message does not exist, or it has not failed. Look it up, because only a
-    // message that does not exist is a 404.
+    // The retry changed nothing, because the message does not exist or has not failed. Look the message up, because
+    // only a message that does not exist is a 404.
     let before = message.get().checked_add(1).map(MessageNumber::new);
     let found = desk.messages(&MessageQuery { before, limit: 1, ..MessageQuery::default() }).await?.items;
     done(found.iter().any(|found| found.message == message))

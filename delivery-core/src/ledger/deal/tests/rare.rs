@@ -13,8 +13,8 @@ fn word(at: i64, term: Term) -> SubscriptionReport {
     word
 }
 
-/// The charge in `report`, with an offer of a key for each of these products. The service adds such offers to a charge
-/// that names no product, for the products that are known from earlier reports of its subscription.
+/// The charge in `report`, with an offer of a key for each product in `numbers`. The service adds such offers to a
+/// charge that names no product, for the products that are known from earlier reports about the same subscription.
 fn offered(report: Report, numbers: &[i64]) -> Report {
     let Report::Charged(charged) = report else { unreachable!("a charge") };
     Report::Charged(Charged { offers: numbers.iter().map(|number| offer(*number, 1)).collect(), ..charged })
@@ -76,7 +76,8 @@ fn a_charge_that_names_no_product_pays_once_for_what_is_charged_again() {
         world.retry();
         assert_eq!(world.standing(), [(1, 62)], "{order:#?}");
     }
-    // The buyer changed from `v1` to `v9`, which is mapped to no product. Its dates hold for the charges that name none.
+    // The buyer changed from `v1` to `v9`, which is mapped to no product. The dates in the statement about `v9` count
+    // for charges that name no product.
     let reports = [
         charged("o", 0, Links::default(), vec![line("v1", 1, 1, Term::Unsaid)]),
         sells("o", (0, 31), line("v1", 1, 1, Term::Unsaid), offer(1, 1)),

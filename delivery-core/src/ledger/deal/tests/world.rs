@@ -54,7 +54,7 @@ impl World {
         came
     }
 
-    /// Whether an order has every product that it needs.
+    /// Whether the seller need not map further lines of an order to products.
     pub(super) fn serves(&self, order: &str) -> bool {
         self.deal.serves(&View::of(&self.deal, GRACE), order)
     }

@@ -1,7 +1,7 @@
 //! Computes until when each payment pays.
 //!
-//! A subscription's key is valid until the latest end of its payments, plus some days of grace. [`View::end`] determines
-//! the end of the time that one payment pays for. It is the first of these that is known:
+//! A subscription's key is valid until the latest end of its payments, plus some days of grace. [`View::end`]
+//! determines the end of the time that one payment pays for. It is the first of these that is known:
 //!
 //! - the end of the charge's own period
 //! - a date that the platform names
@@ -118,8 +118,7 @@ impl<'d> View<'d> {
     }
 
     /// Returns the end of the period that a payment is for. If a later statement moved the end of that period, this is
-    /// the new end. Returns `None` if no period is known, or if the period as charged was over when the payment was
-    /// made.
+    /// the new end. Returns `None` if no period is known, or if its original end was not after the payment.
     fn period(&self, paid: &Paid<'d>, product: ProductId, at: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let names = |said: &&Said| said.order.as_deref().is_some_and(|order| paid.is(order));
         let told = || self.words(paid.subscription).filter(names).max_by_key(|said| said.at).map(|said| said.term);
@@ -134,8 +133,8 @@ impl<'d> View<'d> {
         Some(moved.max_by_key(|said| said.at).and_then(|said| said.term.end()).unwrap_or(until))
     }
 
-    /// Returns the dates that the statements [about](Self::words_about) a product name as ends. If `only_trials` is set,
-    /// returns only the ends of trials.
+    /// Returns the end dates in the statements [about](Self::words_about) a product. If `only_trials` is set, returns
+    /// only the ends of trials.
     fn dates(&self, about: (Option<&'d str>, ProductId, bool), only_trials: bool) -> BTreeSet<DateTime<Utc>> {
         let words = self.words_about(about).filter(|said| match said.standing {
             Standing::Trialing => true,
@@ -152,8 +151,9 @@ impl<'d> View<'d> {
     /// Returns a subscription's statements about a product: those that name the product, and those that have no lines.
     /// If no statement names a product that is sold here, all statements are returned.
     ///
-    /// If `of_none` is set, also returns the statements that name no product that is sold here. A payment that names no
-    /// product needs them: it is for the product that the subscription had before the buyer changed to an unknown one.
+    /// If `of_none` is set, also returns the statements that name no product that is sold here. They count for a
+    /// payment that names no product. Such a payment is for the product that the subscription had before the buyer
+    /// changed to something that is not sold here.
     fn words_about(
         &self,
         (subscription, product, of_none): (Option<&'d str>, ProductId, bool),

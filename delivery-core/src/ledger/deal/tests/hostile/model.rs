@@ -1,6 +1,6 @@
 //! A model that determines from the reports, as simply as possible, what was paid. The number in a name is that of a
 //! sale: `s2` is the order of sale 2, `p2` is its payment, and `o0` is another name of sale 0. Two names belong
-//! together once a report contains both.
+//! together if a report contains both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,8 @@ impl<'r> Model<'r> {
         self.0.iter().any(|report| is_in(report, one) && is_in(report, other))
     }
 
-    /// The charges that report a sale as paid. A charge that is only authorised counts once a capture was reported.
+    /// The charges that report a sale as paid. A charge that is only authorised does not count until a capture was
+    /// reported.
     fn charges(&self, sale: usize) -> Vec<&'r Charged> {
         let is_captured = self.0.iter().any(|report| matches!(report, Report::Captured(_)));
         let charged =
@@ -83,11 +84,16 @@ impl<'r> Model<'r> {
         self.lines_of(sale, product).iter().any(|line| line.term == Term::Once)
     }
 
-    /// The products that a sale pays for. These are the products that its lines name. If a sale of the subscription has
-    /// no lines, they are the products that a statement names: the newest one with lines, made at most one hour after
-    /// the sale. If this gives none, or if the lines name none, they are the products of the newest earlier sale of the
-    /// subscription that has any, not counting those that were sold only once. A line whose period is over pays for
-    /// nothing.
+    /// The products that a sale pays for. These are the first of the following that exist:
+    ///
+    /// - the products that the sale's lines name
+    /// - if the sale has no lines: the products in the newest statement that has lines and was made at most one hour
+    ///   after the sale
+    /// - the products of the newest earlier sale of the subscription that has any, except those that were sold only
+    ///   once
+    ///
+    /// Only sales of the subscription can have the products of a statement or of an earlier sale. If a line of such a
+    /// sale is for a period that is over, the line pays for nothing, and only the other lines count.
     pub(super) fn products(&self, sale: usize) -> BTreeSet<i64> {
         let (lines, Some(at)) = (self.lines(sale), self.at(sale)) else { return BTreeSet::new() };
         let is_now = |line: &&Bought| !self.is_member(sale) || line.term.end().is_none_or(|end| end > at);
@@ -176,7 +182,7 @@ impl<'r> Model<'r> {
         let mut ends: Vec<DateTime<Utc>> = terms.iter().filter_map(|term| term.end()).collect();
         ends.extend(next(left).map(|next| next + TimeDelta::days(3)));
         let is_any_named = self.words().flat_map(|word| &word.lines).any(|line| line.product.is_some());
-        // A statement about nothing that is sold here is about a sale that names no product either.
+        // A statement that names no product sold here applies to a sale that names no product.
         let names_none = self.lines(sale).iter().all(|line| line.product.is_none());
         let mut dates = BTreeSet::new();
         for word in self.words() {
