@@ -9,7 +9,7 @@ use delivery_core::limit::{MemoryLimiter, RedisLimiter};
 use delivery_core::store::PostgresStore;
 use delivery_testing::MemoryStore;
 use delivery_testing::conformance::{
-    CATALOG, FILES, INBOX, LEDGER, PAGES, RATE_LIMITER, RECORDS, REOPENED, REQUESTS, SHARED,
+    ALIASES, CATALOG, FILES, INBOX, LEDGER, PAGES, RATE_LIMITER, RECORDS, REOPENED, REQUESTS, SHARED,
 };
 use libtest_mimic::{Arguments, Completion, Trial};
 use places::{in_a_folder, in_a_schema, postgresql, sqlite};
@@ -41,7 +41,7 @@ fn main() {
             }
         )*};
     }
-    over_every_store!(LEDGER, INBOX, REQUESTS, PAGES, CATALOG, FILES, RECORDS);
+    over_every_store!(LEDGER, INBOX, REQUESTS, ALIASES, PAGES, CATALOG, FILES, RECORDS);
     for case in REOPENED {
         trials.push(trial("sqlite", case.name(), [], || case.run(in_a_folder())));
     }

@@ -24,7 +24,9 @@ use std::fmt::Debug;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, SecondsFormat, SubsecRound, Utc};
+use chrono::{DateTime, Days, NaiveDate, SecondsFormat, SubsecRound, Utc};
+
+use crate::text::Invalid;
 
 /// A source of time. See the [module documentation](self) for an example of an implementation.
 ///
@@ -76,7 +78,37 @@ pub fn timestamp(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
+/// Parses a timestamp in RFC 3339, or a date. For a date, returns the beginning, in UTC, of the day that is `days` days
+/// later.
+pub(crate) fn instant(text: &str, days: u64) -> Result<DateTime<Utc>, Invalid> {
+    const EXPECTED: Invalid =
+        Invalid::expected("must be a date such as 2026-11-21, or a time such as 2026-11-21T10:00:00Z");
+    let of_date = |date: NaiveDate| Some(date.checked_add_days(Days::new(days))?.and_hms_opt(0, 0, 0)?.and_utc());
+    let found = text.parse().ok().and_then(of_date);
+    found.or_else(|| DateTime::parse_from_rfc3339(text).ok().map(|at| at.to_utc())).ok_or(EXPECTED)
+}
+
 /// Drops the fraction of a second, so that the stored time equals the time shown.
 pub(crate) fn whole_seconds(at: DateTime<Utc>) -> DateTime<Utc> {
     at.trunc_subsecs(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_in_its_period_as_a_whole() {
+        for (text, first, end) in [
+            ("2026-11-21", "2026-11-21T00:00:00Z", "2026-11-22T00:00:00Z"),
+            ("2024-02-29", "2024-02-29T00:00:00Z", "2024-03-01T00:00:00Z"),
+            ("2026-11-21T10:00:00+02:00", "2026-11-21T08:00:00Z", "2026-11-21T08:00:00Z"),
+        ] {
+            assert_eq!(timestamp(instant(text, 0).unwrap()), first);
+            assert_eq!(timestamp(instant(text, 1).unwrap()), end);
+        }
+        for text in ["", "2026-02-30", "2026-11-21 10:00", "yesterday", "2026-11-21T10:00:00", "+262142-12-31"] {
+            assert!(instant(text, 1).is_err(), "{text}");
+        }
+    }
 }

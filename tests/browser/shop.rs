@@ -196,8 +196,8 @@ impl Shop {
     /// Every page, with a product, a key and an event where there is one.
     pub async fn pages(&self, browser: &Browser) -> Vec<Page> {
         let desk = [
-            "keys", "issue", "products", "product", "posts", "post", "messages", "events", "audit", "setup", "erase",
-            "email",
+            "keys", "issue", "import", "products", "product", "posts", "post", "messages", "events", "audit", "setup",
+            "erase", "email",
         ];
         let mut paths: Vec<String> = desk.map(|page| format!("/desk/{page}")).into();
         paths.extend(["/desk", "/key", "/key/lost", "/docs"].map(str::to_owned));

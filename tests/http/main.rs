@@ -15,6 +15,7 @@ mod export;
 mod files;
 mod generated;
 mod host;
+mod import;
 mod lists;
 mod mounted;
 mod pages;
@@ -47,6 +48,7 @@ fn main() {
         admin::rows(),
         desk::rows(),
         files::rows(),
+        import::rows(),
         mounted::rows(),
         pages::rows(),
         sign_in::rows(),

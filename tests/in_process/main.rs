@@ -12,6 +12,7 @@ mod guards;
 mod hosts_ports;
 mod hosts_rules;
 mod hosts_sign_in;
+mod import;
 mod mail_limits;
 mod observer;
 mod outbox;

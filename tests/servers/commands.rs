@@ -256,3 +256,28 @@ pub fn secrets_come_from_files_too(site: &Site) {
     let empty = [CONFIGURED[0], ("WEBHOOK_SECRET_FILE", "")];
     Site::new(site.program).says(&empty, &["check"], "");
 }
+
+pub fn sales_from_elsewhere_are_imported_and_each_row_is_reported(site: &Site) {
+    site.shop(&PLENTY).terminate();
+    let sheet = "order_id;customer_email;product_id;key\nA;ada@example.com;1;LICENCE-1\nB;bob@example.com;99;\n";
+    fs::write(site.path().join("sales.csv"), sheet).unwrap();
+    for (arguments, outcome, told) in [
+        (&["import", "sales.csv", "--dry-run"][..], "issued", "nothing was changed; it would be: 1 keys issued"),
+        (&["import", "sales.csv"], "issued", "1 keys issued, 0 there before, 0 orders refunded, 1 rows refused"),
+        (&["import", "sales.csv", "--send"], "existing", "0 keys issued, 1 there before"),
+    ] {
+        let (good, report, said) = site.run(&CONFIGURED, arguments);
+        assert!(!good && said.contains(told) && said.contains("not all rows are in"), "{arguments:?}: {said}");
+        let lines: Vec<&str> = report.lines().collect();
+        assert_eq!((lines.len(), lines[0]), (3, "row,order_id,outcome,key_id,reason"), "{report}");
+        assert!(lines[1].starts_with(&format!("2,A,{outcome},")), "{report}");
+        assert!(lines[2].starts_with("3,B,refused,,there is no product"), "{report}");
+    }
+    fs::write(site.path().join("sales.csv"), &sheet[..sheet.find('B').unwrap()]).unwrap();
+    site.says(&CONFIGURED, &["import", "sales.csv"], "2,A,existing,");
+    fs::write(site.path().join("sales.csv"), "order_id,product_id\n").unwrap();
+    site.refuses(&CONFIGURED, &["import", "sales.csv"], "the column customer_email is missing");
+    let server = site.start_with(&[]);
+    assert_eq!(server.validate("LICENCE-1").0, 200);
+    server.terminate();
+}

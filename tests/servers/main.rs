@@ -51,6 +51,7 @@ on_both! {
     commands::a_backup_that_cannot_be_made_leaves_the_last_one,
     commands::a_test_mail_says_whether_the_mail_server_took_it,
     commands::a_health_check_asks_the_server_that_runs,
+    commands::sales_from_elsewhere_are_imported_and_each_row_is_reported,
     commands::secrets_come_from_files_too,
     watch::metrics_count_what_happened_apart_from_the_api,
     watch::the_log_can_be_an_object_a_line,

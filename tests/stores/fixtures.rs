@@ -36,7 +36,7 @@ impl Fixture for InMemory {
 }
 
 /// What makes a database one of the first version.
-pub const FIRST_VERSION: &str = "DROP TABLE delivery_payment; DROP TABLE delivery_platform_secret; DROP TABLE delivery_file; DROP TABLE delivery_dismissed; CREATE TABLE delivery_transfer (one INTEGER PRIMARY KEY, finished_at INTEGER); \
+pub const FIRST_VERSION: &str = "DROP TABLE delivery_alias; DROP TABLE delivery_payment; DROP TABLE delivery_platform_secret; DROP TABLE delivery_file; DROP TABLE delivery_dismissed; CREATE TABLE delivery_transfer (one INTEGER PRIMARY KEY, finished_at INTEGER); \
     DROP INDEX delivery_product_archived; DROP INDEX delivery_inbox_by_source;
     DELETE FROM _delivery_migrations WHERE version > 1";
 

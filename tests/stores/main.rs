@@ -7,6 +7,7 @@ mod batches;
 mod dump;
 mod histories;
 mod host_transaction;
+mod import;
 mod linearizable;
 mod own_store;
 mod places;

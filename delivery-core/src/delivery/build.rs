@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, Notify, OnceCell, Semaphore};
 
 use super::encoded::EncodedLists;
+use super::foreign::KnownAliases;
 use super::platforms::Platforms;
 use super::{Builder, Delivery, Inner, Options, PlatformSettings, Stores};
 #[cfg(feature = "files")]
@@ -95,6 +96,7 @@ impl Builder {
             clock: self.clock,
             entropy: self.entropy,
             keyring,
+            aliases: KnownAliases::default(),
             webhook_secret: self.webhook_secret,
             #[cfg(feature = "pages")]
             tokens: self.seller.as_ref().and_then(|seller| seller.tokens()),

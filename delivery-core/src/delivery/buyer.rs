@@ -27,7 +27,7 @@ pub(crate) struct Opened {
 
 impl Delivery {
     /// Returns the id of a key that the service's keyring signed; `None` for any other text. Computes one MAC, without
-    /// I/O.
+    /// I/O. For a text that may have been made elsewhere, call [`identify`](Self::identify).
     #[must_use]
     pub fn verify(&self, key: &str) -> Option<KeyId> {
         self.inner.keyring.verify(key).map(|verified| verified.id)
@@ -40,7 +40,7 @@ impl Delivery {
     /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, exhausted,
     /// [rules](crate::key::Rule) of the host application), or [`Error::Store`].
     pub async fn validate(&self, key: &str) -> Result<Key, Error> {
-        self.check(self.verify(key).ok_or(Error::UnknownKey)?).await
+        self.check(self.identify(key).await?.ok_or(Error::UnknownKey)?).await
     }
 
     /// Does the same as [`validate`](Self::validate) for a key whose text was [verified](Self::verify).

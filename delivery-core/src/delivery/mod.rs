@@ -11,8 +11,10 @@ mod encoded;
 mod expiry;
 #[cfg(feature = "files")]
 mod files;
+mod foreign;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod host;
+mod import;
 mod lost;
 mod maintenance;
 mod messages;
@@ -46,6 +48,7 @@ pub use self::files::FileLink;
 pub(crate) use self::files::{NewFile, PutError};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::host::Uncommitted;
+pub use self::import::{Import, ImportError, ImportFormat, ImportOutcome, ImportSummary, ImportedRow};
 pub use self::maintenance::Maintenance;
 pub use self::orders::Issued;
 #[cfg(feature = "pages")]
@@ -132,6 +135,7 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) keyring: Arc<Keyring>,
+    pub(crate) aliases: foreign::KnownAliases,
     /// `None` if orders are not accepted over HTTP.
     pub(crate) webhook_secret: Option<WebhookSecret>,
     /// `None` if nobody can act as the seller over HTTP.

@@ -165,7 +165,11 @@ impl Delivery {
     }
 
     /// Returns the key that was issued earlier for this order and product, if there is one.
-    async fn issued_before(&self, product: ProductId, order: Option<OrderRef>) -> Result<Option<Key>, Error> {
+    pub(super) async fn issued_before(
+        &self,
+        product: ProductId,
+        order: Option<OrderRef>,
+    ) -> Result<Option<Key>, Error> {
         let Some(order) = order else { return Ok(None) };
         let OrderRef { source, id } = order;
         let (order, source) = (Some(id), Some(source));

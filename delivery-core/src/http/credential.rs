@@ -32,7 +32,7 @@ impl Grant {
     /// Checks the key of `call` as `/api/validate` does. The key may be in `?key=`, `Authorization: Bearer` or
     /// `X-API-Key`.
     ///
-    /// If this service did not sign the key, the call counts against the `failures` quota of the client's address, as
+    /// If no key has this text, the call counts against the `failures` quota of the client's address, as
     /// on `/api/product`. So guessing keys is no easier on the host application's own routes than on the API.
     ///
     /// # Errors
@@ -160,7 +160,8 @@ impl Requirement {
     pub async fn check(&self, delivery: &Delivery, call: &Call) -> Result<Grant, Box<Reply>> {
         let refused = |error: ApiError| Box::new(Reply::of_host(error, call.request_id()));
         let text = query::key(call).map_err(|fault| refused(fault.into()))?;
-        let Some(verified) = VerifiedKey::of(delivery, &text) else {
+        let verified = VerifiedKey::of(delivery, &text).await.map_err(|error| refused(error.into()))?;
+        let Some(verified) = verified else {
             let admitted = forged(delivery, call).await.map_err(refused)?;
             return Err(refused(admitted.apply(ApiError::from(Error::UnknownKey).into()).into()));
         };

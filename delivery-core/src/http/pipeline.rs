@@ -132,7 +132,7 @@ async fn answer<E>(
         Handler::Page(shows) => pages::answer((row.path, shows), delivery, call, row.body, body).await,
         Handler::Key(handler) => {
             let text = query::key(call)?;
-            let Some(key) = VerifiedKey::of(delivery, &text) else {
+            let Some(key) = VerifiedKey::of(delivery, &text).await? else {
                 delivery.inner.note_refusal(None, &Error::UnknownKey);
                 return Err(buyer::not_valid(Error::UnknownKey));
             };
@@ -140,7 +140,7 @@ async fn answer<E>(
         }
         Handler::Product(handler) => {
             let (text, asked) = query::asked(call)?;
-            let Some(key) = VerifiedKey::of(delivery, &text) else {
+            let Some(key) = VerifiedKey::of(delivery, &text).await? else {
                 return Ok(forged(delivery, call).await?.apply(ApiError::from(Error::UnknownKey).into()));
             };
             let admitted = admit(delivery, Policy::Product, Identity::Key(key.id().as_u128())).await?;

@@ -4,7 +4,7 @@
 
 use super::Call;
 use super::error::ApiError;
-use crate::delivery::Delivery;
+use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::key::{Actor, KeyId};
 use crate::seller::Head;
@@ -82,10 +82,11 @@ impl Event {
 }
 
 impl VerifiedKey {
-    /// Verifies the text of a key by computing its message authentication code (MAC), without reading the store.
-    /// Returns `None` if the text is not authentic.
-    pub(super) fn of(delivery: &Delivery, text: &str) -> Option<Self> {
-        delivery.verify(text).map(Self)
+    /// Verifies the text of a key by computing its message authentication code (MAC). Reads the store only for a text
+    /// that may have been made elsewhere, and only if some keys were; such a text is looked up before the request is
+    /// counted, so that a good key is served beside many bad ones. Returns `None` if no key has the text.
+    pub(super) async fn of(delivery: &Delivery, text: &str) -> Result<Option<Self>, Error> {
+        Ok(delivery.identify(text).await?.map(Self))
     }
 
     pub(super) fn id(self) -> KeyId {

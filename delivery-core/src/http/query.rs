@@ -85,7 +85,7 @@ pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
 }
 
 /// Returns the text of the key in the header fields of a request, `Authorization: Bearer` or `X-API-Key`. The key is
-/// not verified. To verify it, call [`Delivery::verify`](crate::Delivery::verify).
+/// not verified. To verify it, call [`Delivery::identify`](crate::Delivery::identify).
 ///
 /// Returns `None` in these cases:
 ///

@@ -23,10 +23,10 @@ use subtle::ConstantTimeEq;
 use thiserror::Error;
 use zeroize::Zeroize;
 
-use super::KeyId;
 use super::parts::{Fingerprint, KeyText, Prefix, SecretVersion};
+use super::{Alias, KeyId};
 use crate::secret::SigningSecret;
-use crate::text::Invalid;
+use crate::text::{Invalid, line};
 
 const VERSION: usize = 2;
 const ID: usize = 16;
@@ -206,16 +206,41 @@ impl Keyring {
     /// Returns the id of a key that this keyring signed; `None` for any other text. This costs one MAC and no I/O.
     #[must_use]
     pub fn verify(&self, text: &str) -> Option<Verified> {
-        let symbols = text.strip_prefix(self.prefix.0.as_str())?.strip_prefix('_')?;
-        let mut bytes = [0; BYTES];
-        if symbols.len() != SYMBOLS || BASE32.as_ref()?.decode_mut(symbols.as_bytes(), &mut bytes).ok()? != BYTES {
-            return None;
-        }
+        let bytes = self.decoded(text)?;
         let (version, rest) = bytes.split_first_chunk::<VERSION>()?;
         let (id, tag) = rest.split_first_chunk::<ID>()?;
         let id = KeyId::from_bytes(*id);
         let signer = self.signer(SecretVersion(u16::from_be_bytes(*version)))?;
         bool::from(signer.tag(id).as_slice().ct_eq(tag)).then_some(Verified { id })
+    }
+
+    /// Returns whether `text` has the form of the texts that this keyring makes. Such a text is a key of this keyring, or
+    /// it is forged.
+    #[must_use]
+    pub fn is_ours(&self, text: &str) -> bool {
+        self.decoded(text).is_some()
+    }
+
+    /// Returns whether `text` may be the text of a key that was made elsewhere: 8 to 512 characters without control
+    /// characters, and not in [the form](Self::is_ours) of this keyring.
+    #[must_use]
+    pub fn is_foreign(&self, text: &str) -> bool {
+        line(text, 8, 512) && !self.is_ours(text)
+    }
+
+    /// Returns the aliases of a text that was made elsewhere: its MACs by each secret, newest first.
+    #[must_use]
+    pub fn aliases(&self, text: &str) -> Vec<Alias> {
+        self.macs("imported key", text.as_bytes()).map(Alias::from_bytes).collect()
+    }
+
+    /// Returns the bytes in a text that has the form of a key: version, id and tag. They are not verified.
+    fn decoded(&self, text: &str) -> Option<[u8; BYTES]> {
+        let symbols = text.strip_prefix(self.prefix.0.as_str())?.strip_prefix('_')?;
+        let mut bytes = [0; BYTES];
+        let is_whole =
+            symbols.len() == SYMBOLS && BASE32.as_ref()?.decode_mut(symbols.as_bytes(), &mut bytes).ok()? == BYTES;
+        is_whole.then_some(bytes)
     }
 
     /// Finds the text of a key in `pasted`, such as a link or a sentence. Case is ignored, and so is every character

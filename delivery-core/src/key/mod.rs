@@ -4,6 +4,7 @@
 //! [`KeyState`] changes when the key is used, revoked or extended. [`Key::apply`] makes these changes, and
 //! [`Key::rotate`] replaces a key. [`Keyring`] is the only way to turn a key into text.
 
+mod alias;
 mod keyring;
 mod parts;
 mod rule;
@@ -19,6 +20,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::{Builder, Uuid};
 
+pub use self::alias::Alias;
 pub use self::keyring::{Keyring, KeyringError, Verified};
 pub use self::parts::{Acceptance, Fingerprint, KeyText, Prefix, SecretVersion};
 pub use self::rule::{Denied, Rule, Rules};
@@ -103,6 +105,13 @@ impl KeyId {
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
+    }
+
+    /// Returns when the id was made, in whole seconds.
+    pub(crate) fn made_at(self) -> DateTime<Utc> {
+        // The time fills the first 48 bits.
+        let milliseconds = i64::try_from(self.as_u128() >> 80).unwrap_or_default();
+        whole_seconds(DateTime::from_timestamp_millis(milliseconds).unwrap_or_default())
     }
 
     /// Returns the id as one integer.

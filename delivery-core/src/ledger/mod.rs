@@ -48,4 +48,4 @@ pub use self::plan::{
     RequestRow, Row, Writes, number_at,
 };
 pub use self::request::RequestId;
-pub use self::sale::NewSale;
+pub use self::sale::{Imported, NewSale};

@@ -3,7 +3,7 @@
 
 use super::Notice;
 use crate::HostRef;
-use crate::key::{Actor, NewKey};
+use crate::key::{Actor, Alias, NewKey};
 
 /// A key that is ready to be issued, with the messages that announce it.
 ///
@@ -19,18 +19,38 @@ pub struct NewSale {
     pub messages: Vec<Notice>,
     /// The person who issues the key, for the audit log; `None` if an order is processed automatically.
     pub by: Option<Actor>,
+    /// What a key that was sold elsewhere brings along; `None` for a sale that is made here.
+    pub imported: Option<Imported>,
+}
+
+/// What a key that was sold elsewhere brings along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
+pub struct Imported {
+    /// How often the key was used already. At most the use limit that is granted.
+    pub used: u32,
+    /// The alias of the text that the buyer already has. If another key has this alias, nothing is issued, and the
+    /// error is [`StoreError::Refused`](super::StoreError::Refused). If the purchase already has a key, the alias is
+    /// not stored.
+    pub alias: Option<Alias>,
 }
 
 impl NewSale {
-    /// Creates a sale that issues `key` and queues `messages`. No person issues the key: [`by`](Self::by) is `None`.
+    /// Creates a sale that issues `key` and queues `messages`. No person issues the key, and the key is not imported:
+    /// [`by`](Self::by) and [`imported`](Self::imported) are `None`.
     #[must_use]
     pub fn new(key: NewKey, messages: Vec<Notice>) -> Self {
-        Self { key, messages, by: None }
+        Self { key, messages, by: None, imported: None }
     }
 
     /// Sets the host application's own name for the key.
     #[must_use]
     pub fn called(self, host_ref: HostRef) -> Self {
         Self { key: self.key.called(host_ref), ..self }
+    }
+
+    /// Returns the alias that the sale brings along, if any.
+    pub(super) fn alias(&self) -> Option<Alias> {
+        self.imported?.alias
     }
 }

@@ -4,7 +4,7 @@ macro_rules! all {
     ($($name:literal),+ $(,)?) => { [$(($name, include_str!(concat!("templates/", $name)))),+] };
 }
 
-pub(super) static ALL: [(&str, &str); 27] = all![
+pub(super) static ALL: [(&str, &str); 28] = all![
     "_layout.html",
     "_desk.html",
     "_parts.html",
@@ -17,6 +17,7 @@ pub(super) static ALL: [(&str, &str); 27] = all![
     "error.html",
     "event.html",
     "events.html",
+    "import.html",
     "issue.html",
     "key.html",
     "key_form.html",

@@ -53,8 +53,9 @@ pub trait Ledger: Backend {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was issued. After [`StoreError::Unknown`] the key may have been issued; issuing it
-    /// again for the same order is safe.
+    /// [`StoreError::Refused`] if another key has the sale's [alias](crate::ledger::Imported::alias), and another
+    /// [`StoreError`] if nothing was issued for another reason. After [`StoreError::Unknown`] the key may have been
+    /// issued; issuing it again for the same order is safe.
     async fn issue(&self, sale: NewSale) -> Result<Issue, StoreError> {
         self.submit(Operation::Issue(Box::new(sale))).await?.issued()
     }

@@ -68,6 +68,7 @@
 //! ```
 #![doc = include_str!("README.md")]
 
+mod alias;
 mod attempt;
 #[cfg(any(feature = "sqlite", feature = "postgres", all(test, shuttle)))]
 mod batch;
@@ -103,6 +104,7 @@ mod subscribed;
 
 use chrono::TimeDelta;
 
+pub use self::alias::Aliases;
 pub use self::attempt::Attempt;
 pub(crate) use self::catalog::fitting;
 pub use self::catalog::{Catalog, CatalogEditor, PostQuery, Posts, ProductNames};

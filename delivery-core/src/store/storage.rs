@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::{
-    Attempt, Inbox, KeyQuery, LostKeys, Page, PlatformSecrets, Records, Requests, SignIns, StoreError, Use, UseId,
+    Aliases, Attempt, Inbox, KeyQuery, LostKeys, Page, PlatformSecrets, Records, Requests, SignIns, StoreError, Use,
+    UseId,
 };
 use crate::key::{Fingerprint, Key, KeyId};
 use crate::ledger::plan::{Loaded, Needs, Numbers, Writes};
@@ -196,6 +197,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// * The desk has no lists, and nobody can sign in.
     /// * Platform events are answered 404.
     /// * Buyers cannot ask for lost keys.
+    /// * Texts of imported keys are unknown.
     /// * Every fetch counts, even if it repeats an `Idempotency-Key`.
     fn office(&self) -> Option<&dyn Office>;
 
@@ -218,8 +220,8 @@ pub trait Backend: Debug + Send + Sync + 'static {
 }
 
 /// The part of a store that only some stores have: platform events, requests with an `Idempotency-Key`, lists and
-/// statistics, sign-ins, requests of buyers who lost their keys, and secrets of platforms. Each of these six subjects
-/// has a trait. Every type that implements the six traits implements this one.
+/// statistics, sign-ins, requests of buyers who lost their keys, secrets of platforms, and aliases of imported keys.
+/// Each of these seven subjects has a trait. Every type that implements the seven traits implements this one.
 ///
 /// The following parts of a store are optional too, but do not belong to `Office`:
 ///
@@ -232,7 +234,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
 ///
 /// # To ensure correctness
 ///
-/// * Implement the six traits on the same rows: what one of them writes, the others see at once.
-pub trait Office: Inbox + Requests + Records + SignIns + LostKeys + PlatformSecrets {}
+/// * Implement the seven traits on the same rows: what one of them writes, the others see at once.
+pub trait Office: Inbox + Requests + Records + SignIns + LostKeys + PlatformSecrets + Aliases {}
 
-impl<S: Inbox + Requests + Records + SignIns + LostKeys + PlatformSecrets> Office for S {}
+impl<S: Inbox + Requests + Records + SignIns + LostKeys + PlatformSecrets + Aliases> Office for S {}

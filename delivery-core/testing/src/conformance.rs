@@ -10,6 +10,7 @@
 //! | [`SHARED`] | a store that several servers use at once | two open handles of one store |
 //! | [`INBOX`] | a store that keeps platform events | [`Inbox`](delivery_core::store::Inbox), [`Ledger::receive`] |
 //! | [`REQUESTS`] | a ledger that recognises repeated requests | [`Requests`](delivery_core::store::Requests) |
+//! | [`ALIASES`] | a store that keeps aliases of imported keys | [`Aliases`](delivery_core::store::Aliases) |
 //! | [`RECORDS`] | a store that keeps records, products and posts | [`Records`](delivery_core::store::Records) |
 //! | [`PAGES`] | a store that keeps what the pages need | [`SignIns`](delivery_core::store::SignIns), [`LostKeys`](delivery_core::store::LostKeys) |
 //! | [`CATALOG`] | a catalog that can be edited, with posts | [`CatalogEditor`], [`Posts`] |
@@ -27,6 +28,7 @@
 //! }
 //! ```
 
+mod aliases;
 mod backlog;
 mod catalog;
 mod deals;
@@ -59,6 +61,7 @@ use super::{Fixture, ManualClock};
 use delivery_core::limit::RateLimiter;
 use delivery_core::store::{CatalogEditor, Ledger, Posts};
 
+pub use self::aliases::ALIASES;
 pub use self::catalog::{CATALOG, Shop};
 pub use self::files::FILES;
 pub use self::fixtures::Whole;
@@ -191,8 +194,8 @@ pub fn test<P: ?Sized, F: Future<Output = ()>>(
 }
 
 /// Makes one `#[test]` of each conformance case: `conformance!(ledger, fixture)`, and likewise `inbox`, `records`,
-/// `requests`, `pages`, `reopened`, `shared`, `catalog` and `files`. The second argument is an expression that creates
-/// a [`Fixture`](crate::Fixture). The macro evaluates the expression once for each case.
+/// `requests`, `aliases`, `pages`, `reopened`, `shared`, `catalog` and `files`. The second argument is an expression
+/// that creates a [`Fixture`](crate::Fixture). The macro evaluates the expression once for each case.
 ///
 /// ```
 /// mod memory {
@@ -209,6 +212,7 @@ macro_rules! conformance {
     (shared, $fixture:expr) => { $crate::each_shared_case!($fixture); };
     (records, $fixture:expr) => { $crate::each_records_case!($fixture); };
     (requests, $fixture:expr) => { $crate::each_request_case!($fixture); };
+    (aliases, $fixture:expr) => { $crate::each_alias_case!($fixture); };
     (pages, $fixture:expr) => { $crate::each_pages_case!($fixture); };
     (inbox, $fixture:expr) => { $crate::each_inbox_case!($fixture); };
     (files, $fixture:expr) => { $crate::each_files_case!($fixture); };

@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use delivery_core::email::Email;
-use delivery_core::key::{Fingerprint, Key, KeyId};
+use delivery_core::key::{Alias, Fingerprint, Key, KeyId};
 use delivery_core::ledger::{
     Action, Answer, Customer, Deal, Edit, FailedMessage, InboxEvent, Lease, LeasedMessage, MessageNumber, Operation,
     ReferenceKind, Route,
@@ -21,8 +21,8 @@ use delivery_core::ledger::{
 use delivery_core::order::{OrderId, Source};
 use delivery_core::product::RefName;
 use delivery_core::store::{
-    AuditEntry, AuditQuery, Backend, Backlog, ExpiryScan, Figures, Inbox, InboxQuery, KeyQuery, Ledger, MessageQuery,
-    Office, Page, Records, Requests, StoreError, StoredMessage, Use, UseId,
+    Aliases, AuditEntry, AuditQuery, Backend, Backlog, ExpiryScan, Figures, Inbox, InboxQuery, KeyQuery, Ledger,
+    MessageQuery, Office, Page, Records, Requests, StoreError, StoredMessage, Use, UseId,
 };
 
 /// What happens to a call of a [`Faulty`] store.
@@ -207,6 +207,13 @@ port! {
 port! {
     impl<S: Ledger> Requests by kept {
         prune_requests(before: DateTime<Utc>) -> u64;
+    }
+}
+
+port! {
+    impl<S: Ledger> Aliases by kept {
+        alias(any_of: &[Alias]) -> Option<KeyId>;
+        has_aliases() -> bool;
     }
 }
 

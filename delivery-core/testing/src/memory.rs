@@ -18,13 +18,13 @@ use self::catalog::Shop;
 use self::inbox::Mailbox;
 use self::messages::Queue;
 use self::pages::PageRows;
-use delivery_core::key::{Acceptance, Fingerprint, Key, KeyId};
+use delivery_core::key::{Acceptance, Alias, Fingerprint, Key, KeyId};
 use delivery_core::ledger::{
     Action, Edit, FailedMessage, KeyWrite, Lease, LeasedMessage, Loaded, MessageNumber, Needs, Numbers, PurchaseId,
     RequestId, RequestRow, Route, Row, Writes,
 };
 use delivery_core::store::{
-    Attempt, AuditEntry, Backend, KeyQuery, Office, Page, Persisted, Requests, Storage, StoreError, Use, UseId,
+    Aliases, Attempt, AuditEntry, Backend, KeyQuery, Office, Page, Persisted, Requests, Storage, StoreError, Use, UseId,
 };
 
 /// A store that keeps everything in memory, behind one lock.
@@ -44,6 +44,7 @@ struct State {
     inbox: Mailbox,
     log: BTreeMap<i64, AuditEntry>,
     requests: HashMap<(i64, RequestId), RequestRow>,
+    aliases: HashMap<Alias, KeyId>,
     /// The expiry times of which buyers have been notified.
     noticed: HashMap<KeyId, DateTime<Utc>>,
     pages: PageRows,
@@ -99,6 +100,18 @@ impl Requests for MemoryStore {
 }
 
 #[async_trait]
+impl Aliases for MemoryStore {
+    async fn alias(&self, any_of: &[Alias]) -> Result<Option<KeyId>, StoreError> {
+        let state = self.state();
+        Ok(any_of.iter().find_map(|alias| state.aliases.get(alias)).copied())
+    }
+
+    async fn has_aliases(&self) -> Result<bool, StoreError> {
+        Ok(!self.state().aliases.is_empty())
+    }
+}
+
+#[async_trait]
 impl Storage for MemoryStore {
     async fn load(&self, needs: &Needs, _: Attempt) -> Result<Loaded, StoreError> {
         let (mut loaded, state) = (Loaded::absent(needs), self.state());
@@ -111,6 +124,11 @@ impl Storage for MemoryStore {
             let row = state.keys.get(id).and_then(|row| state.requests.get(&(row.number, *request)));
             if let Some(row) = row {
                 loaded.insert_request(*id, row.clone());
+            }
+        }
+        for alias in &needs.aliases {
+            if let Some(key) = state.aliases.get(alias) {
+                loaded.insert_alias(*alias, *key);
             }
         }
         loop {
@@ -138,7 +156,8 @@ impl Storage for MemoryStore {
         if writes.is_atomic()
             && (conflicts.contains(&true)
                 || state.inbox.conflicts(&writes.inbox)
-                || state.was_repeated(&writes.requests))
+                || state.was_repeated(&writes.requests)
+                || writes.aliases.iter().any(|(alias, _)| state.aliases.contains_key(alias)))
         {
             return Err(StoreError::Conflict { source: None });
         }
@@ -169,6 +188,8 @@ impl Storage for MemoryStore {
             for entry in writes.audit_entries.iter().filter(|entry| entry.unit == unit) {
                 state.keep(entry, id);
             }
+            let aliases = writes.aliases.iter().filter(|(_, key)| *key == row.number);
+            state.aliases.extend(aliases.map(|(alias, _)| (*alias, id)));
         }
         for (number, action, edit) in &writes.inbox.applied {
             state.keep_applied(*number, *action, edit);

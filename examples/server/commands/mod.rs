@@ -4,8 +4,11 @@ mod backup;
 mod check;
 mod dump;
 mod healthcheck;
+mod import;
 mod retry;
 mod test_mail;
+
+use delivery_core::delivery::Import;
 
 use crate::Refusal;
 use crate::settings::Settings;
@@ -17,6 +20,9 @@ pub(crate) async fn run(command: Command, settings: &Settings) -> Result<(), Ref
         Command::Backup { folder } => backup::run(settings, &folder).await,
         Command::Dump { file } => dump::dump(settings, &file).await,
         Command::Load { file } => dump::load(settings, &file).await,
+        Command::Import { sales, from, dry_run, send } => {
+            import::run(settings, &sales, Import { dry_run, send, from }).await
+        }
         Command::TestMail { address } => test_mail::run(settings, &address).await,
         Command::Healthcheck => healthcheck::run(settings).await,
         Command::Retry => retry::run(settings).await,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use delivery_core::delivery::ImportFormat;
 
 #[derive(Clone, Subcommand)]
 #[expect(clippy::doc_markdown, reason = "the text of --help, where Markdown would show")]
@@ -23,6 +24,20 @@ pub(crate) enum Command {
     Load {
         /// A dump that this program wrote
         file: PathBuf,
+    },
+    /// Import sales that were made elsewhere from a CSV file, and report each row as CSV. A server on a SQLite file must be stopped before
+    Import {
+        /// A file with a header row; - is standard input
+        sales: PathBuf,
+        /// Read the platform's own export: gumroad, lemonsqueezy, shopify or stripe
+        #[arg(long, value_name = "PLATFORM")]
+        from: Option<ImportFormat>,
+        /// Say what would happen, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// E-mail the new keys to their buyers
+        #[arg(long)]
+        send: bool,
     },
     /// Send an e-mail to ADDRESS, to try out SMTP_URL and MAIL_FROM
     TestMail {

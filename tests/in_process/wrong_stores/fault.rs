@@ -103,6 +103,18 @@ faults! {
     ForgetsTheProductOfARequest: "a_name_is_of_one_key_and_one_product";
     CallsEveryFetchNew: "a_request_counts_once_and_is_answered_ten_times_more";
     PrunesNewRequests: "old_requests_are_pruned_and_counts_stay";
+    // Aliases of imported keys.
+    LosesAliases: "an_alias_finds_its_key";
+    FindsTheLastAlias: "an_alias_finds_its_key";
+    AlwaysHasAliases: "a_store_tells_whether_it_has_aliases";
+    ForgetsUsesMadeElsewhere: "uses_that_were_made_elsewhere_count";
+    GivesAReplayAnAlias: "a_repeated_sale_keeps_its_alias";
+    SellsWithoutTheAlias:
+        "an_alias_of_another_key_is_refused_and_changes_nothing",
+        "an_alias_is_of_one_key_however_many_calls_race",
+        "an_alias_told_to_both_handles_is_of_one_key";
+    FindsTheSuccessor: "a_rotated_key_keeps_its_alias";
+    FindsErasedAliases: "an_erased_person_keeps_the_aliases_of_keys_that_work";
     // Records.
     ListsMessagesOfAnyState: "messages_are_listed_newest_first_by_state_and_key";
     ForgetsWhoDidIt: "every_change_is_in_the_audit_log_with_who_made_it";
@@ -128,6 +140,7 @@ faults! {
     // Opening again, and two handles.
     ForgetsAtReopening:
         "what_was_acknowledged_is_there_when_the_store_is_opened_again",
+        "an_imported_key_has_its_alias_when_the_store_is_opened_again",
         "what_one_handle_writes_the_other_reads";
     AnswersBeforeTheCommit: "a_key_goes_on_where_it_was_when_the_store_is_opened_again";
     AnswersWhenClosed: "a_closed_store_refuses_everything";

@@ -1,6 +1,7 @@
 //! Does the conformance suite catch wrong stores? Each of these breaks one promise, and fails the case that is named for it. The
 //! same wrapper without a fault passes every case.
 
+mod aliases;
 mod fault;
 mod files;
 mod inbox;
@@ -13,8 +14,9 @@ mod store;
 use std::sync::{Mutex, Once};
 
 use delivery_core::limit::MemoryLimiter;
+use delivery_core::store::Ledger;
 use delivery_testing::conformance::{
-    Case, FILES, INBOX, LEDGER, PAGES, RATE_LIMITER, RECORDS, REOPENED, REQUESTS, SHARED,
+    ALIASES, Case, FILES, INBOX, LEDGER, PAGES, RATE_LIMITER, RECORDS, REOPENED, REQUESTS, SHARED,
 };
 
 use tokio::task::JoinError;
@@ -23,11 +25,15 @@ use fault::{Fault, WRONG};
 use limiter::{WrongLimit, WrongLimiter};
 use store::WrongFixture;
 
+fn of_a_ledger() -> impl Iterator<Item = &'static Case<dyn Ledger>> {
+    LEDGER.iter().chain(INBOX).chain(REQUESTS).chain(PAGES).chain(ALIASES)
+}
+
 /// Whether a store with this fault passes the case of this name.
 async fn passes(fault: Fault, name: &'static str) -> bool {
     note_panics();
     let ran = tokio::spawn(async move {
-        if let Some(case) = LEDGER.iter().chain(INBOX).chain(REQUESTS).chain(PAGES).find(|case| case.name() == name) {
+        if let Some(case) = of_a_ledger().find(|case| case.name() == name) {
             case.run(WrongFixture::new(fault)).await;
         } else if let Some(case) = RECORDS.iter().find(|case| case.name() == name) {
             case.run(WrongFixture::new(fault)).await;
@@ -89,8 +95,7 @@ async fn each_wrong_store_fails_the_case_that_is_named_for_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_fault_every_case_passes() {
-    let cases =
-        LEDGER.iter().chain(INBOX).chain(REQUESTS).chain(PAGES).map(Case::name).chain(RECORDS.iter().map(Case::name));
+    let cases = of_a_ledger().map(Case::name).chain(RECORDS.iter().map(Case::name));
     let cases = cases.chain(FILES.iter().map(Case::name));
     for name in cases.chain(REOPENED.iter().chain(SHARED).map(Case::name)) {
         assert!(passes(Fault::None, name).await, "{name}");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
-use delivery_core::key::{Change, Fingerprint, Key, KeyId, LimitChange, NewKey, Refusal};
+use delivery_core::key::{Alias, Change, Fingerprint, Key, KeyId, LimitChange, NewKey, Refusal};
 use delivery_core::ledger::{
     Answer, ChangeKey, CompleteMessage, Edit, FailedMessage, FetchProduct, Issue, Lease, LeasedMessage, MessageNumber,
     NewSale, Notice, Operation, Outcome, Refused, Route, Successor,
@@ -49,6 +49,7 @@ pub struct Wrong {
     first: Mutex<Option<KeyId>>,
     leases: Mutex<HashMap<MessageNumber, Lease>>,
     seen: Mutex<HashMap<KeyId, Key>>,
+    pub aliases: Mutex<HashMap<Alias, KeyId>>,
     pub first_time: Mutex<Option<DateTime<Utc>>>,
 }
 
@@ -115,7 +116,7 @@ impl Ledger for Wrong {
 
 impl Wrong {
     async fn issue_wrongly(&self, sale: NewSale) -> Result<Issue, StoreError> {
-        let NewSale { mut key, mut messages, by } = sale;
+        let NewSale { mut key, mut messages, by, mut imported } = sale;
         let inner = self.open()?;
         match self.fault {
             ForgetsTheOrder => key.order = Option::None,
@@ -125,6 +126,7 @@ impl Wrong {
                 key.order.get_or_insert(OrderRef { source: Source::webhook(), id });
             }
             LosesTheMessage => messages.clear(),
+            ForgetsUsesMadeElsewhere => imported.iter_mut().for_each(|imported| imported.used = 0),
             _ => {}
         }
         if self.is(RefusesARepeatedSale) && inner.find(key.id).await?.is_some() {
@@ -132,8 +134,19 @@ impl Wrong {
         }
         self.first.lock().unwrap().get_or_insert(key.id);
         let again = (key.clone(), messages.clone());
-        let issue = inner.issue(NewSale { key, messages, by }).await?;
+        let issue = match inner.issue(NewSale { key, messages, by, imported }).await {
+            Err(StoreError::Refused { .. }) if self.is(SellsWithoutTheAlias) => {
+                inner.issue(NewSale::new(again.0.clone(), again.1.clone())).await?
+            }
+            issue => issue?,
+        };
         match issue {
+            Issue::Existing(_) if self.is(GivesAReplayAnAlias) => {
+                let sale = NewSale::new(NewKey { order: Option::None, ..again.0 }, Vec::new());
+                // An alias that has a key is refused.
+                let _ = inner.issue(NewSale { imported, ..sale }).await;
+                Ok(issue)
+            }
             Issue::Existing(_) if self.is(QueuesAMessageForAReplay) => {
                 inner.issue(NewSale::new(NewKey { order: Option::None, ..again.0 }, again.1)).await?;
                 Ok(issue)

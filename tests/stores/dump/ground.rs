@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::TimeDelta;
 use delivery_core::key::{Actor, Change, Fingerprint, Key};
-use delivery_core::ledger::{Addressee, Issue, MessageId, MessageKind, NewSale, Notice, Outcome, Route};
+use delivery_core::ledger::{Addressee, Issue, MessageId, MessageKind, Notice, Outcome, Route};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{File as ProductFile, MediaType, NewProduct, ObjectName, ProductId};
 use delivery_core::store::dump::{DumpError, Dumped};
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 use super::events::{events, receive_events, show};
-use super::sold::{KEYS, USES, id, message, order, product, secrets};
+use super::sold::{ALIASES, KEYS, USES, alias, id, product, secrets, sold};
 use crate::fixtures::{self, by_admin, now, spend};
 use crate::places::sqlite;
 use support::postgres::{postgres, unique};
@@ -123,7 +123,7 @@ pub async fn fill(store: &SqliteStore) {
     }
     // As many at once as a ledger lets wait.
     for some in (0..KEYS).collect::<Vec<_>>().chunks(10_000) {
-        let issued = join_all(some.iter().map(|index| store.issue(NewSale::new(order(*index), message(*index))))).await;
+        let issued = join_all(some.iter().map(|index| store.issue(sold(*index)))).await;
         assert!(issued.iter().all(|issue| matches!(issue, Ok(Issue::New(_)))));
     }
     for some in (0..USES).collect::<Vec<_>>().chunks(10_000) {
@@ -173,6 +173,10 @@ pub async fn picture(store: &(impl Backend + CatalogEditor + Posts)) -> Vec<Stri
     }
     for index in 0..100 {
         told.push(show(store.history(id(index), None, 1_000).await.unwrap().items));
+    }
+    for number in 0..ALIASES {
+        let key = store.office().unwrap().alias(&[alias(number)]).await.unwrap();
+        told.push(show(key.unwrap()));
     }
     told.extend(events(store).await);
     told

@@ -15,7 +15,7 @@ use delivery_core::ledger::{Issue, NewSale};
 use delivery_core::store::{Backend, CatalogEditor, Ledger, StoreError};
 use events::{ROWS, SALES, refunds_are_found};
 use ground::{assert_same, closing_picture, filled, ground, picture, used};
-use sold::{KEYS, USES, id, keyring, message, order, product, secrets};
+use sold::{ALIASES, KEYS, USES, id, keyring, message, order, product, secrets};
 use sqlx::{Connection, PgConnection, SqliteConnection};
 
 use crate::fixtures::{by_admin, facts, now};
@@ -31,7 +31,8 @@ async fn all_that_was_sold_arrives_in_either_direction_and_selling_goes_on() {
     let keys = u64::try_from(KEYS).unwrap() + SALES;
     let purchases = (0..KEYS).filter(|index| order(*index).order.is_some()).count() as u64 + SALES;
     let messages = u64::try_from(KEYS / 2).unwrap() + 50 + SALES / 2;
-    let sold = [("keys", keys), ("purchases", purchases), ("uses", USES.unsigned_abs() + 1), ("messages", messages)];
+    let (aliases, uses) = (u64::from(ALIASES), USES.unsigned_abs() + 1);
+    let sold = [("keys", keys), ("purchases", purchases), ("aliases", aliases), ("uses", uses), ("messages", messages)];
     let first = [("secrets", 1), ("products", 40), ("files", 3), ("posts", 40)];
     let last = [("sign-ins", 0), ("requests for lost keys", 0)];
     let expected = [&first[..], &sold, &[("audit entries", 145)], &ROWS, &last].concat();

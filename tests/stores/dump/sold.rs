@@ -1,7 +1,7 @@
 //! What a store sells.
 
-use delivery_core::key::{Fingerprint, KeyId, Keyring, NewKey};
-use delivery_core::ledger::Notice;
+use delivery_core::key::{Alias, Fingerprint, KeyId, Keyring, NewKey};
+use delivery_core::ledger::{Imported, NewSale, Notice};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::ProductId;
 use delivery_core::terms::{Terms, UseLimit, Validity};
@@ -11,6 +11,8 @@ use crate::fixtures::{e_mail, now};
 /// More than one chunk of keys and of uses, so that there are borders to fall at.
 pub const KEYS: u128 = 10_050;
 pub const USES: i64 = 21_000;
+/// How many of the keys have an alias.
+pub const ALIASES: u8 = 11;
 
 pub fn keyring(secret: &str) -> Keyring {
     secret.parse().unwrap()
@@ -44,4 +46,15 @@ pub fn order(index: u128) -> NewKey {
 
 pub fn message(index: u128) -> Vec<Notice> {
     if index % 2 == 1 { e_mail(&format!("e-mail-{index}")) } else { Vec::new() }
+}
+
+pub fn alias(number: u8) -> Alias {
+    Alias::from_bytes([number; 32])
+}
+
+/// The sale of a key. Every thousandth has an alias, and no message.
+pub fn sold(index: u128) -> NewSale {
+    let number = (index % 1_000 == 2).then(|| u8::try_from(index / 1_000).unwrap());
+    let imported = number.map(|number| Imported { used: 0, alias: Some(alias(number)) });
+    NewSale { imported, ..NewSale::new(order(index), message(index)) }
 }

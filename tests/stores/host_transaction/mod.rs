@@ -6,8 +6,10 @@ mod sqlite;
 
 use delivery_core::Error;
 use delivery_core::delivery::Uncommitted;
-use delivery_core::key::{Actor, Change, Denied, KeyId, LimitChange};
+use delivery_core::key::{Actor, Alias, Change, Denied, KeyId, LimitChange};
+use delivery_core::ledger::{Imported, NewSale};
 use delivery_core::product::{NewProduct, ProductId};
+use delivery_core::store::{Ledger, StoreError};
 
 use self::ground::{ChangedItsMind, Host, Transact, Work, execute, host, order};
 use super::fixtures::{self, product};
@@ -56,6 +58,34 @@ async fn an_order_told_by_both_at_once_has_one_key(host: Host<impl Transact>) {
         assert_eq!(inside.text.expose(), outside);
     }
     assert_eq!((host.orders().await, host.keys().await, host.sent().await), (10, 10, 10));
+}
+
+/// A sale of another key with the same alias is refused, and leaves the transaction open.
+async fn an_imported_sale_has_its_alias_after_the_commit_alone(host: Host<impl Transact + Ledger>) {
+    let alias = Alias::from_bytes([7; 32]);
+    let imported = Some(Imported { used: 1, alias: Some(alias) });
+    for commit in [false, true] {
+        let sale = NewSale { imported, ..host.delivery.prepare(order("A-1")).await.unwrap() };
+        let other = NewSale { imported, ..host.delivery.prepare(order("A-2")).await.unwrap() };
+        let id = sale.key.id;
+        let issued = host.within(commit, move |delivery, mut transaction| {
+            Box::pin(async move {
+                let issued = delivery.issue_in(&mut transaction, &sale).await.unwrap();
+                let refused = delivery.issue_in(&mut transaction, &other).await.unwrap_err();
+                assert!(matches!(refused, Error::Store(StoreError::Refused { .. })), "{refused:?}");
+                issued
+            })
+        });
+        let issued = issued.await;
+        if commit {
+            assert_eq!(issued.committed().key.used(), 1);
+        } else {
+            issued.rolled_back();
+        }
+        let aliases = host.store.office().unwrap();
+        assert_eq!(aliases.alias(&[alias]).await.unwrap(), commit.then_some(id));
+    }
+    assert_eq!(host.keys().await, 1);
 }
 
 fn to_nine_uses() -> Change {
@@ -200,6 +230,7 @@ promises! {
     a_replay_by_webhook_answers_with_the_key_and_sends_nothing,
     an_order_that_the_webhook_told_of_is_answered_with_its_key,
     an_order_told_by_both_at_once_has_one_key,
+    an_imported_sale_has_its_alias_after_the_commit_alone,
     uses_changes_and_products_are_there_after_the_commit_alone,
     what_a_savepoint_undoes_has_not_happened,
     refusals_leave_the_transaction_open,

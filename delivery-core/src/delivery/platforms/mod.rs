@@ -8,6 +8,7 @@ mod offers;
 mod registry;
 mod reports;
 mod secrets;
+mod taken_back;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

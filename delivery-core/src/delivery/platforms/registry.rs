@@ -22,7 +22,7 @@ pub(crate) struct Platforms {
     pub(super) details: Details,
     pub(super) reads: Reads,
     pub(super) accept_test_events: bool,
-    pub(super) names: Option<Arc<dyn ProductNames>>,
+    pub(in crate::delivery) names: Option<Arc<dyn ProductNames>>,
     /// Wakes the worker that applies waiting events.
     pub(super) wake: Arc<Notify>,
 }

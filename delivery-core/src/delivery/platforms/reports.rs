@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::content::{Added, EventContent};
 use super::offers::{Buying, Offered};
+use super::taken_back::takes_back;
 use crate::clock::whole_seconds;
 use crate::delivery::{Delivery, Error};
 use crate::ledger::{
@@ -38,6 +39,9 @@ impl Delivery {
         }
         let (mut reports, mut is_dismissed) = (Vec::with_capacity(events.len()), false);
         for event in events {
+            if let Some(order) = takes_back(event) {
+                reports.extend(self.sale_without_report(source, order).await?);
+            }
             match self.report(inbox_event, event, &content.added).await? {
                 // All lines of the event are dismissed.
                 None if matches!(event, Event::Paid(_) | Event::Subscription(_)) => is_dismissed = true,

@@ -31,7 +31,7 @@ async fn shown(request: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError
     admit(delivery, Policy::Validate, client(delivery, request.call)).await?;
     let Some(typed) = form.given("key") else { return asked(request, "", context! { what => "missing" }) };
     let text = &request.key_in(typed);
-    let id = delivery.verify(text);
+    let id = delivery.identify(text).await?;
     let checked = match id {
         Some(id) => delivery.check(id).await,
         None => Err(Error::UnknownKey),
@@ -81,7 +81,7 @@ async fn open(request: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError>
     let (text, id) = match (form.given("key"), form.given("id")) {
         (Some(typed), _) => {
             let text = request.key_in(typed);
-            let Some(id) = delivery.verify(&text) else {
+            let Some(id) = delivery.identify(&text).await? else {
                 forged(delivery, request.call).await?;
                 return refused(request, (&text, None), &Error::UnknownKey).await;
             };

@@ -1,24 +1,14 @@
 //! The seller's forms for the files of a product: one uploads files, and one confirms that a file is deleted.
 
-use std::future::ready;
-use std::iter;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
-
-use ::http::header;
-use bytes::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::StreamExt;
 use minijinja::{Value, context};
-use multer::{Constraints, Field, Multipart, SizeLimit};
-use tokio::task::yield_now;
-use tokio::time::timeout;
+use multer::Field;
 
 use super::file_list::size;
 use super::frame::desk;
 use super::lists::product_id;
 use super::product::page_of;
+use super::streamed::StreamedForm;
 use super::{ApiError, PageRequest, SignedIn};
 use crate::delivery::NewFile;
 use crate::error::ErrorCode;
@@ -26,17 +16,6 @@ use crate::files::Broken;
 use crate::http::body::Pieces;
 use crate::http::{Reply, query};
 use crate::product::{FileName, ProductId};
-
-/// How long the head of each part of the multipart form may take to arrive. The contents of the files have other
-/// deadlines.
-const HEAD: Duration = Duration::from_mins(1);
-/// The maximum number of bytes that may arrive before each file, and after the last one. Browsers send a few hundred.
-const HEAD_LENGTH: usize = 256 << 10;
-/// The form parser gets the body in pieces of at most this many bytes. Two pieces must fit into [`HEAD_LENGTH`],
-/// because the head of a file may begin in one piece and end in the next.
-const PIECE: usize = 64 << 10;
-/// The maximum length of the field with the CSRF token, in bytes.
-const TOKEN: u64 = 1 << 10;
 
 /// Adds the files of a submitted form to a product, one after the other while they arrive. If a file is refused, the
 /// files before it stay added.
@@ -46,38 +25,14 @@ pub(super) async fn upload(request: PageRequest<'_>, seller: SignedIn, pieces: P
     if !request.is_form() {
         return Ok(request.go_to(&format!("/desk/product?id={id}")));
     }
-    let kind = request.call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let boundary = multer::parse_boundary(kind).map_err(|_| ErrorCode::UnsupportedMediaType)?;
-    let limits = Constraints::new().size_limit(SizeLimit::new().for_field("csrf", TOKEN));
-    // The number of bytes that may still arrive before the next file. The parser of the form keeps these bytes in
-    // memory.
-    let left = Arc::new(AtomicUsize::new(HEAD_LENGTH));
-    let counted = left.clone();
-    // The form parser reads all pieces that are ready before it parses any of them. The pause after each piece makes it
-    // parse the piece before it reads the next one. Without the pause, bytes of a file that arrive together with the
-    // end of the previous file would count as the file's head.
-    let pause = || stream::once(yield_now()).filter_map(|()| ready(None));
-    let pieces = pieces.flat_map(|piece| stream::iter(cut(piece)));
-    let pieces = pieces.flat_map(move |piece| stream::once(ready(piece)).chain(pause()));
-    let pieces = pieces.map(move |piece| {
-        let piece = piece?;
-        let before = counted.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(piece.len()));
-        before.map(|_| piece).map_err(|_| Broken)
-    });
-    let mut form = Multipart::with_constraints(pieces, boundary, limits);
-    // The CSRF token must be the first field, so that no file of a forged form is stored.
-    let token = match next(&mut form).await? {
-        Some(field) if field.name() == Some("csrf") => timeout(HEAD, field.text()).await.ok().and_then(Result::ok),
-        _ => None,
-    };
-    seller.csrf.check(&token.unwrap_or_default())?;
+    let mut form = StreamedForm::open(&request, &seller, pieces).await?;
     let mut count = 0;
-    while let Some(field) = next(&mut form).await? {
+    while let Some(field) = form.next().await? {
         // If the seller has chosen no file, the form has a part with an empty file name.
         let Some(name) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) else { continue };
-        left.store(usize::MAX, Relaxed);
+        form.begin_file();
         let added = put(&request, &seller, id, &name, field).await?;
-        left.store(HEAD_LENGTH, Relaxed);
+        form.end_file();
         if let Err(sentence) = added {
             return page_of(&request, &seller, id, &format!("{name}: {sentence}")).await;
         }
@@ -87,21 +42,6 @@ pub(super) async fn upload(request: PageRequest<'_>, seller: SignedIn, pieces: P
         0 => page_of(&request, &seller, id, "Choose a file first.").await,
         _ => Ok(request.go_to(&format!("/desk/product?id={id}&done=files"))),
     }
-}
-
-/// Cuts a piece of the body into pieces of at most [`PIECE`] bytes.
-fn cut<E>(piece: Result<Bytes, E>) -> impl Iterator<Item = Result<Bytes, E>> {
-    let (mut bytes, mut error) = piece.map_or_else(|error| (Bytes::new(), Some(error)), |bytes| (bytes, None));
-    iter::from_fn(move || match error.take() {
-        None if bytes.is_empty() => None,
-        None => Some(Ok(bytes.split_to(bytes.len().min(PIECE)))),
-        Some(error) => Some(Err(error)),
-    })
-}
-
-async fn next<'f>(form: &mut Multipart<'f>) -> Result<Option<Field<'f>>, ApiError> {
-    let field = timeout(HEAD, form.next_field()).await.map_err(|_| ApiError::MALFORMED)?;
-    field.map_err(|_| ApiError::MALFORMED)
 }
 
 /// Adds one file. The inner error is a sentence for the seller.

@@ -9,7 +9,7 @@ use super::form::Form;
 use super::frame::desk;
 use super::lists::{Chosen, PAGE, choices, chosen, links, parameter, sources};
 use super::shown::{PERIODS, all_names, key};
-use super::{ApiError, PageRequest, SignedIn};
+use super::{ApiError, PageRequest, SignedIn, can_import};
 use crate::delivery::{Error, Recent};
 use crate::http::Reply;
 use crate::http::filters;
@@ -25,7 +25,7 @@ const STATUSES: &[(&str, &str)] =
 pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
     match &request.form {
         Some(form) if !form.text("do").is_empty() => several(&request, &seller, form).await,
-        Some(form) => Ok(sought(&request, form)),
+        Some(form) => sought(&request, form).await,
         None => match parameter::<String>(&request, FOUND)? {
             Some(sealed) => found(&request, &seller, &sealed).await,
             None => listed(&request, &seller).await,
@@ -127,15 +127,16 @@ const LONGEST: usize = 300;
 
 /// Redirects to the page of the key if the seller typed or pasted a key or its id. For any other text, redirects to the
 /// search results.
-fn sought(request: &PageRequest<'_>, form: &Form) -> Reply {
-    let Some(typed) = form.given("q") else { return request.go_to("/desk/keys") };
-    if let Some(id) = request.delivery.verify(&request.key_in(typed)).or_else(|| typed.parse::<KeyId>().ok()) {
-        return request.go_to(&format!("/desk/key?id={id}"));
+async fn sought(request: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
+    let Some(typed) = form.given("q") else { return Ok(request.go_to("/desk/keys")) };
+    let key = request.delivery.identify(&request.key_in(typed)).await?;
+    if let Some(id) = key.or_else(|| typed.parse::<KeyId>().ok()) {
+        return Ok(request.go_to(&format!("/desk/key?id={id}")));
     }
     let inner = &request.delivery.inner;
     let typed: String = typed.chars().take(LONGEST).collect();
     let sealed = inner.keyring.seal(SEARCH, &typed, &*inner.entropy);
-    request.go_to(&format!("/desk/keys?{FOUND}={}", data_encoding::BASE64URL_NOPAD.encode(&sealed)))
+    Ok(request.go_to(&format!("/desk/keys?{FOUND}={}", data_encoding::BASE64URL_NOPAD.encode(&sealed))))
 }
 
 /// Shows the results of a search. `sealed` is the encrypted search text: an e-mail address, an order number, or another
@@ -245,6 +246,7 @@ async fn list(
             statuses => STATUSES.to_vec(),
             products => choices(&names),
             links,
+            imports => can_import(request.delivery),
             ..desk(request, seller, "/desk/keys")
         },
     )

@@ -22,6 +22,8 @@ mod files;
 mod form;
 mod frame;
 pub(super) mod handler;
+#[cfg(feature = "files")]
+mod import;
 mod issue;
 mod key;
 mod key_form;
@@ -40,6 +42,8 @@ mod session;
 mod setup;
 mod shown;
 mod sign_in;
+#[cfg(feature = "files")]
+mod streamed;
 mod unknown;
 
 use std::pin::Pin;
@@ -140,6 +144,9 @@ pages! {
     Key => "/desk/key", FIELDS, Seller(key::show);
     /// The form that issues a key by hand.
     Issue => "/desk/issue", FIELDS, Seller(issue::show);
+    /// The form that imports sales from a file.
+    #[cfg(feature = "files")]
+    Import => "/desk/import", BodyRule::Streamed, Upload(import::show);
     /// The confirmation form for a change of a key.
     ChangeKey => "/desk/key/change", FIELDS, Seller(change::show);
     /// The list of products.
@@ -203,6 +210,8 @@ impl Page {
         inner.look.as_ref().is_some_and(|look| match self {
             #[cfg(feature = "files")]
             Self::PutFiles | Self::DeleteFile if !delivery.has_files() => false,
+            #[cfg(feature = "files")]
+            Self::Import if !can_import(delivery) => false,
             Self::Style | Self::Icon => true,
             Self::Buyer | Self::Opened => look.has_buyer(),
             Self::Lost => look.has_buyer() && inner.ledger.office().is_some(),
@@ -210,6 +219,12 @@ impl Page {
             _ => look.has_desk() && inner.seller.is_some() && can_sign_in,
         })
     }
+}
+
+/// Returns whether the desk has the form that imports sales. The form needs a store with an `Office`, and the feature
+/// `files`, which reads forms with files.
+fn can_import(delivery: &Delivery) -> bool {
+    cfg!(feature = "files") && delivery.inner.ledger.office().is_some()
 }
 
 /// Answers a request for a page. The body of a form of the desk is kept in memory only in two cases:

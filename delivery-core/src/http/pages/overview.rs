@@ -8,7 +8,7 @@ use minijinja::{Value, context};
 use super::frame::desk;
 use super::lists::parameter;
 use super::shown::{PERIODS, all_names, day_and_month, names, time};
-use super::{ApiError, PageRequest, SignedIn};
+use super::{ApiError, PageRequest, SignedIn, can_import};
 use crate::delivery::{Delivery, Recent};
 use crate::http::Reply;
 use crate::http::parameter::DAYS;
@@ -75,12 +75,16 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<R
 /// Returns what a new shop has to do before its first sale. Each entry is a text, the path of the page where the seller
 /// can do it, and whether it is done.
 fn first_steps(delivery: &Delivery, has_products: bool) -> Vec<(&'static str, &'static str, bool)> {
-    vec![
+    let mut steps = vec![
         ("Add a product", "/desk/product", has_products),
         ("Connect the platform that takes the money", "/desk/setup", delivery.inner.platforms.is_any()),
         ("Set a mail server", "/desk/setup", !delivery.inner.outbox.mailer.reaches_nobody()),
         ("Sell once: pay yourself, or issue a key by hand", "/desk/issue", false),
-    ]
+    ];
+    if can_import(delivery) {
+        steps.push(("If you sold elsewhere before, import those sales", "/desk/import", false));
+    }
+    steps
 }
 
 fn shown(figures: &Figures, at: DateTime<Utc>, period: u32, products: &BTreeMap<ProductId, String>) -> Value {

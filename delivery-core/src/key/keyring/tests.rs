@@ -119,3 +119,27 @@ fn nothing_secret_is_shown() {
     assert_eq!(format!("{text:?} {:?}", keyring.fingerprints()), "KeyText(…) [Fingerprint(…)]");
     assert_eq!(format!("{keyring:?}"), r#"Keyring { prefix: "dlv", secrets: 1, .. }"#);
 }
+
+#[test]
+fn a_text_from_elsewhere_is_not_in_our_form_and_has_an_alias_for_each_secret() {
+    let (old, both) = (keyring(&[OLD]), keyring(&[NEW, OLD]));
+    let ours = both.text(KeyId::from_bytes([7; 16]), both.newest());
+    let forged = format!("dlv_{}", "0".repeat(SYMBOLS));
+    for (text, is_ours, is_foreign) in [
+        (ours.expose(), true, false),
+        (forged.as_str(), true, false),
+        (&forged[..forged.len() - 1], false, true),
+        (&forged.to_uppercase(), false, true),
+        ("LICENCE-0001", false, true),
+        ("12345678", false, true),
+        ("1234567", false, false),
+        (&"x".repeat(512), false, true),
+        (&"x".repeat(513), false, false),
+        ("two\nlines of text", false, false),
+    ] {
+        assert_eq!((both.is_ours(text), both.is_foreign(text)), (is_ours, is_foreign), "{text}");
+    }
+    let aliases = both.aliases("LICENCE-0001");
+    assert_eq!((aliases.len(), &aliases[1..]), (2, &old.aliases("LICENCE-0001")[..]));
+    assert_ne!(aliases, both.aliases("LICENCE-0002"));
+}

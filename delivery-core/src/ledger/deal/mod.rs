@@ -131,6 +131,11 @@ impl Deal {
         self.merged
     }
 
+    /// Returns whether a key for this product was issued for this deal.
+    pub(crate) fn has_key_of(&self, product: ProductId) -> bool {
+        self.keys.iter().any(|kept| kept.product == product)
+    }
+
     /// Returns the keys that were issued for this deal.
     pub fn keys(&self) -> impl Iterator<Item = KeyId> {
         self.keys.iter().map(|kept| kept.key)
@@ -219,6 +224,12 @@ impl Deal {
     pub fn authorised(&self, payment: &str) -> Option<&str> {
         let is_its = |charge: &Charge| charge.is_open && charge.payment.as_deref() == Some(payment);
         self.charges.iter().find(|(_, charge)| is_its(charge)).map(|(name, _)| name.as_str())
+    }
+
+    /// Returns whether all of an order's money went back, so that no key is issued for the order any more.
+    pub(crate) fn is_taken_back(&self, order: &str) -> bool {
+        let charge = self.charges.get(order);
+        charge.is_some_and(|charge| self.money_of(charge).taken_back(charge.stands_at).is_some())
     }
 
     /// Returns all products that were sold, and all products that a statement about a subscription names.

@@ -1,9 +1,9 @@
 //! Issues a key. An order gets only one key for each product.
 
 use super::{Answer, Operate, Subject};
-use crate::key::Key;
+use crate::key::{Key, KeyState};
 use crate::ledger::plan::{Basis, Needs, Planner, PurchaseId};
-use crate::ledger::{Action, NewSale, StoreError};
+use crate::ledger::{Action, Imported, NewSale, StoreError};
 
 /// The answer of [`Ledger::issue`](crate::store::Ledger::issue).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,7 @@ impl Operate for NewSale {
     fn needs(&self, needs: &mut Needs) {
         needs.new.insert(self.key.id);
         needs.purchases.extend(PurchaseId::of(&self.key));
+        needs.aliases.extend(self.alias());
     }
 
     fn numbers(&self) -> usize {
@@ -39,6 +40,10 @@ impl Operate for NewSale {
         Subject::NewKey(&self.key)
     }
 
+    fn needs_transaction(&self) -> bool {
+        self.alias().is_some()
+    }
+
     fn plan(&self, planner: &mut Planner<'_>) -> Result<(Answer, Basis), StoreError> {
         let (issue, basis) = planner.issue(self)?;
         Ok((Answer::Issued(issue), basis))
@@ -47,7 +52,7 @@ impl Operate for NewSale {
 
 impl Planner<'_> {
     pub(super) fn issue(&mut self, sale: &NewSale) -> Result<(Issue, Basis), StoreError> {
-        let NewSale { key: new, messages, by } = sale;
+        let NewSale { key: new, messages, by, imported } = sale;
         let purchase = PurchaseId::of(new);
         let owner = match &purchase {
             Some(purchase) => self.loaded.purchase(purchase)?,
@@ -65,10 +70,25 @@ impl Planner<'_> {
             };
             return Ok((issue, self.loaded.basis(owner)));
         }
-        let key = Key::from(new.clone());
-        let unit = self.insert(key.clone(), None, messages, new.issued_at)?;
+        let alias = sale.alias();
+        if let Some(alias) = &alias
+            && self.loaded.alias(alias)?.is_some_and(|key| key != new.id)
+        {
+            return Err(StoreError::Refused { source: None });
+        }
+        let mut key = Key::from(new.clone());
+        if let Some(Imported { used, .. }) = *imported {
+            let state = KeyState { used: used.into(), ..key.state().clone() };
+            key = Key::new(key.granted().clone(), state);
+        }
+        // An imported key may have been issued long ago, but its messages are queued now, when its id was made.
+        let at = if imported.is_some() { new.id.made_at() } else { new.issued_at };
+        let unit = self.insert(key.clone(), None, messages, at)?;
+        if let Some(alias) = alias {
+            self.add_alias(unit, alias)?;
+        }
         if let Some(by) = by {
-            self.log(unit, new.issued_at, by, Action::Issued, None)?;
+            self.log(unit, at, by, Action::Issued, None)?;
         }
         Ok((Issue::New(key), Basis::Unit(unit)))
     }

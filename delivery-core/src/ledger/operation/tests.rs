@@ -7,9 +7,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::*;
-use crate::key::{Actor, Change, KeyState, NewKey, Reason, Revocation, SecretVersion};
+use crate::key::{Actor, Alias, Change, KeyState, NewKey, Reason, Revocation, SecretVersion};
 use crate::ledger::plan::{KeyWrite, NewAuditEntry, NewMessage, NewUse, PurchaseId, Row, number_at};
-use crate::ledger::{Action, MessageId, MessageKind, Notice, Recipient};
+use crate::ledger::{Action, Imported, MessageId, MessageKind, Notice, Recipient};
 use crate::order::{OrderRef, Source};
 use crate::product::ProductId;
 use crate::terms::{Terms, UseLimit, Validity};
@@ -138,6 +138,35 @@ fn an_order_that_was_issued_by_an_attempt_before_is_new() {
     let plan = planned(&[issue(&key)], [row(&key, 0, 40)]);
     assert!(plan.writes.is_empty());
     assert!(matches!(last_answer(plan, false), Answer::Issued(Issue::New(_))));
+}
+
+#[test]
+fn an_imported_key_has_its_uses_and_an_alias_that_no_other_key_gets() {
+    let alias = Alias::from_bytes([7; 32]);
+    let import = |key: &Arc<NewKey>| {
+        let imported = Some(Imported { used: 2, alias: Some(alias) });
+        Operation::Issue(Box::new(NewSale { imported, ..NewSale::new(key.as_ref().clone(), Vec::new()) }))
+    };
+    let (first, again, other) = (new_key(1, "A"), new_key(2, "A"), new_key(3, ""));
+    let plan = planned(&[import(&first), import(&again)], []);
+    let row = Row { last_use: None, version: 0, ..row(&first, 2, 100) };
+    let expected = Writes {
+        keys: vec![KeyWrite { row, loaded: None, heir_of: None }],
+        aliases: vec![(alias, 100)],
+        ..Writes::default()
+    };
+    assert_eq!(plan.writes, expected, "the order that comes again writes nothing");
+    assert!(plan.writes.is_atomic());
+    // Another key has the alias already, or gets it in the same batch.
+    let operations = [import(&first), import(&other)];
+    let refused = |loaded: Loaded, operations: &[Operation]| {
+        let planned = super::plan(operations, loaded, &mut Numbers::block(100, 100));
+        assert!(matches!(planned, Err(StoreError::Refused { .. })));
+    };
+    refused(Loaded::absent(&needs(&operations)), &operations);
+    let mut loaded = Loaded::absent(&needs(&operations[1..]));
+    loaded.insert_alias(alias, first.id);
+    refused(loaded, &operations[1..]);
 }
 
 #[test]

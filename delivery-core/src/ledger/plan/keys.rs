@@ -3,7 +3,7 @@
 use chrono::{DateTime, SubsecRound, Utc};
 
 use super::{Basis, KeyWrite, NewAuditEntry, NewMessage, NewUse, Planner, Row};
-use crate::key::{Actor, Change, Key, KeyId};
+use crate::key::{Actor, Alias, Change, Key, KeyId};
 use crate::ledger::{Action, Addressee, Notice, Refused, StoreError};
 
 impl Planner<'_> {
@@ -35,6 +35,14 @@ impl Planner<'_> {
             self.writes.keys.push(KeyWrite { row: row.clone(), loaded: Some(row.key.clone()), heir_of: None });
             self.writes.keys.len() - 1
         })))
+    }
+
+    /// Adds an alias of a new key. `unit` is the key's index in `Writes::keys`.
+    pub(in crate::ledger) fn add_alias(&mut self, unit: usize, alias: Alias) -> Result<(), StoreError> {
+        let write = self.writes.keys.get(unit).ok_or(StoreError::corrupt("an alias of no key"))?;
+        self.writes.aliases.push((alias, write.row.number));
+        self.loaded.insert_alias(alias, write.row.key.id());
+        Ok(())
     }
 
     /// Adds an audit entry about a key. `unit` is the key's index in `Writes::keys`.

@@ -6,7 +6,7 @@ use super::Basis;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::key::{Key, KeyId, NewKey};
+use crate::key::{Alias, Key, KeyId, NewKey};
 use crate::ledger::StoreError;
 use crate::ledger::deal::{Deal, ReferenceKind};
 use crate::ledger::inbox::{EventId, InboxEvent};
@@ -43,6 +43,8 @@ pub struct Needs {
     pub deals: HashSet<i64>,
     /// Requests that have an idempotency key, each with the API key that the client sent.
     pub requests: HashSet<(KeyId, RequestId)>,
+    /// Aliases; the id of the key that has an alias is loaded, the key's row is not.
+    pub aliases: HashSet<Alias>,
 }
 
 /// A platform's name for something that belongs to a sale, such as an order or a payment.
@@ -116,6 +118,7 @@ pub struct Loaded {
     references: HashMap<ReferenceId, Option<i64>>,
     deals: HashMap<i64, Option<DealRow>>,
     requests: HashMap<(KeyId, RequestId), Option<RequestRow>>,
+    aliases: HashMap<Alias, Option<KeyId>>,
 }
 
 /// A loaded key, and what is planned for it.
@@ -142,8 +145,8 @@ impl Needs {
     /// Returns whether no row is needed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { keys, new, purchases, events, references, deals, requests } = self;
-        let is_of_keys = keys.is_empty() && new.is_empty() && purchases.is_empty();
+        let Self { keys, new, purchases, events, references, deals, requests, aliases } = self;
+        let is_of_keys = keys.is_empty() && new.is_empty() && purchases.is_empty() && aliases.is_empty();
         is_of_keys && events.is_empty() && references.is_empty() && deals.is_empty() && requests.is_empty()
     }
 }
@@ -167,6 +170,7 @@ impl Loaded {
             references: needs.references.iter().map(|id| (id.clone(), None)).collect(),
             deals: needs.deals.iter().map(|number| (*number, None)).collect(),
             requests: needs.requests.iter().map(|id| (*id, None)).collect(),
+            aliases: needs.aliases.iter().map(|alias| (*alias, None)).collect(),
         }
     }
 
@@ -209,6 +213,11 @@ impl Loaded {
     /// Adds a request, and the API key that the client sent with it.
     pub fn insert_request(&mut self, key: KeyId, row: RequestRow) {
         self.requests.insert((key, row.request), Some(row));
+    }
+
+    /// Adds an alias with the id of its key.
+    pub fn insert_alias(&mut self, alias: Alias, key: KeyId) {
+        self.aliases.insert(alias, Some(key));
     }
 
     /// Adds a deal.
@@ -282,6 +291,11 @@ impl Loaded {
     pub(in crate::ledger) fn request(&self, key: KeyId, request: RequestId) -> Result<Option<&RequestRow>, StoreError> {
         let row = self.requests.get(&(key, request)).ok_or(StoreError::corrupt("a request that was not loaded"))?;
         Ok(row.as_ref())
+    }
+
+    /// Returns the id of the key that has an alias; `None` if no key has it.
+    pub(in crate::ledger) fn alias(&self, alias: &Alias) -> Result<Option<KeyId>, StoreError> {
+        self.aliases.get(alias).copied().ok_or(StoreError::corrupt("an alias that was not loaded"))
     }
 
     /// Returns a key's index in [`Writes::keys`](super::Writes::keys), if the batch writes the key.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Row;
 use super::loaded::{DealRow, ReferenceId, RequestRow};
-use crate::key::{Actor, Key, KeyState};
+use crate::key::{Actor, Alias, Key, KeyState};
 use crate::ledger::inbox::{Customer, InboxEvent};
 use crate::ledger::{Action, Edit, Lease, MessageId, MessageKind, Outcome, Recipient, StoreError};
 
@@ -35,6 +35,10 @@ pub struct Writes {
     /// [atomic](Self::is_atomic).
     #[serde(default)]
     pub requests: Vec<RequestRow>,
+    /// Aliases of new keys to insert, each with the row number of its key. If there are any, the writes are
+    /// [atomic](Self::is_atomic).
+    #[serde(default)]
+    pub aliases: Vec<(Alias, i64)>,
 }
 
 /// The rows that platform events write, except keys. If there are any, the [`Writes`] are [atomic](Writes::is_atomic).
@@ -147,14 +151,16 @@ impl Writes {
     /// Returns whether there is nothing to persist.
     #[must_use]
     pub fn is_empty(&self) -> bool {
+        // Aliases are only written together with their keys.
         self.keys.is_empty() && self.completed.is_empty() && self.inbox.is_empty() && self.requests.is_empty()
     }
 
     /// Returns whether all writes must be persisted together or not at all. This is so if they include platform events,
-    /// keys that replace others, or requests that have an idempotency key.
+    /// keys that replace others, requests that have an idempotency key, or aliases.
     #[must_use]
     pub fn is_atomic(&self) -> bool {
-        !self.inbox.is_empty() || !self.requests.is_empty() || self.keys.iter().any(|write| write.heir_of.is_some())
+        let replaces = self.keys.iter().any(|write| write.heir_of.is_some());
+        replaces || !self.inbox.is_empty() || !self.requests.is_empty() || !self.aliases.is_empty()
     }
 }
 

@@ -26,13 +26,15 @@ mod empty;
 mod error;
 mod load;
 mod table;
+mod tables;
 mod write;
 
 pub(in crate::store) use self::check::{Checked, check};
 pub(in crate::store) use self::empty::is_empty;
 pub use self::error::DumpError;
 pub(in crate::store) use self::load::{Target, load};
-pub(in crate::store) use self::table::{Kind, TABLES, Table};
+pub(in crate::store) use self::table::{Kind, Table};
+pub(in crate::store) use self::tables::TABLES;
 pub(in crate::store) use self::write::write;
 
 /// The name of the format, in the first and the last line.

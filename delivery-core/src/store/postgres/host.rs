@@ -11,7 +11,7 @@ use super::error::store_error;
 use super::numbers::next_block;
 use super::persist::persist;
 use super::session::Session;
-use super::{PostgresStore, load};
+use super::{PostgresStore, alias, load};
 use crate::key::Key;
 use crate::ledger::operation::{needs, plan};
 use crate::ledger::plan::Loaded;
@@ -122,11 +122,17 @@ async fn operate(session: &mut Session<'_>, operation: Operation) -> Result<Answ
         for row in rows {
             loaded.insert(row);
         }
+        alias::load(session, &needs, &mut loaded).await?;
         let planned = plan([&operation], loaded, &mut next_block(session).await?)?;
         let persisted = persist(session, &planned.writes, true).await?;
         let is_written = |unit: usize| persisted.get(unit) == Some(&Persisted::Written);
+        let is_atomic = planned.writes.is_atomic();
         if let Some(Some(answer)) = planned.answers(is_written).pop() {
             return Ok(answer);
+        }
+        if is_atomic {
+            // A part of the writes may have been written. The error makes the caller roll it back.
+            break;
         }
     }
     Err(StoreError::Conflict { source: None })

@@ -20,6 +20,7 @@
 //! - If the database's reply to a batch is lost, the writer [finds out](resolve) what the batch has written.
 
 mod address;
+mod alias;
 mod cold;
 mod connect;
 mod dump;
@@ -94,8 +95,8 @@ struct Tasks {
     /// The writers of customers' operations. While one writer waits for its commit, the other gathers operations. More
     /// than two writers are not faster.
     writers: [WorkQueue<Session<'static>>; 2],
-    /// The writer of platform events, key rotations, and fetches with an `Idempotency-Key`. Each of its batches is
-    /// written completely or not at all.
+    /// The writer of platform events, key rotations, fetches with an `Idempotency-Key`, and imported sales with an
+    /// alias. Each of its batches is written completely or not at all.
     receiver: WorkQueue<Session<'static>>,
     maintenance: WorkQueue<Session<'static>>,
     finder: BatchQueue<KeyId, Option<Key>>,
@@ -222,9 +223,9 @@ impl Ledger for PostgresStore {
         // Operations that need a transaction go to a writer of their own, because a batch with even one of them is
         // atomic.
         let queue = match operation.subject() {
-            Subject::NewKey(new) => self.writer(new.id),
+            Subject::NewKey(new) if !operation.needs_transaction() => self.writer(new.id),
             Subject::Key(id) if !operation.needs_transaction() => self.writer(id),
-            Subject::Key(_) | Subject::Event(_) => self.task(|tasks| &tasks.receiver),
+            Subject::NewKey(_) | Subject::Key(_) | Subject::Event(_) => self.task(|tasks| &tasks.receiver),
             Subject::Message(_) => self.maintenance(),
         };
         queue?.submit(operation).await

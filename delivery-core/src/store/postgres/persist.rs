@@ -8,6 +8,7 @@
 //!
 //! All servers take locks in the same order, so that no two servers deadlock:
 //!
+//! - Aliases are inserted first, in the order of their bytes.
 //! - A statement locks messages by number, purchases by order and product, and keys by number.
 //! - A batch that locks keys before it reads them locks them by number, and afterwards needs no lock of another key.
 //! - A batch with platform events, key rotations or requests with an `Idempotency-Key` takes all its locks before it
@@ -19,6 +20,7 @@ use sqlx::Row as _;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 
+use super::alias;
 use super::error::{may_have_happened, store_error};
 use super::messages;
 use super::session::Session;
@@ -149,6 +151,10 @@ pub(super) async fn persist(
     in_transaction: bool,
 ) -> Result<Vec<Persisted>, StoreError> {
     let mut persisted = vec![Persisted::Conflict; writes.keys.len()];
+    // Writes with aliases are always in a transaction, which the caller rolls back after a conflict.
+    if !alias::persist(session, &writes.aliases).await? {
+        return Ok(persisted);
+    }
     let mut began = false;
     if !writes.completed.is_empty() {
         let completed = messages::complete(session, &writes.completed).await;

@@ -26,6 +26,7 @@ const MIGRATIONS: &[Script] = &[
     (6, "archived products", include_str!("migrations/0006_archived_products.sql")),
     (7, "payments", include_str!("migrations/0007_payments.sql")),
     (8, "inbox by source", include_str!("migrations/0008_inbox_by_source.sql")),
+    (9, "aliases", include_str!("migrations/0009_aliases.sql")),
 ];
 
 /// The name of a schema, and how the store uses it. The name has only letters, digits and underscores.

@@ -19,6 +19,7 @@ use std::time::Duration;
 use sqlx::{Connection, Executor};
 use tokio::time::timeout;
 
+use super::alias;
 use super::connect::{ACQUIRE, BATCH};
 use super::error::{may_have_happened, store_error};
 use super::inbox;
@@ -121,6 +122,7 @@ impl Writer {
             };
             rows.extend(load::keys(&mut session, &needs.new).await?);
             rows.extend(load::purchases(&mut session, &needs.purchases).await?);
+            alias::load(&mut session, &needs, &mut loaded).await?;
             reserve(&mut self.numbers, &mut session, wanted(operations)).await?;
             for row in rows {
                 loaded.insert(row);
@@ -148,8 +150,9 @@ impl Writer {
                 match timeout(BATCH, session.commit()).await {
                     Ok(Ok(session)) => self.session = session,
                     // It is unknown whether the batch was committed, so the callers get an error. They can safely try
-                    // again. An operation of an atomic batch receives a platform event, rotates a key, or fetches a
-                    // product with a `RequestId`. All of these operations are safe to repeat.
+                    // again. An operation of an atomic batch receives a platform event, rotates a key, fetches a
+                    // product with a `RequestId`, or issues an imported key. All of these operations are safe to
+                    // repeat.
                     Ok(Err(_)) | Err(_) if planned.writes.is_atomic() => {
                         return Err(StoreError::Unknown { source: None });
                     }

@@ -81,7 +81,7 @@ const ERASE_REASONS: &str = concat!(
 
 /// The statements that replace address `$1`, in lower case, by `$2`. They run in this order, after the waiting events
 /// were erased. The first statement returns the ids of the keys that had the address.
-const ERASE: [&str; 6] = [
+const ERASE: [&str; 7] = [
     concat!(
         "UPDATE delivery_key SET email = CAST($2 AS text), \
             revoked_reason = CASE WHEN ",
@@ -111,6 +111,9 @@ const ERASE: [&str; 6] = [
         contains!("detail"),
         ")"
     ),
+    // Keeps the alias of a key that still works, because its buyer may have no other text of the key.
+    "DELETE FROM delivery_alias WHERE CAST($1 AS text) IS NOT NULL AND key IN \
+        (SELECT number FROM delivery_key WHERE lower(email) = CAST($2 AS text) AND revoked_at IS NOT NULL)",
     // `$2` occurs in the last two statements only because every statement gets both parameters.
     "DELETE FROM delivery_customer WHERE lower(email) = CAST($1 AS text) AND CAST($2 AS text) IS NOT NULL",
     "DELETE FROM delivery_lost WHERE lower(email) = CAST($1 AS text) AND CAST($2 AS text) IS NOT NULL",

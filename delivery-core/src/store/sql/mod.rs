@@ -5,9 +5,9 @@
 //!
 //! Everything that is not performance-critical is written once, here, for the interface in [`session`]: products, posts
 //! and files, lists, figures, the audit log, expiry, sign-ins, secrets of platforms, erasure, retries of messages, the
-//! claiming and pruning of platform events, and the answers to requests for lost keys. The few parts that differ come
-//! from a [`Dialect`](session::Dialect). [`search`] and [`statements`] have further SQL that both databases understand,
-//! but that each store executes itself.
+//! claiming and pruning of platform events, the search for aliases, and the answers to requests for lost keys. The few
+//! parts that differ come from a [`Dialect`](session::Dialect). [`search`] and [`statements`] have further SQL that
+//! both databases understand, but that each store executes itself.
 //!
 //! # Which statements exist twice
 //!
@@ -15,9 +15,9 @@
 //! rows: JSON for `json_each` on SQLite, and an array for each column for `unnest` on PostgreSQL.
 //!
 //! * Loading and persisting a batch of operations, such as sales and uses. The rows are keys, uses, messages, requests
-//!   with an `Idempotency-Key`, events, references and deals. On SQLite the single writer persists a batch with one
-//!   statement. On PostgreSQL several servers write, so the statements check versions, return what they have written,
-//!   and lock rows in the same order on every server.
+//!   with an `Idempotency-Key`, aliases, events, references and deals. On SQLite the single writer persists a batch
+//!   with one statement. On PostgreSQL several servers write, so the statements check versions, return what they have
+//!   written, and lock rows in the same order on every server.
 //! * Leasing messages and renewing leases. On PostgreSQL several servers lease at the same time, so the statements skip
 //!   locked rows and allow for clocks that differ. On SQLite nobody else writes, but a key's count of uses may still be
 //!   pending in memory, so the newest count is taken from there.
@@ -31,6 +31,7 @@
 //! * Saving a request for lost keys. SQLite commits many at once, so that a sale waits for one commit and not for many.
 //! * Dumps, schemas and inspections, which concern a file on SQLite and a schema on PostgreSQL.
 
+pub(super) mod alias;
 pub(super) mod catalog;
 mod erase;
 mod events;

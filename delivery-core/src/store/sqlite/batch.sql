@@ -1,6 +1,7 @@
 -- What the writer's connection has of its own: one statement writes all rows of a batch, and is a transaction by itself.
 -- Each further statement would cost a trip between the writer and SQLite's thread, twice through the scheduler.
--- Parameters are JSON arrays of rows; `inbox` is an object of them, has requests too, and is null in most batches.
+-- Parameters are JSON arrays of rows; `inbox` is an object of them, has requests and aliases too, and is null in most
+-- batches.
 
 CREATE TEMP VIEW IF NOT EXISTS delivery_batch (keys, states, messages, uses, audit_entries, completed, inbox) AS
     SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL;
@@ -82,4 +83,6 @@ CREATE TEMP TRIGGER IF NOT EXISTS delivery_write INSTEAD OF INSERT ON delivery_b
     SELECT value->>0, value->>1, value->>2, value->>3, value->>4, 1 FROM json_each(NEW.inbox, '$.requests') WHERE true
     ON CONFLICT (key, request) DO UPDATE SET product = excluded.product, at = excluded.at, repeats = excluded.repeats,
         version = delivery_request.version + 1;
+
+    INSERT INTO delivery_alias (mac, key) SELECT unhex(value->>0), value->>1 FROM json_each(NEW.inbox, '$.aliases');
 END;

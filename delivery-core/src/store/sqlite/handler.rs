@@ -14,7 +14,7 @@ use super::lock::Lock;
 use super::pending::Count;
 use super::persist::persist;
 use super::writer::{Pass, Writer, rolled_back};
-use super::{inbox, load, messages, request};
+use super::{alias, inbox, load, messages, request};
 use crate::ledger::operation::{Answer, Operation, Plan, Subject, needs, plan};
 use crate::ledger::plan::{Loaded, Needs, Numbers, Writes};
 use crate::store::batch::BatchHandler;
@@ -73,9 +73,10 @@ impl Writer {
         let mut numbers = Numbers::block(self.newest + 1, wanted);
         // If the batch has a single order, assumes that the order is new, without looking it up. If the order already
         // has a key, the batch violates the primary key of the table of purchases. Nothing is written then, and the
-        // batch is planned again below, after the existing purchase was loaded.
+        // batch is planned again below, after the existing purchase was loaded. An imported order is looked up, because
+        // its alias would be refused if the order already has a key.
         let mut refused = None;
-        if needs.purchases.len() == 1 {
+        if needs.purchases.len() == 1 && needs.aliases.is_empty() {
             let planned = self.plan(operations, &needs, false, &mut numbers).await?;
             match self.persist(&planned.writes, wanted).await {
                 Ok(()) => return Ok(self.publish(planned, numbers.newest())),
@@ -130,6 +131,7 @@ impl Writer {
         if operations.iter().any(|operation| operation.needs_transaction()) {
             inbox::load(&mut self.connection, needs, &mut loaded).await?;
             request::load(&mut self.connection, needs, &mut loaded).await?;
+            alias::load(&mut self.connection, needs, &mut loaded).await?;
             self.follow(&mut loaded).await?;
         }
         plan(operations.iter().copied(), loaded, numbers)

@@ -15,7 +15,7 @@ use super::error::store_error;
 use super::persist::persist;
 use super::transaction::SqliteTransaction;
 use super::writer::{Writer, has_ended, rolled_back};
-use super::{SqliteStore, flush, load};
+use super::{SqliteStore, alias, flush, load};
 use crate::key::{Key, KeyId};
 use crate::ledger::operation::{needs, plan};
 use crate::ledger::plan::{Loaded, Numbers, Writes};
@@ -159,6 +159,7 @@ impl SqliteTransaction<'_> {
         for row in load::purchases(connection, cache, &needs.purchases).await? {
             loaded.insert(row);
         }
+        alias::load(connection, &needs, &mut loaded).await?;
         let mut numbers = Numbers::block(**newest + 1, operation.numbers());
         let planned = plan([operation], loaded, &mut numbers)?;
         if !planned.writes.is_empty() {

@@ -10,9 +10,9 @@ use sqlx::sqlite::SqliteConnection;
 
 use super::error::store_error;
 use super::json::json;
-use super::request;
+use super::{alias, request};
 use crate::ledger::EventOutcome;
-use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId, RequestRow};
+use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId, Writes};
 use crate::order::OrderId;
 use crate::store::StoreError;
 use crate::store::sql::inbox::{deal, event, event_columns, payments, reference, text};
@@ -72,14 +72,15 @@ pub(super) async fn deals(
 }
 
 /// Returns the parameter `inbox` for the statement in `batch.sql`, which writes a batch; `None` if there is nothing to
-/// write. The parameter contains three kinds of rows:
+/// write. The parameter contains four kinds of rows:
 ///
 /// - platform events
 /// - what these events write besides keys, such as payments
 /// - requests that have an `Idempotency-Key`
-pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Option<String>, StoreError> {
+/// - aliases of imported keys
+pub(super) fn rows(writes: &Writes) -> Result<Option<String>, StoreError> {
     #[derive(Serialize)]
-    struct Rows<E, D, P, R, C, A, Q> {
+    struct Rows<E, D, P, R, C, A, Q, M> {
         events: Vec<E>,
         deals: Vec<D>,
         payments: Vec<P>,
@@ -87,11 +88,14 @@ pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Opti
         customers: Vec<C>,
         applied: Vec<A>,
         requests: Vec<Q>,
+        aliases: Vec<M>,
     }
-    if writes.is_empty() && requests.is_empty() {
+    let Writes { inbox, requests, aliases, .. } = writes;
+    if inbox.is_empty() && requests.is_empty() && aliases.is_empty() {
         return Ok(None);
     }
-    let events = writes.events.iter().map(|event| {
+    let InboxWrites { events, references, deals, customers, applied } = inbox;
+    let events = events.iter().map(|event| {
         Ok((
             event.number,
             event.id.source.as_str(),
@@ -107,28 +111,24 @@ pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Opti
             event.attempts,
         ))
     });
-    let customers = writes
-        .customers
+    let customers = customers
         .iter()
         .map(|it| (it.source.as_str(), it.reference.as_str(), it.email.as_str(), it.told_at.timestamp_millis()));
-    let applied = writes.applied.iter().map(|(number, action, edit)| {
+    let applied = applied.iter().map(|(number, action, edit)| {
         (number, edit.at.timestamp_millis(), edit.by.as_str(), action.as_str(), edit.detail.as_deref())
     });
-    let references = writes.references.iter();
     json(&Rows {
         events: events.collect::<Result<Vec<_>, StoreError>>()?,
-        deals: writes
-            .deals
-            .iter()
-            .map(|row| Ok((row.number, text(&row.deal)?)))
-            .collect::<Result<Vec<_>, StoreError>>()?,
-        payments: payments(&writes.deals),
+        deals: deals.iter().map(|row| Ok((row.number, text(&row.deal)?))).collect::<Result<Vec<_>, StoreError>>()?,
+        payments: payments(deals),
         references: references
+            .iter()
             .map(|(it, deal)| (it.source.as_str(), it.kind.as_str(), it.name.as_str(), deal))
             .collect(),
         customers: customers.collect(),
         applied: applied.collect(),
         requests: request::rows(requests),
+        aliases: alias::rows(aliases),
     })
     .map(Some)
 }

@@ -12,6 +12,7 @@
 //! [`flush`] writes the [`pending`] counts to `delivery_count`, many at a time. [`checkpoint`] copies committed pages
 //! from the write-ahead log into the file while the writer goes on.
 
+mod alias;
 mod append;
 mod backup;
 mod cache;

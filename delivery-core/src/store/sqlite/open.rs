@@ -40,6 +40,7 @@ const MIGRATIONS: &[Script] = &[
     (6, "archived products", include_str!("migrations/0006_archived_products.sql")),
     (7, "payments", include_str!("migrations/0007_payments.sql")),
     (8, "inbox by source", include_str!("migrations/0008_inbox_by_source.sql")),
+    (9, "aliases", include_str!("migrations/0009_aliases.sql")),
 ];
 
 /// Returns the number of the newest migration.

@@ -45,7 +45,7 @@ pub(super) async fn persist(connection: &mut SqliteConnection, writes: &Writes) 
             let Completion { state, due_at, reason, given_back, route } = completion(outcome);
             (lease.message.get(), lease.token, state, due_at, reason, given_back, route)
         })?)
-        .bind(inbox::rows(&writes.inbox, &writes.requests)?);
+        .bind(inbox::rows(writes)?);
     statement.execute(connection).await.map(drop).map_err(store_error)
 }
 

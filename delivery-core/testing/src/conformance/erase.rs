@@ -11,7 +11,8 @@ use delivery_core::store::{AuditQuery, InboxQuery, KeyQuery, MessageQuery};
 
 use super::events::{inbound, shop};
 use super::fixtures::{
-    WholePort, alice, apply, at, e_mail, edit, find, key, now, order, records, rotate, sell, successor, use_at,
+    WholePort, alias, alice, apply, at, e_mail, edit, find, imported, key, now, order, records, revoke, rotate, sell,
+    successor, use_at,
 };
 
 pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: WholePort) {
@@ -160,6 +161,26 @@ pub(super) async fn who_has_a_longer_address_is_erased_alone(store: WholePort) {
     assert_eq!((details().await, recipient().await), (vec!["was joann@example.com".to_owned()], joann.to_string()));
     assert_eq!(records(&store).erase(&joann, &second, edit()).await.expect("erased"), []);
     assert_eq!((details().await, recipient().await), (vec![format!("was {second}")], second.to_string()));
+}
+
+/// The buyer of an imported key may have no other text of it. A key that is revoked needs no text.
+pub(super) async fn an_erased_person_keeps_the_aliases_of_keys_that_work(store: WholePort) {
+    let email: Email = "ada@example.com".parse().expect("an address");
+    let of = |index| NewKey { email: email.clone(), ..key(index, 3) };
+    for (index, granted) in [(1, of(1)), (2, of(2)), (3, key(3, 3))] {
+        store.issue(imported(granted, index)).await.expect("issued");
+    }
+    let (valid, revoked, other) = (of(1).id, of(2).id, key(3, 3).id);
+    for id in [revoked, other] {
+        apply(&store, id, revoke(at(1), None)).await.expect("allowed");
+    }
+    let aliases = store.office().expect("aliases");
+    assert_eq!(aliases.alias(&[alias(2)]).await.expect("read"), Some(revoked));
+    let pseudonym: Email = "erased-1@erased.invalid".parse().expect("an address");
+    records(&store).erase(&email, &pseudonym, edit()).await.expect("erased");
+    for (index, id) in [(1, Some(valid)), (2, None), (3, Some(other))] {
+        assert_eq!(aliases.alias(&[alias(index)]).await.expect("read"), id, "{index}");
+    }
 }
 
 pub(super) async fn nothing_is_sent_to_a_person_who_was_erased(store: WholePort) {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, SecretVersion};
-use delivery_core::ledger::{Edit, Issue, MessageId, NewSale, Notice, Refused, Successor};
+use delivery_core::key::{Actor, Alias, Change, Key, KeyId, NewKey, SecretVersion};
+use delivery_core::ledger::{Edit, Imported, Issue, MessageId, NewSale, Notice, Refused, Successor};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::ProductId;
 use delivery_core::store::{CatalogEditor, KeyQuery, Ledger, Posts, Records};
@@ -83,6 +83,16 @@ pub(super) async fn issue(ledger: &Arc<impl Ledger + ?Sized>, key: NewKey) -> Ke
         Issue::New(key) => key,
         Issue::Existing(_) => panic!("a new key was expected"),
     }
+}
+
+/// Returns the alias of the `index`th text of a test.
+pub(super) fn alias(index: u8) -> Alias {
+    Alias::from_bytes([index; 32])
+}
+
+/// Returns the sale of a key that was used twice elsewhere, with the `index`th alias and without an e-mail.
+pub(super) fn imported(key: NewKey, index: u8) -> NewSale {
+    NewSale { imported: Some(Imported { used: 2, alias: Some(alias(index)) }), ..NewSale::new(key, Vec::new()) }
 }
 
 /// Issues a key with its e-mail, in a message of this name.

@@ -7,7 +7,8 @@ use super::backlog::{
 };
 use super::erase::{
     addresses_in_any_script_are_found_and_erased, an_erased_person_is_nowhere_and_counts_stay,
-    nothing_is_sent_to_a_person_who_was_erased, who_has_a_longer_address_is_erased_alone,
+    an_erased_person_keeps_the_aliases_of_keys_that_work, nothing_is_sent_to_a_person_who_was_erased,
+    who_has_a_longer_address_is_erased_alone,
 };
 use super::expiry::{
     a_buyer_is_told_once_of_each_time_at_which_a_key_expires, a_key_that_was_sold_for_days_is_told_of_nothing,
@@ -44,6 +45,7 @@ cases![
     addresses_in_any_script_are_found_and_erased,
     nothing_is_sent_to_a_person_who_was_erased,
     who_has_a_longer_address_is_erased_alone,
+    an_erased_person_keeps_the_aliases_of_keys_that_work,
     a_buyer_is_told_once_of_each_time_at_which_a_key_expires,
     those_that_expire_first_are_told_first_and_the_erased_are_not,
     a_key_that_was_sold_for_days_is_told_of_nothing,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 
 use super::fixtures::{
-    Port, apply, at, day, e_mail, find, history, issue, key, now, order, product, revoke, rotate, sell, successor,
-    use_at,
+    Port, alias, apply, at, day, e_mail, find, history, imported, issue, key, now, order, product, revoke, rotate,
+    sell, successor, use_at,
 };
 use super::{Case, Ledgers, cases};
 use delivery_core::key::{Actor, Change, Fingerprint, KeyId, LimitChange, NewKey};
@@ -21,6 +21,7 @@ cases![
     what_was_acknowledged_is_there_when_the_store_is_opened_again,
     a_key_goes_on_where_it_was_when_the_store_is_opened_again,
     an_order_is_answered_with_its_key_when_the_store_is_opened_again,
+    an_imported_key_has_its_alias_when_the_store_is_opened_again,
     a_message_is_sent_once_however_often_the_store_is_opened,
     a_failed_message_waits_for_the_seller_when_the_store_is_opened_again,
     a_claim_counts_when_the_store_is_opened_again,
@@ -85,6 +86,21 @@ async fn an_order_is_answered_with_its_key_when_the_store_is_opened_again(ledger
     assert!(ledger.claim_messages(now(), now() + TimeDelta::seconds(9), 9).await.expect("read").is_empty());
     let other = NewKey { product: product(2), ..key(3, 1) }.bought_with(order("A"));
     issue(&ledger, other).await;
+}
+
+async fn an_imported_key_has_its_alias_when_the_store_is_opened_again(ledgers: Arc<Ledgers>) {
+    let ledger = ledgers.open().await;
+    let sale = imported(key(1, 5).bought_with(order("A")), 1);
+    let id = ledger.issue(sale).await.expect("issued").into_key().id();
+    let ledger = reopened(&ledgers, ledger).await;
+    assert_eq!(find(&ledger, id).await.used(), 2);
+    let other = ledger.issue(imported(key(2, 5).bought_with(order("B")), 1)).await;
+    assert!(matches!(other, Err(StoreError::Refused { .. })), "{other:?}");
+    // Not every durable store has this part.
+    if let Some(aliases) = ledger.office() {
+        assert!(aliases.has_aliases().await.expect("read"));
+        assert_eq!(aliases.alias(&[alias(1)]).await.expect("read"), Some(id));
+    }
 }
 
 async fn a_message_is_sent_once_however_often_the_store_is_opened(ledgers: Arc<Ledgers>) {

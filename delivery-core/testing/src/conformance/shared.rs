@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::fixtures::{RACERS, apply, at, e_mail, find, issue, key, now, order, revoke, sell, use_at};
+use super::fixtures::{RACERS, alias, apply, at, e_mail, find, imported, issue, key, now, order, revoke, sell, use_at};
 use super::{Case, Ledgers, cases};
 use delivery_core::ledger::{Issue, NewSale, Outcome};
+use delivery_core::store::StoreError;
 
 cases![
     /// The promises of a [`Ledger`](delivery_core::store::Ledger) that several servers use at once.
@@ -14,6 +15,7 @@ cases![
     what_one_handle_writes_the_other_reads,
     two_handles_count_as_one,
     an_order_told_to_both_handles_has_one_key_and_one_message,
+    an_alias_told_to_both_handles_is_of_one_key,
     a_message_is_claimed_by_one_of_two_handles,
     a_lease_of_one_handle_is_over_when_the_other_has_the_message,
 ];
@@ -61,6 +63,28 @@ async fn an_order_told_to_both_handles_has_one_key_and_one_message(ledgers: Arc<
     let first = issued[0].clone().into_key().id();
     assert!(issued.into_iter().all(|issue| issue.into_key().id() == first));
     assert_eq!(handles[1].claim_messages(at(60), at(61), 99).await.expect("read").len(), 1);
+}
+
+async fn an_alias_told_to_both_handles_is_of_one_key(ledgers: Arc<Ledgers>) {
+    let handles = [ledgers.open().await, ledgers.open().await];
+    let mut racers = JoinSet::new();
+    for racer in 0..40_u8 {
+        let handle = handles[usize::from(racer % 2)].clone();
+        let sale = imported(key(racer + 1, 5).bought_with(order(&racer.to_string())), 1);
+        racers.spawn(async move {
+            match handle.issue(sale).await {
+                Ok(issue) => Some(issue.into_key().id()),
+                Err(StoreError::Refused { .. }) => None,
+                Err(error) => panic!("{error}"),
+            }
+        });
+    }
+    let issued: Vec<_> = racers.join_all().await.into_iter().flatten().collect();
+    assert_eq!(issued.len(), 1, "{issued:?}");
+    for handle in &handles {
+        let aliases = handle.office().expect("aliases");
+        assert_eq!(aliases.alias(&[alias(1)]).await.expect("read"), issued.first().copied());
+    }
 }
 
 async fn a_message_is_claimed_by_one_of_two_handles(ledgers: Arc<Ledgers>) {

@@ -211,6 +211,8 @@ impl Records for MemoryStore {
                 *row = Row { key, version: row.version + 1, ..row.clone() };
             }
         }
+        let State { aliases, keys, .. } = &mut *state;
+        aliases.retain(|_, id| !erased.contains(id) || keys.get(id).is_none_or(|row| row.key.revoked_at().is_none()));
         let detail = Some(pseudonym.as_str().to_owned());
         state.log((None, None), Action::CustomerErased, Edit { detail, ..edit });
         Ok(erased)

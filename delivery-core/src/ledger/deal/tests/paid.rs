@@ -175,3 +175,47 @@ fn what_a_seller_is_shown_of_a_subscription() {
     let sale = World::of(&[charged("o", 0, Links::default(), vec![line("a", 1, 1, Term::Unsaid)])]);
     assert_eq!(sale.deal.subscription("o", product(1)), None);
 }
+
+#[test]
+fn a_charge_that_names_no_product_pays_once_for_what_is_charged_again() {
+    // A later charge that names no product does not pay for a book that was sold once, together with the plan.
+    let both = vec![line("plan", 1, 1, period(0, 31)), line("book", 2, 1, Term::Once)];
+    let next = charged("c2", 31, of_subscription(), vec![unmapped("price", 1, period(31, 59))]);
+    let world = World::of(&[charged("c1", 0, of_subscription(), both), offered(next, &[1, 2])]);
+    assert_eq!(world.standing(), [(1, 62), (2, 365)]);
+    // The charge `c2` pays for the product of the order `o`, even if the only known statement is about something else.
+    let reports = [
+        charged("o", 0, Links::default(), vec![line("v1", 1, 1, Term::Unsaid)]),
+        offered(charged("c2", 31, of_subscription(), Vec::new()), &[1]),
+        sells("o", (40, 59), unmapped("v9", 1, Term::Unsaid), offer(1, 1)),
+    ];
+    for order in orders(&reports) {
+        let mut world = World::of(&order);
+        world.retry();
+        assert_eq!(world.standing(), [(1, 62)], "{order:#?}");
+    }
+    // The buyer changed from `v1` to `v9`, which is mapped to no product. The dates in the statement about `v9` count
+    // for charges that name no product.
+    let reports = [
+        charged("o", 0, Links::default(), vec![line("v1", 1, 1, Term::Unsaid)]),
+        sells("o", (0, 31), line("v1", 1, 1, Term::Unsaid), offer(1, 1)),
+        sells("o", (31, 59), unmapped("v9", 1, Term::Unsaid), offer(1, 1)),
+        offered(charged("c2", 31, of_subscription(), Vec::new()), &[1]),
+    ];
+    for order in orders(&reports) {
+        let mut world = World::of(&order);
+        world.retry();
+        assert_eq!(world.standing(), [(1, 62)], "{order:#?}");
+    }
+    // Even if the plan is mapped to no product, a later charge does not pay for the book.
+    let plan = || unmapped("plan", 1, Term::Unsaid);
+    let reports = [
+        charged("o", 0, Links::default(), vec![plan(), line("book", 2, 1, Term::Unsaid)]),
+        offered(charged("r", 31, of_subscription(), vec![plan()]), &[2]),
+        sells("o", (0, 31), plan(), offer(2, 1)),
+        sells("o", (31, 59), plan(), offer(2, 1)),
+    ];
+    for order in orders(&reports) {
+        assert_eq!(World::of(&order).standing(), [(2, 365)], "{order:#?}");
+    }
+}

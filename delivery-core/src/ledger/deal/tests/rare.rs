@@ -13,26 +13,6 @@ fn word(at: i64, term: Term) -> SubscriptionReport {
     word
 }
 
-/// The charge in `report`, with an offer of a key for each product in `numbers`. The service adds such offers to a
-/// charge that names no product, for the products that are known from earlier reports about the same subscription.
-fn offered(report: Report, numbers: &[i64]) -> Report {
-    let Report::Charged(charged) = report else { unreachable!("a charge") };
-    Report::Charged(Charged { offers: numbers.iter().map(|number| offer(*number, 1)).collect(), ..charged })
-}
-
-/// A statement that the subscription that began with `order` is now for `line`.
-fn sells(order: &str, (at, date): (i64, i64), line: Bought, offer: Offer) -> Report {
-    let (links, term) = (Links { order: Some(id(order)), ..of_subscription() }, Term::Until(day(date)));
-    Report::Subscription(SubscriptionReport {
-        at: day(at),
-        links,
-        lines: vec![line],
-        standing: Standing::Active,
-        term,
-        offers: vec![offer],
-    })
-}
-
 fn disputed_line(order: &str, line: &str) -> Report {
     let Extent::Lines { lines, .. } = returned("", &[(line, 1)]) else { unreachable!("lines") };
     Report::Disputed(dispute(ChargeRef::Order(id(order)), "d", lines))
@@ -55,50 +35,6 @@ fn what_is_refunded_takes_what_it_paid_for_along() {
             world.retry();
             assert_eq!(world.standing(), [(1, 34)], "{case}: {order:#?}");
         }
-    }
-}
-
-#[test]
-fn a_charge_that_names_no_product_pays_once_for_what_is_charged_again() {
-    // A later charge that names no product does not pay for a book that was sold once, together with the plan.
-    let both = vec![line("plan", 1, 1, period(0, 31)), line("book", 2, 1, Term::Once)];
-    let next = charged("c2", 31, of_subscription(), vec![unmapped("price", 1, period(31, 59))]);
-    let world = World::of(&[charged("c1", 0, of_subscription(), both), offered(next, &[1, 2])]);
-    assert_eq!(world.standing(), [(1, 62), (2, 365)]);
-    // The charge `c2` pays for the product of the order `o`, even if the only known statement is about something else.
-    let reports = [
-        charged("o", 0, Links::default(), vec![line("v1", 1, 1, Term::Unsaid)]),
-        offered(charged("c2", 31, of_subscription(), Vec::new()), &[1]),
-        sells("o", (40, 59), unmapped("v9", 1, Term::Unsaid), offer(1, 1)),
-    ];
-    for order in orders(&reports) {
-        let mut world = World::of(&order);
-        world.retry();
-        assert_eq!(world.standing(), [(1, 62)], "{order:#?}");
-    }
-    // The buyer changed from `v1` to `v9`, which is mapped to no product. The dates in the statement about `v9` count
-    // for charges that name no product.
-    let reports = [
-        charged("o", 0, Links::default(), vec![line("v1", 1, 1, Term::Unsaid)]),
-        sells("o", (0, 31), line("v1", 1, 1, Term::Unsaid), offer(1, 1)),
-        sells("o", (31, 59), unmapped("v9", 1, Term::Unsaid), offer(1, 1)),
-        offered(charged("c2", 31, of_subscription(), Vec::new()), &[1]),
-    ];
-    for order in orders(&reports) {
-        let mut world = World::of(&order);
-        world.retry();
-        assert_eq!(world.standing(), [(1, 62)], "{order:#?}");
-    }
-    // Even if the plan is mapped to no product, a later charge does not pay for the book.
-    let plan = || unmapped("plan", 1, Term::Unsaid);
-    let reports = [
-        charged("o", 0, Links::default(), vec![plan(), line("book", 2, 1, Term::Unsaid)]),
-        offered(charged("r", 31, of_subscription(), vec![plan()]), &[2]),
-        sells("o", (0, 31), plan(), offer(2, 1)),
-        sells("o", (31, 59), plan(), offer(2, 1)),
-    ];
-    for order in orders(&reports) {
-        assert_eq!(World::of(&order).standing(), [(2, 365)], "{order:#?}");
     }
 }
 

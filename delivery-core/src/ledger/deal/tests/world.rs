@@ -260,3 +260,23 @@ pub(super) fn won(number: &str) -> Report {
 pub(super) fn ended(of: ChargeRef, end: &str) -> Dispute {
     Dispute { end: Some(end.to_owned()), ..Dispute::from(of) }
 }
+
+/// The charge in `report`, with an offer of a key for each product in `numbers`. The service adds such offers to a
+/// charge that names no product, for the products that are known from earlier reports about the same subscription.
+pub(super) fn offered(report: Report, numbers: &[i64]) -> Report {
+    let Report::Charged(charged) = report else { unreachable!("a charge") };
+    Report::Charged(Charged { offers: numbers.iter().map(|number| offer(*number, 1)).collect(), ..charged })
+}
+
+/// A statement that the subscription that began with `order` is now for `line`.
+pub(super) fn sells(order: &str, (at, date): (i64, i64), line: Bought, offer: Offer) -> Report {
+    let (links, term) = (Links { order: Some(id(order)), ..of_subscription() }, Term::Until(day(date)));
+    Report::Subscription(SubscriptionReport {
+        at: day(at),
+        links,
+        lines: vec![line],
+        standing: Standing::Active,
+        term,
+        offers: vec![offer],
+    })
+}

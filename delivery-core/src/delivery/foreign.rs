@@ -1,0 +1,68 @@
+//! Keys whose texts were made elsewhere. When such a key is imported, the store keeps a MAC of its text, the
+//! [alias](crate::key::Alias) of the key. The text leads to the key by this alias.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::Delivery;
+use crate::key::KeyId;
+use crate::store::{Office, StoreError};
+
+/// How long this server relies on the store's answer that it has no alias. Another server may import keys meanwhile.
+const NONE_FOR: Duration = Duration::from_secs(3);
+
+/// Whether the store has aliases, as far as this server knows.
+#[derive(Debug, Default)]
+pub(crate) struct KnownAliases {
+    /// Set for ever once there was an alias.
+    any: AtomicBool,
+    /// Until when the store counts as having none, by the monotonic clock.
+    none_until: Mutex<Duration>,
+}
+
+impl KnownAliases {
+    /// Records that the store has an alias.
+    pub(super) fn found(&self) {
+        self.any.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Delivery {
+    /// Returns the id of the key with this text; `None` if there is no such key. For a text that the service's keyring
+    /// signed, does the same as [`verify`](Self::verify). A text that was made elsewhere is looked up in the store, if
+    /// the store has such keys. A forged text is refused without I/O.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot be read.
+    pub async fn identify(&self, text: &str) -> Result<Option<KeyId>, StoreError> {
+        let keyring = &self.inner.keyring;
+        if let Some(verified) = keyring.verify(text) {
+            return Ok(Some(verified.id));
+        }
+        let Some(office) = self.inner.ledger.office().filter(|_| keyring.is_foreign(text)) else { return Ok(None) };
+        if !self.has_aliases(office).await? {
+            return Ok(None);
+        }
+        office.alias(&keyring.aliases(text)).await
+    }
+
+    /// Returns whether the store has aliases. Asks the store only if the answer may have changed.
+    async fn has_aliases(&self, office: &dyn Office) -> Result<bool, StoreError> {
+        let (known, now) = (&self.inner.aliases, self.inner.clock.monotonic());
+        if known.any.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        if now < *known.none_until.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(false);
+        }
+        let has_aliases = office.has_aliases().await?;
+        if has_aliases {
+            known.found();
+        } else {
+            *known.none_until.lock().unwrap_or_else(PoisonError::into_inner) = now + NONE_FOR;
+        }
+        Ok(has_aliases)
+    }
+}

@@ -1,0 +1,247 @@
+//! Reads a CSV file: finds out what separates its cells, and finds the cells of a row by the names of their columns.
+
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use csv::{ByteRecord, ReaderBuilder, StringRecord, Terminator};
+
+use super::ImportError;
+
+/// How much of the header row is looked at to find out what separates the cells, in bytes.
+const LONGEST_HEADER: u64 = 64 * 1024;
+/// The mark that some programs put before the first character of a file in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The header row, the rest of the file, and a line feed at its end.
+type Whole<R> = Chain<Chain<Cursor<Vec<u8>>, BufReader<Counted<R>>>, &'static [u8]>;
+
+/// A CSV file, whose header row was read.
+pub(super) struct Sheet<R> {
+    reader: csv::Reader<Whole<R>>,
+    /// The number of quotation marks that were read.
+    quotes: Arc<AtomicU64>,
+    /// Whether a cell of the last row has a line break.
+    has_break: bool,
+    /// The names of the columns, in lower case.
+    columns: Vec<String>,
+    /// The columns by which rows belong together, and that they share: see [`Sheet::sharing`].
+    shared: Vec<usize>,
+    /// The row before, if rows share columns.
+    before: StringRecord,
+}
+
+/// A row of a sheet.
+pub(super) struct SheetRow<'s> {
+    /// The line of the file on which the row begins. The header row is on line 1.
+    pub(super) line: u64,
+    columns: &'s [String],
+    /// `None` if the row is not UTF-8.
+    cells: Option<StringRecord>,
+}
+
+/// A file whose quotation marks are counted.
+struct Counted<R> {
+    file: R,
+    quotes: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.file.read(buffer)?;
+        let quotes = buffer.iter().take(length).filter(|byte| **byte == b'"').count();
+        self.quotes.fetch_add(quotes as u64, Ordering::Relaxed);
+        Ok(length)
+    }
+}
+
+impl<R: Read> Sheet<R> {
+    /// Reads the header row. Each of the `required` columns must be there. A column that may have one of several names
+    /// is required as these names with a `|` between them.
+    pub(super) fn open(file: R, required: &[&'static str]) -> Result<Self, ImportError> {
+        let quotes = Arc::<AtomicU64>::default();
+        let mut file = BufReader::new(Counted { file, quotes: quotes.clone() });
+        let mut header = Vec::new();
+        file.by_ref().take(LONGEST_HEADER).read_until(b'\n', &mut header)?;
+        if header.starts_with(BYTE_ORDER_MARK) {
+            header.drain(..BYTE_ORDER_MARK.len());
+        }
+        let delimiter = delimiter(&String::from_utf8_lossy(&header));
+        // The last row ends with a line feed, too, so that the lines of all rows are counted in the same way.
+        let file = Cursor::new(header).chain(file).chain(&b"\n"[..]);
+        // A row ends with a line feed. A carriage return before it is cut off with the spaces around the last cell.
+        // Otherwise, the reader would count the lines of rows that end with both wrongly.
+        let row_end = Terminator::Any(b'\n');
+        let mut reader = ReaderBuilder::new().delimiter(delimiter).terminator(row_end).flexible(true).from_reader(file);
+        let names = reader.byte_headers().map_err(io::Error::from)?;
+        let columns: Vec<String> =
+            names.iter().map(|name| String::from_utf8_lossy(name).trim().to_lowercase()).collect();
+        let is_there =
+            |names: &&&str| names.split('|').any(|name| columns.iter().any(|column| column.eq_ignore_ascii_case(name)));
+        if let Some(missing) = required.iter().find(|names| !is_there(names)) {
+            return Err(ImportError::MissingColumn(missing.replace('|', " or ")));
+        }
+        Ok(Self { reader, quotes, has_break: false, columns, shared: Vec::new(), before: StringRecord::new() })
+    }
+
+    /// Makes adjacent rows that have the same text in the first of these columns share the others. If such a cell is
+    /// empty, the row has the text of the row before.
+    pub(super) fn sharing(self, columns: &[&str]) -> Self {
+        let index = |name: &&str| self.columns.iter().position(|column| column.eq_ignore_ascii_case(name));
+        let shared = columns.iter().filter_map(index).collect();
+        Self { shared, ..self }
+    }
+
+    /// Returns the next row; `None` at the end of the file. Skips rows whose cells are all empty.
+    pub(super) fn next_row(&mut self) -> Result<Option<SheetRow<'_>>, ImportError> {
+        let mut record = ByteRecord::new();
+        loop {
+            if !self.reader.read_byte_record(&mut record).map_err(io::Error::from)? {
+                // The last cell swallowed the rows behind its quotation mark.
+                let is_open = self.has_break && self.quotes.load(Ordering::Relaxed) % 2 == 1;
+                let error = io::Error::new(io::ErrorKind::InvalidData, "a quotation mark is not closed");
+                return if is_open { Err(error.into()) } else { Ok(None) };
+            }
+            if record.iter().any(|cell| !cell.trim_ascii().is_empty()) {
+                break;
+            }
+        }
+        // The reader is on the line behind the row. It does not tell where the row began: empty lines may precede it.
+        let within = record.as_slice().iter().copied().filter(|byte| *byte == b'\n').count() as u64;
+        self.has_break = within > 0;
+        let line = self.reader.position().line().saturating_sub(1 + within);
+        let cells = StringRecord::from_byte_record(record).ok().map(|cells| self.filled(cells));
+        Ok(Some(SheetRow { line, columns: &self.columns, cells }))
+    }
+
+    /// Fills the cells that a row shares with the row before.
+    fn filled(&mut self, cells: StringRecord) -> StringRecord {
+        let Some((first, shared)) = self.shared.split_first() else { return cells };
+        let is_same = cells.get(*first).is_some_and(|text| !text.is_empty() && self.before.get(*first) == Some(text));
+        let filled = cells.iter().enumerate().map(|(index, cell)| {
+            let is_shared = is_same && cell.trim().is_empty() && shared.contains(&index);
+            if is_shared { self.before.get(index).unwrap_or_default() } else { cell }
+        });
+        let cells: StringRecord = filled.collect();
+        self.before.clone_from(&cells);
+        cells
+    }
+}
+
+impl SheetRow<'_> {
+    /// Returns whether the row can be read; otherwise the reason why not.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        match &self.cells {
+            None => Err("the row must be UTF-8"),
+            Some(cells) if cells.len() != self.columns.len() => {
+                Err("the row must have as many cells as the header row")
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Returns the text in the column of this name, without spaces around it; `None` if there is no such column, or if
+    /// the cell is empty. Of several names with a `|` between them, the first whose cell is not empty counts.
+    pub(super) fn cell(&self, column: &str) -> Option<&str> {
+        let text = |name: &str| {
+            let index = self.columns.iter().position(|column| column.eq_ignore_ascii_case(name))?;
+            self.cells.as_ref()?.get(index).map(str::trim).filter(|cell| !cell.is_empty())
+        };
+        column.split('|').find_map(text)
+    }
+}
+
+/// Returns what separates the cells of a header row. The names of columns contain neither of the two characters.
+fn delimiter(header: &str) -> u8 {
+    if header.matches(';').count() > header.matches(',').count() { b';' } else { b',' }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUIRED: &[&str] = &["order_id", "product_id|product_ref"];
+
+    /// The cells `order_id` and `product_id` of each row, with the row's line.
+    fn read(file: &[u8]) -> Vec<(u64, Option<String>, Option<String>)> {
+        let mut sheet = Sheet::open(file, REQUIRED).unwrap();
+        let mut rows = Vec::new();
+        while let Some(row) = sheet.next_row().unwrap() {
+            let cell = |column| row.cell(column).map(str::to_owned);
+            rows.push((row.line, cell("order_id"), cell("product_id")));
+        }
+        rows
+    }
+
+    #[test]
+    fn the_same_rows_are_read_however_the_file_is_written() {
+        let expected = vec![(2, Some("A".to_owned()), Some("1".to_owned())), (3, Some("B".to_owned()), None)];
+        for file in [
+            "order_id,product_id\nA,1\nB,\n",
+            "order_id,product_id\r\nA,1\r\nB,",
+            "\u{feff}order_id,product_id\nA,1\nB,\n",
+            "Order_ID ; PRODUCT_ID\nA;1\nB;\n",
+            "\"order_id\",\"product_id\"\n\"A\",\" 1 \"\n\"B\",\"\"\n",
+            "comment;product_id;order_id\nx,y;1;A\n;;B\n",
+        ] {
+            assert_eq!(read(file.as_bytes()), expected, "{file}");
+        }
+    }
+
+    #[test]
+    fn a_missing_column_is_named() {
+        for (header, expected) in [
+            ("", "the column order_id is missing"),
+            ("product_id", "the column order_id is missing"),
+            ("order_id;order", "the column product_id or product_ref is missing"),
+        ] {
+            let error = Sheet::open(header.as_bytes(), REQUIRED).err().unwrap();
+            assert_eq!(error.to_string(), expected, "{header}");
+        }
+        assert!(Sheet::open(&b"order_id,product_ref"[..], REQUIRED).is_ok());
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_read_says_why() {
+        let file = b"order_id,product_id\nA,1\nB\nC,1,2\n\xff,1\n";
+        let mut sheet = Sheet::open(&file[..], REQUIRED).unwrap();
+        for expected in [Ok(()), Err("as many cells"), Err("as many cells"), Err("UTF-8")] {
+            let row = sheet.next_row().unwrap().unwrap();
+            match expected {
+                Ok(()) => assert_eq!(row.check(), Ok(())),
+                Err(part) => assert!(row.check().unwrap_err().contains(part), "line {}", row.line),
+            }
+        }
+        assert!(sheet.next_row().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_quotation_mark_that_is_not_closed_is_an_error() {
+        let end = |file: &str| {
+            let mut sheet = Sheet::open(file.as_bytes(), REQUIRED).unwrap();
+            while sheet.next_row()?.is_some() {}
+            Ok::<_, ImportError>(())
+        };
+        assert!(end("order_id,product_id\nA,\"1\nB,1\nC,1\n").is_err());
+        for closed in ["A,\"1\"\nB,1\n", "\"A\nB\",1\n", "A,5\"\nB,1\n"] {
+            assert!(end(&format!("order_id,product_id\n{closed}")).is_ok(), "{closed}");
+        }
+    }
+
+    #[test]
+    fn rows_without_any_text_are_skipped_and_line_breaks_within_a_cell_are_counted() {
+        let rows = read(b"order_id,product_id\n , \n\"A\nB\",1\n\n\nC,2\nD,3");
+        assert_eq!(rows.iter().map(|(line, ..)| *line).collect::<Vec<_>>(), [3, 7, 8]);
+    }
+
+    #[test]
+    fn rows_of_one_order_share_what_only_the_first_of_them_has() {
+        let file = "order,e-mail,item\nA,ada@example.com,1\nA,,\nA,,3\nB,,4\n,,5\n";
+        let mut sheet = Sheet::open(file.as_bytes(), &["order"]).unwrap().sharing(&["Order", "E-Mail", "absent"]);
+        let ada = Some("ada@example.com");
+        for expected in [(ada, Some("1")), (ada, None), (ada, Some("3")), (None, Some("4")), (None, Some("5"))] {
+            let row = sheet.next_row().unwrap().unwrap();
+            assert_eq!((row.cell("absent|e-mail"), row.cell("item")), expected);
+        }
+    }
+}

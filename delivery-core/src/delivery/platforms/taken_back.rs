@@ -1,0 +1,109 @@
+//! Refunds of orders whose keys were not issued by an event: the keys were imported, or the host application issued
+//! them. Such a refund concerns these keys too.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use chrono::SubsecRound;
+use sha2::{Digest, Sha256};
+
+use crate::delivery::{Delivery, Error};
+use crate::key::{Key, NewKey};
+use crate::ledger::{
+    Bought, ChargeRef, Charged, Dispute, EventId, EventName, Extent, Handling, InboxEvent, Links, MOST_PRODUCTS,
+    MessageKind, NewSale, Offer, Received, ReferenceKind, Refund, Report, Term,
+};
+use crate::order::{OrderId, OrderRef, Source};
+use crate::platform::Event;
+use crate::store::{KeyQuery, StoreError};
+
+/// Returns the order whose whole money an event takes back; `None` for any other event.
+pub(super) fn takes_back(event: &Event) -> Option<&OrderId> {
+    match event {
+        Event::Refunded(Refund { of: ChargeRef::Order(order), extent: Extent::Full, .. })
+        | Event::Disputed(Dispute { of: ChargeRef::Order(order), extent: Extent::Full, .. }) => Some(order),
+        _ => None,
+    }
+}
+
+impl Delivery {
+    /// Records that an order was fully refunded, as the platform's own event would. Its keys are revoked, and a sale
+    /// that is reported later issues none. Calling this again changes nothing. Queues the e-mail to the buyer if
+    /// `sends` is true.
+    pub(in crate::delivery) async fn refund(&self, order: &OrderRef, sends: bool) -> Result<Received, Error> {
+        let OrderRef { source, id } = order;
+        let mut reports: Vec<Report> = self.sale_without_report(source, id).await?.into_iter().collect();
+        reports.push(Report::Refunded(Refund::full(ChargeRef::Order(id.clone()))));
+        let now = self.inner.clock.now();
+        // The same order always makes the same event.
+        let name = format!("import {}", data_encoding::HEXLOWER.encode(&Sha256::digest(id.as_str())));
+        let name =
+            name.parse::<EventName>().map_err(|error| StoreError::corrupt_because("the name of an event", error))?;
+        let event = InboxEvent {
+            number: 0,
+            id: EventId { source: source.clone(), name },
+            kind: "import".to_owned(),
+            order: Some(id.clone()),
+            body: None,
+            received_at: now.trunc_subsecs(3),
+            outcome: None,
+            reason: None,
+            keys: Vec::new(),
+            due_at: None,
+            attempts: 0,
+            version: 0,
+        };
+        let mut inbound = self.inbound(event, Some(Handling::Apply(reports)), now);
+        if !sends {
+            let notices = inbound.notices.clone();
+            inbound.notices = Arc::new(
+                move |kind: MessageKind| if kind == MessageKind::Revoked { Ok(Vec::new()) } else { notices(kind) },
+            );
+        }
+        self.apply(inbound).await
+    }
+
+    /// Returns the keys of an order, newest first, without those that were replaced.
+    pub(in crate::delivery) async fn keys_of_order(&self, source: &Source, order: &OrderId) -> Result<Vec<Key>, Error> {
+        let (order, source) = (Some(order.clone()), Some(source.clone()));
+        let query = KeyQuery { order, source, limit: MOST_PRODUCTS, ..KeyQuery::default() };
+        let mut keys = self.inner.ledger.search(&query).await?.items;
+        keys.retain(|key| key.successor().is_none());
+        Ok(keys)
+    }
+
+    /// Reports the sale of those keys of an order that no event has issued. Returns `None` if there are no such keys. The report offers each product's key under a new id, so that the ledger finds the key of the purchase.
+    pub(super) async fn sale_without_report(&self, source: &Source, order: &OrderId) -> Result<Option<Report>, Error> {
+        let Some(inbox) = self.inner.ledger.office() else { return Ok(None) };
+        let deal = inbox.deal(source, ReferenceKind::Order, order).await?;
+        let mut keys = self.keys_of_order(source, order).await?;
+        // The ledger knows the keys that events have issued.
+        keys.retain(|key| deal.as_ref().is_none_or(|deal| !deal.has_key_of(key.product())));
+        let Some(at) = keys.iter().map(|key| key.granted().issued_at).min() else { return Ok(None) };
+        let lines = keys.iter().map(|key| Bought {
+            line: format!("product {}", key.product()),
+            names: Vec::new(),
+            product: Some(key.product()),
+            pieces: 1,
+            early: BTreeSet::new(),
+            amount: None,
+            term: Term::Unsaid,
+            own: None,
+        });
+        let offers = keys.iter().map(|key| {
+            let sold = NewKey { id: self.new_key_id(), ..key.granted().as_ref().clone() };
+            Offer { product: key.product(), pieces: 1, sale: NewSale::new(sold, Vec::new()) }
+        });
+        Ok(Some(Report::Charged(Charged {
+            order: order.clone(),
+            at,
+            stands_at: None,
+            is_open: false,
+            total: None,
+            links: Links::default(),
+            lines: lines.collect(),
+            offers: offers.collect(),
+            missing: None,
+        })))
+    }
+}

@@ -1,0 +1,124 @@
+//! The form that imports sales from a file.
+
+use std::time::Duration;
+
+use minijinja::{Value, context};
+use multer::Field;
+use tokio::time::timeout;
+
+use super::form::{Form, FormError, said};
+use super::frame::desk;
+use super::setup::names;
+use super::streamed::StreamedForm;
+use super::{ApiError, PageRequest, SignedIn};
+use crate::delivery::{Import, ImportError, ImportFormat, ImportOutcome, ImportSummary, ImportedRow};
+use crate::http::Reply;
+use crate::http::body::Pieces;
+
+/// The maximum length of the file, in bytes. The file is kept in memory.
+const LONGEST: usize = 16 << 20;
+/// How long the content of a field may take to arrive.
+const DEADLINE: Duration = Duration::from_mins(5);
+/// The maximum number of refused rows that the page lists.
+const MOST: usize = 100;
+/// The names of the fields beside the file.
+const FIELDS: [&str; 3] = ["from", "dry_run", "send"];
+
+/// What an import did.
+struct Done {
+    options: Import,
+    summary: ImportSummary,
+    /// The first of the refused rows.
+    refused: Vec<ImportedRow>,
+}
+
+pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn, pieces: Pieces<'_>) -> Result<Reply, ApiError> {
+    let seller = seller.counting(request.delivery).await;
+    if !request.is_form() {
+        return page(&request, &seller, &Form::of([("dry_run", "yes".to_owned())]), Ok(None));
+    }
+    let (form, file) = read(StreamedForm::open(&request, &seller, pieces).await?).await?;
+    let from = form.given("from").map(str::parse::<ImportFormat>).transpose().map_err(|_| ApiError::MALFORMED)?;
+    let options = Import { dry_run: form.text("dry_run") == "yes", send: form.text("send") == "yes", from };
+    let file = match file {
+        Ok(file) => file,
+        Err(fault) => return page(&request, &seller, &form, Err(&fault)),
+    };
+    let mut refused = Vec::new();
+    let imported = request.delivery.import(file.as_slice(), options, |row| {
+        if row.outcome == ImportOutcome::Refused && refused.len() < MOST {
+            refused.push(row);
+        }
+    });
+    let sentence = match imported.await {
+        Ok(summary) => return page(&request, &seller, &form, Ok(Some(Done { options, summary, refused }))),
+        Err(ImportError::MissingColumn(column)) => {
+            let advice = if from.is_none() { " If a platform has written the file, choose the platform." } else { "" };
+            format!("The column {column} is missing.{advice}")
+        }
+        Err(ImportError::Unreadable(error)) => format!("The file cannot be read: {error}."),
+        Err(ImportError::Failed(error)) => return Err(error.into()),
+    };
+    page(&request, &seller, &form, Err(&FormError::new("file", sentence)))
+}
+
+/// Reads the fields of a form and the content of its file. The inner error is for the seller.
+async fn read(mut parts: StreamedForm<'_>) -> Result<(Form, Result<Vec<u8>, FormError>), ApiError> {
+    let (mut form, mut file) = (Form::of([]), Err(FormError::new("file", "Choose a file first.")));
+    while let Some(field) = parts.next().await? {
+        let Some(name) = field.name().map(str::to_owned) else { continue };
+        if field.file_name().is_some_and(|name| !name.is_empty()) && name == "file" {
+            parts.begin_file();
+            file = timeout(DEADLINE, content(field)).await.map_err(|_| ApiError::MALFORMED)??;
+            if file.is_err() {
+                break;
+            }
+            parts.end_file();
+        } else if FIELDS.contains(&name.as_str()) {
+            let text = timeout(DEADLINE, field.text()).await.map_err(|_| ApiError::MALFORMED)?;
+            form = form.with(&name, text.map_err(|_| ApiError::MALFORMED)?);
+        }
+    }
+    Ok((form, file))
+}
+
+async fn content(mut field: Field<'_>) -> Result<Result<Vec<u8>, FormError>, ApiError> {
+    let mut file = Vec::new();
+    while let Some(piece) = field.chunk().await.map_err(|_| ApiError::MALFORMED)? {
+        if file.len() + piece.len() > LONGEST {
+            return Ok(Err(FormError::new("file", "The file is larger than 16 MiB. Split it into several files.")));
+        }
+        file.extend_from_slice(&piece);
+    }
+    Ok(Ok(file))
+}
+
+/// Renders the form, with what the import did or with an error.
+fn page(
+    request: &PageRequest<'_>,
+    seller: &SignedIn,
+    form: &Form,
+    result: Result<Option<Done>, &FormError>,
+) -> Result<Reply, ApiError> {
+    let fault = result.as_ref().err().copied();
+    let done = result.ok().flatten().map(|Done { options, summary, refused }| {
+        let more = summary.refused.saturating_sub(refused.len() as u64);
+        let row = |row: ImportedRow| context! { line => row.line, order => row.order, reason => row.reason };
+        let rows: Vec<Value> = refused.into_iter().map(row).collect();
+        context! { sentence => told(&summary, options), more, refused => rows }
+    });
+    let mut formats = names(request.delivery);
+    formats.retain(|(name, _)| name.parse::<ImportFormat>().is_ok());
+    let values = context! {
+        formats, done, chosen => form.text("from"), dry_run => form.text("dry_run") == "yes",
+        send => form.text("send") == "yes", ..said(fault, desk(request, seller, "/desk/keys"))
+    };
+    request.page("import.html", values)
+}
+
+fn told(summary: &ImportSummary, options: Import) -> String {
+    let ImportSummary { issued, existing, refunded, refused } = summary;
+    let begin =
+        if options.dry_run { "Nothing was changed. Rows that would get a new key" } else { "Rows that got a new key" };
+    format!("{begin}: {issued}; that have one: {existing}; that are refunded: {refunded}; that are refused: {refused}.")
+}

@@ -1,0 +1,30 @@
+//! Aliases of keys: MACs of key texts that were made elsewhere.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A MAC of a key text that was made elsewhere and imported. It leads to the key that the buyer of that text has. The
+/// text cannot be computed from it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Alias([u8; 32]);
+
+impl Alias {
+    /// Wraps a MAC of 32 bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Returns the 32 bytes to store.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Alias {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Alias(…)")
+    }
+}

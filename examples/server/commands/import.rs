@@ -1,0 +1,64 @@
+//! Imports sales that were made elsewhere from a CSV file, and reports what became of each row.
+
+use std::fs;
+use std::io::{self, IsTerminal, Read, Write, stderr, stdin, stdout};
+use std::path::Path;
+
+use csv::Writer;
+use delivery_core::delivery::{Import, ImportSummary};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::Refusal;
+use crate::settings::Settings;
+use crate::start::assemble::{Service, assemble};
+
+/// Imports the file `sales`, or standard input if that is `-`. Fails if a row is refused.
+pub(super) async fn run(settings: &Settings, sales: &Path, options: Import) -> Result<(), Refusal> {
+    settings.expect_database()?;
+    let rows = read(sales).map_err(|error| format!("{} cannot be read: {error}", sales.display()))?;
+    let Service { delivery, .. } = assemble(settings, settings.listen.bind).await?;
+    let bar = bar(&rows);
+    let mut report = Writer::from_writer(stdout());
+    let mut written = report.write_record(["row", "order_id", "outcome", "key_id", "reason"]);
+    let imported = delivery.import(&rows[..], options, |row| {
+        bar.set_position(row.line);
+        if written.is_ok() {
+            let (line, key) = (row.line.to_string(), row.key.map(|key| key.to_string()));
+            let [key, reason] = [key, row.reason].map(Option::unwrap_or_default);
+            written = report.write_record([line.as_str(), &row.order, row.outcome.as_str(), &key, &reason]);
+        }
+    });
+    let imported = imported.await;
+    bar.finish_and_clear();
+    delivery.close().await;
+    written.map_err(io::Error::from).and_then(|()| report.flush())?;
+    let summary = imported?;
+    let _ = writeln!(stderr(), "{}", told(&summary, options));
+    if summary.is_complete() { Ok(()) } else { Err("not all rows are in: the report says why".into()) }
+}
+
+fn read(sales: &Path) -> io::Result<Vec<u8>> {
+    if sales.as_os_str() != "-" {
+        return fs::read(sales);
+    }
+    let mut rows = Vec::new();
+    stdin().read_to_end(&mut rows)?;
+    Ok(rows)
+}
+
+fn told(summary: &ImportSummary, options: Import) -> String {
+    let ImportSummary { issued, existing, refunded, refused, .. } = summary;
+    let would = if options.dry_run { "nothing was changed; it would be: " } else { "" };
+    format!("{would}{issued} keys issued, {existing} there before, {refunded} orders refunded, {refused} rows refused")
+}
+
+/// A progress bar, hidden unless standard error is a terminal and the report goes elsewhere.
+fn bar(rows: &[u8]) -> ProgressBar {
+    if !stderr().is_terminal() || stdout().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let lines = rows.split(|byte| *byte == b'\n').count();
+    let template = "{bar:36} line {human_pos} of {human_len}, {eta} left";
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(lines.try_into().unwrap_or(u64::MAX)).with_style(style)
+}
