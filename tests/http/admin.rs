@@ -46,14 +46,17 @@ fn products() -> Vec<Row> {
         add(
             "all_fields",
             r##"{"name":"Song","description":"A\nsong","content":"# La\r\n\tla","type":"audio","price":0.10,"expires_days":-1,"max_uses":3,"unknown":[]}"##,
-        ),
+        )
+        .gives(r##"{"success":true,"product":{"id":3,"name":"Song","description":"A\nsong","type":"audio","content":"# La\r\n\tla","price":0.1,"expires_days":-1,"max_uses":3}}"##),
         add("price_stays_exact", r#"{"name":"x","content":"y","price":999999999999999.9999}"#)
             .like("price_minus_zero")
             .but("0}", "999999999999999.9999}"),
         add(
             "names_on_platforms",
             r#"{"name":"x","content":"y","refs":{"stripe":["plink_1","plink_1"],"shopify":["BOOK-1","variant:39072856"]}}"#,
-        ),
+        )
+        .like("price_minus_zero")
+        .but("0}", r#"0,"refs":{"shopify":["BOOK-1","variant:39072856"],"stripe":["plink_1"]}}"#),
         add("a_name_that_another_product_has", r#"{"name":"x","content":"y","refs":{"gumroad":["atlas","map"]}}"#)
             .invalid(OTHER_REFS),
         add("the_same_name_on_another_platform", r#"{"name":"x","content":"y","refs":{"polar":["map"]}}"#)

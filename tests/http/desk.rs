@@ -252,7 +252,8 @@ fn catalog() -> Vec<Row> {
             "all_fields",
             r##"{"id":2,"name":"Atlas","description":"","content":"# A","type":"audio","price":0,"expires_days":-1,"max_uses":-1,"refs":{"stripe":["p"]}}"##,
         ),
-        update("names_are_taken_away", r#"{"id":2,"refs":{}}"#),
+        update("names_are_taken_away", r#"{"id":2,"refs":{}}"#)
+            .gives(r##"{"success":true,"product":{"id":2,"name":"Map","description":"","type":"map","content":"# Map","price":0,"expires_days":30,"max_uses":5}}"##),
         update("a_name_that_another_product_has", r#"{"id":1,"refs":{"gumroad":["map"]}}"#).invalid(OTHER_REFS),
         update("nothing", r#"{"id":1}"#),
         update("id_zero", r#"{"id":0}"#).invalid("id must be an integer of 1 or more."),
@@ -272,8 +273,10 @@ fn catalog() -> Vec<Row> {
             .after_command("product/restore", r#"{"id":1}"#)
             .like("base::order"),
         update("null_takes_away", r#"{"id":2,"expires_days":null,"max_uses":null,"language":null}"#)
-            .after_command("product/update", r#"{"id":2,"expires_days":7,"max_uses":7,"language":"de"}"#),
-        update_post("one_field", r#"{"id":1,"title":"Summer"}"#),
+            .after_command("product/update", r#"{"id":2,"expires_days":7,"max_uses":7,"language":"de"}"#)
+            .gives(r##"{"success":true,"product":{"id":2,"name":"Map","description":"","type":"map","content":"# Map","price":0,"refs":{"gumroad":["map"]}}}"##)
+            .left(8),
+        update_post("one_field", r#"{"id":1,"title":"Summer"}"#).gives(r##"{"success":true,"post":{"id":1,"title":"Summer","category":"news","content":"# Text","published_at":"2026-11-21T10:00:01Z"}}"##),
         update_post(
             "all_fields",
             r#"{"id":1,"title":"S","category":"tips","content":"c","published_at":"2026-01-01T00:00:00Z"}"#,

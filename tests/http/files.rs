@@ -86,7 +86,9 @@ fn uploads() -> Vec<Row> {
             .after_file("GUIDE.PDF", "application/pdf", "old")
             .like("without_a_type_it_is_bytes")
             .left(8),
-        guide("an_empty_file").body(""),
+        guide("an_empty_file").body("").gives(
+            r#"{"success":true,"file":{"name":"guide.pdf","size":0,"sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","type":"application/octet-stream","added_at":"2026-11-22T10:00:03Z"}}"#,
+        ),
         guide("without_a_type_it_is_bytes"),
         guide("with_its_digest").header("content-sha256", HEX).like("without_a_type_it_is_bytes"),
         guide("with_its_digest_in_base64").header("repr-digest", BASE64).like("without_a_type_it_is_bytes"),
