@@ -80,7 +80,8 @@ impl Delivery {
         self.sale(product, email, OwnTerms::default(), Some(reference), true).await
     }
 
-    /// Prepares a key to be issued by hand, as [`prepare`](Self::prepare) does for an order.
+    /// Prepares a key that the seller issues by hand, without an order, and does not store it. See also
+    /// [`prepare`](Self::prepare).
     ///
     /// # Errors
     ///

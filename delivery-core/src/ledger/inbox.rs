@@ -133,7 +133,7 @@ pub struct Customer {
     pub reference: OrderId,
     /// The customer's address.
     pub email: Email,
-    /// When the customer had this address at the platform. A stored address with a later time is not replaced.
+    /// The time at which the platform reported this address. A stored address with a later time is not replaced.
     pub told_at: DateTime<Utc>,
 }
 

@@ -25,9 +25,9 @@ pub struct KeyQuery {
     pub status: Option<(Status, DateTime<Utc>)>,
     /// Only keys to which the host application gave this name.
     pub host_ref: Option<HostRef>,
-    /// Only keys that were made in this period. The time is taken from the key's id.
+    /// Only keys whose buyer's address begins with this text, compared without regard to the case of ASCII letters.
     pub email_prefix: Option<String>,
-    /// Only keys that were made in this period. A key's id contains the time at which the key was made.
+    /// Only keys that were made in this period. The time is taken from the key's id.
     pub period: Period,
     /// Only keys that are older than the key with this id. To continue a list, pass the [`Page::next`] of the previous
     /// page.

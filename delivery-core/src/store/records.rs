@@ -141,9 +141,9 @@ impl ExpiryScan {
 pub struct MessageQuery {
     /// Only messages in this state.
     pub state: Option<MessageState>,
-    /// Only messages that were first queued in this period. The time is taken from the message's number, to the second.
+    /// Only messages about this key.
     pub key: Option<KeyId>,
-    /// Only messages that were first queued in this period. A message's number contains this time, to the second.
+    /// Only messages that were first queued in this period. The time is taken from the message's number, to the second.
     pub period: Period,
     /// Only messages with a lower number than this. To continue a list, pass the [`Page::next`] of the previous page.
     pub before: Option<MessageNumber>,
@@ -179,10 +179,10 @@ pub struct StoredMessage {
     pub recipient: Recipient,
     /// The message's state.
     pub state: MessageState,
+    /// How often the message was tried since [`queued_at`](Self::queued_at).
+    pub attempts: u32,
     /// When the message was queued. If a message is retried after it failed for good, it counts as queued again at that
     /// time.
-    pub attempts: u32,
-    /// When the message was queued, or when it was last retried after it had failed for good.
     pub queued_at: DateTime<Utc>,
     /// For a queued message, when it is due. For any other message, when it was sent or given up.
     pub at: DateTime<Utc>,
@@ -242,10 +242,11 @@ impl AuditEntry {
 pub struct Figures {
     /// The days on which something happened, ascending.
     pub days: Vec<Day>,
+    /// The number of keys of each product with each status. Each pair of product and status occurs at most once, and
+    /// the order is arbitrary. Keys that were replaced by other keys are not counted.
+    pub keys: Vec<(ProductId, Status, u64)>,
     /// The number of keys of each product that were replaced by other keys. Products without such keys are left out.
     /// All replaced keys are revoked.
-    pub keys: Vec<(ProductId, Status, u64)>,
-    /// For each product with keys that were replaced by other keys, the number of these keys. All of them are revoked.
     pub replaced: Vec<(ProductId, u64)>,
     /// The amount that platforms reported as [paid](crate::ledger::Deal::received) on each day in each currency,
     /// ordered by day, then by currency. Each pair of day and currency occurs at most once.
@@ -260,18 +261,12 @@ pub struct Backlog {
     pub queued: u64,
     /// When the oldest message that waits or is being sent was queued; `None` if there is no such message.
     pub oldest: Option<DateTime<Utc>>,
+    /// Messages that failed for good and are not retried automatically.
+    pub failed: u64,
     /// Failed messages that need the seller: all failed webhook messages, and all failed e-mails except these:
     ///
     /// - e-mails about a key that is revoked, or whose buyer was erased
     /// - e-mails after which another e-mail that [delivers] the key was queued
-    /// - reminders that a key expires
-    ///
-    /// [delivers]: crate::ledger::MessageKind::brings_key
-    pub failed: u64,
-    /// Failed messages that need the seller. All webhooks do. These e-mails do not:
-    ///
-    /// - those about a key that is revoked, or whose buyer was erased
-    /// - those after which another e-mail that [delivers] the key was queued
     /// - reminders that a key expires
     ///
     /// [delivers]: crate::ledger::MessageKind::brings_key
@@ -284,10 +279,9 @@ pub struct Backlog {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct Day {
-    /// Keys that were issued. A key that was issued only to replace another key is not counted.
+    /// The day, in UTC.
     pub date: NaiveDate,
-    /// Keys that were issued. A key and the keys that later replaced it count as one key, which was issued when the
-    /// first of them was issued.
+    /// Keys that were issued. A key that was issued only to replace another key is not counted.
     pub issued: u64,
     /// Uses that were counted. Uses whose records were pruned are missing.
     pub uses: u64,

@@ -26,11 +26,10 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// How long connecting to a receiver's host may take. If the host has several addresses, they share this time. IPv4 and
 /// IPv6 addresses are tried concurrently.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How long an idle connection is kept for the next request.
+const IDLE: Duration = Duration::from_secs(15);
 /// The maximum number of bytes that are read from the body of an answer. The content is ignored. The body is read only
 /// so that the connection can be reused.
-const IDLE: Duration = Duration::from_secs(15);
-/// The maximum number of bytes that are read from the body of an answer. The content is ignored: the body is read only
-/// because the connection can be reused only after that.
 const ANSWER: usize = 16 * 1024;
 /// How long reading the body of an answer may take.
 const DRAIN: Duration = Duration::from_secs(2);

@@ -54,7 +54,8 @@ pub(super) struct Export {
 }
 
 /// <https://github.com/antiwork/gumroad/blob/main/app/services/exports/purchase_export_service.rb>. `Purchase ID` is
-/// the `sale_id` of a ping, and `Product ID` its `short_product_id`. A gift is for the person who got it.
+/// the `sale_id` of a ping, and `Product ID` its `short_product_id`. The key of a gift is for the person who received
+/// the gift.
 static GUMROAD: Export = Export {
     required: &["Purchase ID", "Purchase Email", "Product ID", "Fully Refunded?"],
     shared: &[],

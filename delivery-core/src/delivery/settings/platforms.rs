@@ -112,8 +112,8 @@ impl PlatformSettings {
     }
 }
 
-/// Creates the platform of a row. Returns `None` if no secret is set. Checks the current and the previous secret
-/// separately, so that an error names the invalid one.
+/// Creates the platform that a row of the table of platforms describes. Returns `None` if no secret is set. Checks the
+/// current and the previous secret separately, so that an error names the invalid one.
 fn platform(
     row: &PlatformRow,
     details: &Details,

@@ -70,7 +70,7 @@ impl<'d> Paid<'d> {
         self.subscription.is_some() && line.term.end().is_some_and(|end| self.at.is_some_and(|at| end <= at))
     }
 
-    /// Returns whether there are lines, and all of them are for a time before the payment.
+    /// Returns whether the payment has lines (what was bought), and all of them are for a time before the payment.
     pub(super) fn is_of_the_past(&self) -> bool {
         let mut lines = self.lines().peekable();
         lines.peek().is_some() && lines.all(|line| self.is_past(line))

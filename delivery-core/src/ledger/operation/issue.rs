@@ -81,7 +81,8 @@ impl Planner<'_> {
             let state = KeyState { used: used.into(), ..key.state().clone() };
             key = Key::new(key.granted().clone(), state);
         }
-        // An imported key may have been issued long ago, but its messages are queued now, when its id was made.
+        // An imported key may have been issued long ago. Its messages count as queued at the time of the import, which
+        // is the time in its id.
         let at = if imported.is_some() { new.id.made_at() } else { new.issued_at };
         let unit = self.insert(key.clone(), None, messages, at)?;
         if let Some(alias) = alias {

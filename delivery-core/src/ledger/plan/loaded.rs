@@ -174,9 +174,10 @@ impl Loaded {
         }
     }
 
-    /// Returns rows that the rows added so far refer to and that were not requested yet: deals of references, deals
-    /// into which others were merged, keys of deals, and successors of keys. A store [marks](Self::expect) these rows
-    /// as absent and adds those that exist. The store repeats both steps until no row is missing.
+    /// Returns which rows are still to be loaded, because rows that were loaded so far refer to them: deals of
+    /// references, deals into which others were merged, keys of deals, and successors of keys. A store first
+    /// [marks](Self::expect) all of these as absent, and then adds those that it finds. It repeats this until no row is
+    /// missing.
     #[must_use]
     pub fn missing(&self) -> Needs {
         let is_missing = |number: &i64| !self.deals.contains_key(number);

@@ -66,9 +66,9 @@ struct Replies {
     is_code: bool,
     /// Whether the last command was EHLO.
     is_hello: bool,
-    /// The number of bytes that the server has sent since the last command. The next field, `kept`, counts the bytes of
-    /// their rewritten form.
+    /// The number of bytes that the server has sent since the last command.
     read: usize,
+    /// The number of bytes that lettre gets for these, after the replies were rewritten.
     kept: usize,
     /// The rewritten bytes that lettre has not read yet.
     ready: std::collections::VecDeque<u8>,

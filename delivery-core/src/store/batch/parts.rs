@@ -230,8 +230,8 @@ fn may_concern_one_operation(error: &StoreError) -> bool {
 }
 
 impl<A> Callers<A> {
-    /// Refuses all callers that still wait. Operations that are being committed may be applied nevertheless. If they
-    /// write, their callers get [`StoreError::Unknown`].
+    /// Refuses all callers that still wait. If `writes` is set, the callers whose operations are being committed get
+    /// [`StoreError::Unknown`], because these operations may be applied nevertheless.
     pub(super) fn refuse(&self, writes: bool) {
         let mut waiting = self.lock();
         waiting.refused = true;

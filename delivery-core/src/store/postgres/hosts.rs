@@ -22,7 +22,7 @@ pub(super) type Setting = (&'static str, &'static str);
 pub(super) struct Hosts {
     first: PgConnectOptions,
     others: Vec<PgConnectOptions>,
-    /// Time limit for connecting to one host, if the address sets one.
+    /// The time limit for connecting to one host; `None` if the database's address sets no limit.
     patience: Option<Duration>,
 }
 
@@ -139,7 +139,8 @@ mod tests {
     use super::*;
 
     /// Imitates a proxy that finds a tenant's server only by the host name that the client sends in TLS. The proxy
-    /// refuses the connection by address first. The connection by name, which is accepted later, must still be used.
+    /// first refuses a connection that was made to its IP address. It later accepts a connection that was made to its
+    /// host name, and this connection must be used.
     #[tokio::test]
     async fn who_is_refused_by_address_is_still_let_in_by_name() {
         const REFUSED: &[u8] = b"E\x00\x00\x00\x23SFATAL\0C08004\0Mno such tenant\0\0";

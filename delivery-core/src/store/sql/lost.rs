@@ -21,8 +21,8 @@ const NEWEST: &str = "SELECT number, email FROM delivery_key \
     WHERE lower(email) = $1 AND revoked_at IS NULL AND email NOT LIKE 'erased-%@erased.invalid' ORDER BY id DESC LIMIT 1";
 
 /// Finds a row if an e-mail with lost keys was queued after millisecond `$2` for the address `$1`, which must be in
-/// lower case. E-mails that were queued at millisecond `$3` or later are ignored, because only a wrong clock can have
-/// set such a time.
+/// lower case. `$3` lies in the future. E-mails that were queued at millisecond `$3` or later are ignored, because only
+/// a wrong clock can have set such a time.
 const RECENT: &str = "SELECT k.number FROM delivery_key k JOIN delivery_message m ON m.key = k.number \
     WHERE lower(k.email) = $1 AND m.kind = 'lost' AND m.queued_at > $2 AND m.queued_at < $3 LIMIT 1";
 

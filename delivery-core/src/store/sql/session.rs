@@ -73,11 +73,11 @@ pub(in crate::store) trait Session: Send {
     /// Executes a statement. Returns how many rows it changed.
     async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError>;
 
-    /// Loads the [deals](crate::ledger::Deal) that `references` identify, without locking them. A deal is what a
-    /// platform has reported about one sale or subscription.
+    /// Returns a row number that is unused and is never handed out again. May be called only in a session that writes.
     async fn number(&mut self) -> Result<i64, StoreError>;
 
-    /// Loads the [deals](crate::ledger::Deal) that `references` identify, without locking them.
+    /// Loads the [deals](crate::ledger::Deal) that `references` identify, without locking them. A deal is what a
+    /// platform has reported about one sale or subscription.
     async fn deals(&mut self, references: HashSet<ReferenceId>) -> Result<Loaded, StoreError>;
 
     /// Records that this cached data is outdated once the transaction is committed.
@@ -97,10 +97,10 @@ impl<T, W> Task<T> for W where
 {
 }
 
-/// As long as a caller is willing to wait: a few seconds.
+/// How long a task may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Patience {
-    /// As long as a caller is willing to wait.
+    /// As long as a caller is willing to wait: a few seconds.
     Usual,
     /// Long enough to read every row, or to wait until other transactions release their row locks.
     Long,

@@ -68,11 +68,11 @@ pub(in crate::store) fn stored_route(route: Route) -> String {
 /// The values that are written to a message's row when the lease of the message ends.
 pub(in crate::store) struct Completion<'a> {
     pub(in crate::store) state: i64,
-    /// The number of attempts to subtract: 1 if the message was not tried, because leasing it has counted as an
-    /// attempt.
+    /// The new due time, in milliseconds. `None` makes the message due at the time at which it was queued.
     pub(in crate::store) due_at: Option<i64>,
     pub(in crate::store) reason: Option<&'a str>,
-    /// The number of attempts to subtract: 1 if the message was not tried.
+    /// The number of attempts to subtract: 1 if the message was not tried, because leasing it has counted as an
+    /// attempt.
     pub(in crate::store) given_back: i64,
     pub(in crate::store) route: Option<String>,
 }

@@ -25,10 +25,9 @@ use crate::store::sql::rows::Columns;
 const THRESHOLD: i64 = 2048;
 /// The number of batches between two checks of the log's size.
 const CHECK_EVERY: u32 = 64;
-/// If the log has at least this number of pages, the writer copies everything itself. The disk is then too slow for the
-/// separate connection to catch up.
+/// The maximum number of remaining pages that the writer copies itself. This takes some milliseconds.
 const LEFT_OVER: i64 = THRESHOLD / 4;
-/// The number of pages in the log at which the writer copies everything itself. The disk is then too slow for the
+/// If the log has at least this number of pages, the writer copies everything itself. The disk is then too slow for the
 /// separate connection to catch up.
 const TOO_MANY: i64 = 16 * THRESHOLD;
 

@@ -105,13 +105,11 @@ impl SqliteError {
     /// Converts an error that occurred while the file at `path` was opened.
     pub(super) fn while_opening(path: PathBuf, source: sqlx::Error) -> Self {
         match primary_code(&source) {
+            // SQLITE_BUSY
+            Some(5) => Self::InUse { path },
             // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN. A server has locked the file before it opens the file.
             // Locking creates a missing file, and reports a missing directory as `NoDirectory`. A backup or a dump
             // takes no lock, so it gets this error also if the file is missing.
-            Some(5) => Self::InUse { path },
-            // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN. Before a server opens the file, it locks the file, and
-            // then a missing directory is reported as `NoDirectory`. A backup or a dump takes no lock, so it gets this
-            // error also if the file is missing.
             Some(3 | 8 | 14) => Self::ReadOnly { path, source: Box::new(source) },
             // SQLITE_CORRUPT, SQLITE_NOTADB
             Some(11 | 26) => Self::NotADatabase { path, source },

@@ -30,7 +30,7 @@ use crate::limit::Policy;
 use crate::terms::{OwnTerms, UseLimit, Validity};
 use crate::text::Invalid;
 
-/// The values that are the same in the table rows of all commands of the seller. A command is an endpoint that changes
+/// The values that all commands of the seller have in the table of endpoints. A command is an endpoint that changes
 /// something.
 pub(in crate::http) const COMMAND: Row = Row {
     path: "",
