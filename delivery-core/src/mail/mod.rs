@@ -237,8 +237,8 @@ pub enum Failure {
     NotTried,
     /// The failure may be temporary. The message is retried soon, and for days.
     Transient,
-    /// The mail server refused the message. The refusal seems to concern the recipient, but may concern the sender. The
-    /// message is retried for a day.
+    /// The mail server refused the message. The refusal seems to concern the recipient, but may concern the sender. Or
+    /// this server does not know the webhook, but another server may know it. The message is retried for a day.
     Doubtful,
     /// The message may have been accepted. It is retried only after hours, because each attempt may deliver another
     /// copy.

@@ -83,9 +83,9 @@ pub struct Sale {
     /// the payment is [captured](Event::Captured), or once the order is reported again without this flag.
     #[serde(default)]
     pub is_open: bool,
-    /// Whether this is a later charge of a subscription that began with another order. If the subscription is still
-    /// unknown and the buyer has exactly one key for the product, the order of that key counts as the one that began
-    /// the subscription.
+    /// Whether this is a later charge of a subscription that began with another order. If nothing but such charges is
+    /// known of the subscription, and the buyer has exactly one key for the product, the order of that key counts as the
+    /// one that began the subscription.
     #[serde(default)]
     pub is_again: bool,
     /// The amount of the order or charge, with taxes; `None` if the platform does not say. It is only shown to the

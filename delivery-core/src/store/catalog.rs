@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Files, StoreError};
 use crate::HostRef;
@@ -179,7 +179,7 @@ pub trait Posts: Debug + Send + Sync + 'static {
     ///
     /// [`StoreError`] if nothing was added.
     async fn add_post_once(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
-        let newest = PostQuery { category: None, until: post.publication(), before: None, limit: 1 };
+        let newest = PostQuery { category: None, until: repeats_until(&post), before: None, limit: 1 };
         let newest = self.posts(&newest).await?;
         match newest.first().filter(|newest| are_alike(newest, &post)) {
             Some(newest) => Ok(newest.clone()),
@@ -229,6 +229,12 @@ pub struct PostQuery {
     pub before: Option<PostId>,
     /// The maximum number of posts to return.
     pub limit: usize,
+}
+
+/// Returns the time until which a post counts as published before `post`, when it is looked for repeats. The clocks of
+/// two servers may differ by less than a minute.
+pub(super) fn repeats_until(post: &NewPost) -> DateTime<Utc> {
+    post.publication() + TimeDelta::minutes(1)
 }
 
 /// Returns whether two posts are the same apart from their times.

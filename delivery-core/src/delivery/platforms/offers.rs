@@ -132,15 +132,16 @@ impl Delivery {
     }
 
     /// Returns whether an event must be applied although all its lines are dismissed, because it continues a
-    /// subscription that was sold before. A charge does so if one of its lines was sold before under this subscription.
-    /// A statement about the subscription does so if the subscription has a key, because the statement may say that the
-    /// subscription ended.
+    /// subscription that was sold before. This is so if one of its lines was sold before under this subscription. It is
+    /// also so for a statement about a subscription that has a key, because the statement may say that the subscription
+    /// ended.
     async fn goes_on(&self, source: &Source, buying: &Buying<'_>) -> Result<bool, Error> {
         let mut names = buying.lines.iter().filter_map(|line| line.names.first());
         let deal = self.deal_of_subscription(source, buying).await?;
-        let has_sold = |deal: Deal| names.any(|name| deal.sold_as(name).is_some());
-        let has_key = |deal: Deal| deal.keys().next().is_some();
-        Ok(if buying.is_statement { deal.is_some_and(has_key) } else { deal.is_some_and(has_sold) })
+        Ok(deal.is_some_and(|deal| {
+            let has_sold = names.any(|name| deal.sold_as(name).is_some());
+            has_sold || buying.is_statement && deal.keys().next().is_some()
+        }))
     }
 
     async fn deal_of_subscription(&self, source: &Source, buying: &Buying<'_>) -> Result<Option<Deal>, Error> {

@@ -79,7 +79,7 @@ const DONE: &[(&str, &str)] = &[
     ("dismissed", "The event is put aside. To apply it after all, send the form below."),
     (
         "linked",
-        "The product is linked. Sales of it that waited were applied. Apply each one that was put aside by itself.",
+        "The product is linked. Sales of it that waited were applied. Sales that were put aside were not: open and apply each of them.",
     ),
     ("written", "The test e-mail was written to a file. Nobody gets e-mails before a mail server is set."),
 ];

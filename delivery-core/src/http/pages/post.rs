@@ -22,18 +22,16 @@ const NEWEST: usize = 100;
 
 pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
     // If the URL has no position in the list, begin with the posts that are not published yet.
-    let Place { until, before } = parameter(&request, BEFORE.name)?.unwrap_or(Place { until: NEVER, before: None });
-    let query = PostQuery { category: None, until, before, limit: NEWEST };
-    let found = request.delivery.posts(&query).await?;
-    // The number of posts does not tell whether more follow, because a store also ends a list at 1 MiB of content.
-    let next = found.last().map(|post| Place { until: post.published_at(), before: Some(post.id()) });
-    let next = match next {
-        Some(Place { until, before }) => {
-            let older = request.delivery.posts(&PostQuery { until, before, limit: 1, ..query }).await?;
-            next.filter(|_| !older.is_empty())
-        }
-        None => None,
+    let place = parameter::<Place>(&request, BEFORE.name)?;
+    let posts = |place: Option<Place>, limit| {
+        let (until, before) = place.map_or((NEVER, None), |Place(until, before)| (until, Some(before)));
+        let query = PostQuery { category: None, until, before, limit };
+        async move { request.delivery.posts(&query).await }
     };
+    let found = posts(place, NEWEST).await?;
+    // The number of posts does not tell whether more follow, because a store also ends a list at 1 MiB of content.
+    let end = found.last().map(|post| Place(post.published_at(), post.id()));
+    let next = if end.is_some() && !posts(end, 1).await?.is_empty() { end } else { None };
     let links = links(&request, "/desk/posts", &Chosen::new(), next.map(|next| next.to_string()), &[]);
     let post = |it: &Post| {
         let (id, at) = (it.id().get(), time(it.published_at()));
@@ -43,17 +41,14 @@ pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<R
     request.page("posts.html", context! { posts, links, ..desk(&request, &seller, "/desk/posts") })
 }
 
-/// A position in the list of posts: just after the post with the number `before`, which was published at `until`. In
-/// URLs, it is written as the seconds since 1970 and the number.
+/// A position in the list of posts: just after the post that was published at this time and has this number. In URLs, it
+/// is written as the seconds since 1970 and the number.
 #[derive(Clone, Copy)]
-struct Place {
-    until: DateTime<Utc>,
-    before: Option<PostId>,
-}
+struct Place(DateTime<Utc>, PostId);
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.until.timestamp(), self.before.map_or(i64::MAX, PostId::get))
+        write!(f, "{}.{}", self.0.timestamp(), self.1.get())
     }
 }
 
@@ -63,8 +58,8 @@ impl FromStr for Place {
     fn from_str(text: &str) -> Result<Self, ()> {
         let (seconds, id) = text.split_once('.').ok_or(())?;
         let until = seconds.parse().ok().and_then(|seconds| DateTime::from_timestamp(seconds, 0)).ok_or(())?;
-        let before = id.parse().ok().and_then(|id| PostId::new(id).ok());
-        Ok(Self { until: until.min(NEVER), before: Some(before.ok_or(())?) })
+        let id = id.parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(())?;
+        Ok(Self(until.min(NEVER), id))
     }
 }
 

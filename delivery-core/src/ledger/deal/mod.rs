@@ -141,11 +141,10 @@ impl Deal {
         self.keys.iter().map(|kept| kept.key)
     }
 
-    /// Returns whether it is known how the sale began. It is known if a key was issued, or if a statement about the
-    /// subscription names the order that began it. Otherwise, no key could be issued yet for the charges that are
-    /// known.
+    /// Returns whether more is known of the sale than charges for which no key could be issued yet: a key was issued, or
+    /// there is a statement about the subscription.
     pub(crate) fn has_begun(&self) -> bool {
-        !self.keys.is_empty() || self.words.iter().any(|said| said.order.is_some())
+        !self.keys.is_empty() || !self.words.is_empty()
     }
 
     /// Returns the platform's names of everything that belongs to the sale: orders and charges, payments, invoices and

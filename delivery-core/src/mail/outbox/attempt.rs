@@ -20,6 +20,8 @@ use crate::store::{ExpiryScan, KeyQuery, StoreError, Subscribed};
 
 /// How long each read from the store or the catalog may take while an e-mail is rendered.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// Why an e-mail that delivers a key is not sent while the key is revoked.
+const REVOKED: &str = "the key was revoked";
 
 impl Outbox {
     /// Sends the message. If it is an e-mail, writes into `handed_over` the time at which it was handed to the mailer.
@@ -111,7 +113,7 @@ impl Outbox {
             Recipient::Email(_) if kind.brings_key() && key.successor().is_some() => {
                 Some("another key took the place of this one")
             }
-            Recipient::Email(_) if kind.brings_key() && key.revoked_at().is_some() => Some("the key was revoked"),
+            Recipient::Email(_) if kind.brings_key() && key.revoked_at().is_some() => Some(REVOKED),
             Recipient::Email(_) if kind == MessageKind::Revoked && key.revoked_at().is_none() => {
                 Some("the key is valid again")
             }
@@ -125,7 +127,9 @@ impl Outbox {
     async fn render(&self, message: &LeasedMessage, to: &Email) -> Result<Message, MailError> {
         let key = &message.key;
         if let Some(reason) = self.outdated(message) {
-            return Err(MailError::permanent(reason));
+            // A revocation may be lifted, for example because a dispute is won. The buyer then needs the key.
+            let error = if reason == REVOKED { MailError::transient(reason) } else { MailError::permanent(reason) };
+            return Err(error);
         }
         let keys = match message.kind {
             MessageKind::Lost => self.keys_of(to).await?,

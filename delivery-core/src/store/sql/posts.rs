@@ -11,7 +11,7 @@ use super::statements::limit;
 use crate::ledger::{Action, Edit};
 use crate::post::{NewPost, Post, PostId};
 use crate::store::cache::PostVersion;
-use crate::store::catalog::{are_alike, fitting, unchanged};
+use crate::store::catalog::{are_alike, fitting, repeats_until, unchanged};
 use crate::store::{PostQuery, Posts, StoreError};
 
 /// The columns that [`rows::post`] reads.
@@ -98,7 +98,7 @@ impl<D: Database> Posts for D {
         self.write(Patience::Long, move |session| {
             Box::pin(async move {
                 take_turn(session).await?;
-                let newest = row(session, NEWEST, values![post.publication().timestamp()]).await?;
+                let newest = row(session, NEWEST, values![repeats_until(&post).timestamp()]).await?;
                 let newest = newest.map(|row| rows::post(&row)).transpose()?;
                 match newest.filter(|newest| are_alike(newest, &post)) {
                     Some(newest) => Ok(newest),

@@ -206,7 +206,7 @@ fn select_backlog() -> String {
                     AND NOT EXISTS (SELECT 1 FROM delivery_message later \
                         WHERE later.key = m.key AND later.number > m.number AND later.kind IN ('{bring_key}')) \
                     AND EXISTS (SELECT 1 FROM delivery_key k WHERE k.number = m.key \
-                        AND k.revoked_at IS NULL AND k.email NOT LIKE '%{ERASED}'))) \
+                        AND k.revoked_at IS NULL AND k.email NOT LIKE 'erased-%{ERASED}'))) \
                 AS unanswered, \
             (SELECT CAST(count(*) AS bigint) FROM delivery_inbox \
                 WHERE outcome = 'needs_attention' AND outcome <> 'issued') AS attention"
