@@ -100,8 +100,8 @@ pub enum Event {
         /// The number of the successful attempt, from 1.
         attempt: u32,
     },
-    /// An e-mail or a webhook failed and will not be retried. An e-mail that was not sent because its content is not true
-    /// any more, for example because the key was revoked, is not reported.
+    /// An e-mail or a webhook failed and will not be retried. An e-mail that was not sent because its content is not
+    /// true any more, for example because another key took its place, is not reported.
     MessageFailed {
         /// The key that the message is about.
         key: KeyId,

@@ -214,8 +214,8 @@ impl Keyring {
         bool::from(signer.tag(id).as_slice().ct_eq(tag)).then_some(Verified { id })
     }
 
-    /// Returns whether `text` has the form of the texts that this keyring makes. Such a text is a key of this keyring, or
-    /// it is forged.
+    /// Returns whether `text` has the form of the texts that this keyring makes. Such a text is a key of this keyring,
+    /// or it is forged.
     #[must_use]
     pub fn is_ours(&self, text: &str) -> bool {
         self.decoded(text).is_some()

@@ -84,8 +84,8 @@ pub struct Sale {
     #[serde(default)]
     pub is_open: bool,
     /// Whether this is a later charge of a subscription that began with another order. If nothing but such charges is
-    /// known of the subscription, and the buyer has exactly one key for the product, the order of that key counts as the
-    /// one that began the subscription.
+    /// known of the subscription, and the buyer has exactly one key for the product, the order of that key counts as
+    /// the one that began the subscription.
     #[serde(default)]
     pub is_again: bool,
     /// The amount of the order or charge, with taxes; `None` if the platform does not say. It is only shown to the

@@ -15,8 +15,8 @@ use delivery_core::object_store::{self, ClientConfigKey, ObjectStore};
 use delivery_core::store::StoreError;
 use hyper::Method;
 
-/// The time limits of requests to a bucket, whatever the environment says. A whole request is hardly limited, because its body may be a file of
-/// gigabytes that is sent on to a slow client. Each read is limited.
+/// The time limits of requests to a bucket, whatever the environment says. A whole request is hardly limited, because
+/// its body may be a file of gigabytes that is sent on to a slow client. Each read is limited.
 const TIMEOUTS: [(ClientConfigKey, &str); 2] =
     [(ClientConfigKey::Timeout, "7 days"), (ClientConfigKey::ReadTimeout, "30 seconds")];
 

@@ -35,7 +35,7 @@ pub(crate) enum Command {
         /// Say what would happen, and change nothing
         #[arg(long)]
         dry_run: bool,
-        /// E-mail the new keys to their buyers
+        /// E-mail buyers their new keys, and tell them of keys that a refund revoked
         #[arg(long)]
         send: bool,
     },

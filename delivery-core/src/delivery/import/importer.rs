@@ -240,8 +240,8 @@ impl<'d> Importer<'d> {
         }
     }
 
-    /// Returns the keys of an order that a refund revokes. A refund is refused if the row names a product, and the order
-    /// has a key for another one: the refund may be about a part of the order.
+    /// Returns the keys of an order that a refund revokes. A refund is refused if the row names a product, and the
+    /// order has a key for another one: the refund may be about a part of the order.
     async fn refundable(&self, order: &OrderRef, product: Option<ProductId>) -> Result<Vec<Key>, NotIn> {
         let keys = self.delivery.keys_of_order(&order.source, &order.id).await?;
         let is_other =
@@ -270,8 +270,8 @@ impl<'d> Importer<'d> {
     }
 }
 
-/// Judges a row that says that an order is paid, although it was refunded before. `existing` is the revoked key of the
-/// row's product.
+/// Judges a row that says that an order is paid, although it was refunded before. `existing` is the key that the order
+/// has for the row's product, if any.
 fn refunded(existing: Option<KeyId>) -> Result<Done, NotIn> {
     existing.ok_or(NotIn::Refused(REFUNDED_BEFORE))?;
     Ok((ImportOutcome::Refunded, existing, Some(REFUNDED_BEFORE)))

@@ -41,8 +41,8 @@ const NOTHING: &[&str] = &[];
 pub struct Import {
     /// Whether nothing is written, and the report says what would happen.
     pub dry_run: bool,
-    /// Whether buyers are told of the import: by the e-mail with a new key that has not expired, and by the e-mail about
-    /// a key that was revoked because its payment was refunded.
+    /// Whether buyers are told of the import: by the e-mail with a new key that has not expired, and by the e-mail
+    /// about a key that was revoked because its payment was refunded.
     pub send: bool,
     /// The platform whose own export the file is. `None` if the file has the columns that
     /// [`import`](Delivery::import) lists.
@@ -127,7 +127,7 @@ impl Delivery {
     /// | `product_id`, or `product_ref` | the product's number, or the platform's name for the product |
     /// | `created_at`, `expires_at` | RFC 3339, or a date: its beginning in UTC; default now, and as for a new sale |
     /// | `max_uses`, `used_count` | -1 is unlimited; default as for a new sale, and 0 |
-    /// | `status` | `paid` (default) or `refunded`: the keys of the order are revoked, and it gets none later |
+    /// | `status` | `paid` (default) or `refunded`: the keys of the order are revoked, and no later row or event of a platform issues one |
     /// | `key` | the text that the buyer already has, 8 to 512 characters; it keeps working beside the new text, in header fields if it is visible ASCII |
     ///
     /// A refund is refused if it names a product, and the order has a valid key for another one. A row that says `paid`
@@ -217,9 +217,9 @@ impl Delivery {
     }
 }
 
-/// Returns the rows that are submitted next. Their outcomes do not depend on which of them is committed first: no two are
-/// about the same product of an order, or about the same key text, and a refund is the only row of its order. `next` is
-/// a row that was read and has to wait for one of these rows.
+/// Returns the rows that are submitted next. Their outcomes do not depend on which of them is committed first: no two
+/// are about the same product of an order, or about the same key text, and a refund is the only row of its order.
+/// `next` is a row that was read and has to wait for one of these rows.
 fn take_rows<R: Read>(
     sheet: &mut Sheet<R>,
     next: &mut Option<Row>,

@@ -4,18 +4,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use chrono::SubsecRound;
 use sha2::{Digest, Sha256};
 
+use super::content::EventContent;
+use super::kept::kept;
 use crate::delivery::{Delivery, Error};
 use crate::key::{Key, NewKey};
 use crate::ledger::{
-    Bought, ChargeRef, Charged, Dispute, EventId, EventName, Extent, Handling, InboxEvent, Links, MOST_PRODUCTS,
-    MessageKind, NewSale, Offer, Received, ReferenceKind, Refund, Report, Term,
+    Bought, ChargeRef, Charged, Dispute, Extent, Links, MOST_PRODUCTS, MessageKind, NewSale, Offer, Received,
+    ReferenceKind, Refund, Report, Term,
 };
 use crate::order::{OrderId, OrderRef, Source};
-use crate::platform::Event;
-use crate::store::{KeyQuery, StoreError};
+use crate::platform::{Event, Notification};
+use crate::store::KeyQuery;
 
 /// Returns the order whose whole money an event takes back; `None` for any other event.
 pub(super) fn takes_back(event: &Event) -> Option<&OrderId> {
@@ -31,29 +32,14 @@ impl Delivery {
     /// that is reported later issues none. Calling this again changes nothing. Queues the e-mail to the buyer if
     /// `sends` is true.
     pub(in crate::delivery) async fn refund(&self, order: &OrderRef, sends: bool) -> Result<Received, Error> {
-        let OrderRef { source, id } = order;
-        let mut reports: Vec<Report> = self.sale_without_report(source, id).await?.into_iter().collect();
-        reports.push(Report::Refunded(Refund::full(ChargeRef::Order(id.clone()))));
-        let now = self.inner.clock.now();
+        let events = vec![Event::Refunded(Refund::full(ChargeRef::Order(order.id.clone())))];
         // The same order always makes the same event.
-        let name = format!("import {}", data_encoding::HEXLOWER.encode(&Sha256::digest(id.as_str())));
-        let name =
-            name.parse::<EventName>().map_err(|error| StoreError::corrupt_because("the name of an event", error))?;
-        let event = InboxEvent {
-            number: 0,
-            id: EventId { source: source.clone(), name },
-            kind: "import".to_owned(),
-            order: Some(id.clone()),
-            body: None,
-            received_at: now.trunc_subsecs(3),
-            outcome: None,
-            reason: None,
-            keys: Vec::new(),
-            due_at: None,
-            attempts: 0,
-            version: 0,
-        };
-        let mut inbound = self.inbound(event, Some(Handling::Apply(reports)), now);
+        let id = format!("import {}", data_encoding::HEXLOWER.encode(&Sha256::digest(order.id.as_str())));
+        let told = Notification { id, kind: "import".to_owned(), is_test: false, events: Ok(events.clone()) };
+        let now = self.inner.clock.now();
+        let event = kept(&order.source, &told, now)?;
+        let handling = self.handling(&event, EventContent::new(false, Some(events))).await?;
+        let mut inbound = self.inbound(event, Some(handling), now);
         if !sends {
             let notices = inbound.notices.clone();
             inbound.notices = Arc::new(
@@ -72,10 +58,11 @@ impl Delivery {
         Ok(keys)
     }
 
-    /// Reports the sale of those keys of an order that no event has issued. Returns `None` if there are no such keys. The report offers each product's key under a new id, so that the ledger finds the key of the purchase.
+    /// Reports the sale of those keys of an order that no event has issued. Returns `None` if there are no such keys.
+    /// The report offers each product's key under a new id, so that the ledger finds the key of the purchase.
     pub(super) async fn sale_without_report(&self, source: &Source, order: &OrderId) -> Result<Option<Report>, Error> {
-        let Some(inbox) = self.inner.ledger.office() else { return Ok(None) };
-        let deal = inbox.deal(source, ReferenceKind::Order, order).await?;
+        let Some(office) = self.inner.ledger.office() else { return Ok(None) };
+        let deal = office.deal(source, ReferenceKind::Order, order).await?;
         let mut keys = self.keys_of_order(source, order).await?;
         // The ledger knows the keys that events have issued.
         keys.retain(|key| deal.as_ref().is_none_or(|deal| !deal.has_key_of(key.product())));

@@ -41,8 +41,8 @@ pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<R
     request.page("posts.html", context! { posts, links, ..desk(&request, &seller, "/desk/posts") })
 }
 
-/// A position in the list of posts: just after the post that was published at this time and has this number. In URLs, it
-/// is written as the seconds since 1970 and the number.
+/// A position in the list of posts: just after the post that was published at this time and has this number. In URLs,
+/// it is written as the seconds since 1970 and the number.
 #[derive(Clone, Copy)]
 struct Place(DateTime<Utc>, PostId);
 

@@ -146,8 +146,8 @@ impl SignedIn {
         }
         let query = request.call.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();
         let here = format!("{}{query}", request.path);
-        // The input of a submitted form is lost, so the seller is not sent back to the form. The two forms with files are
-        // exceptions, because a GET of their paths shows the form or redirects to it.
+        // The input of a submitted form is lost, so the seller is not sent back to the form. The two forms with files
+        // are exceptions, because a GET of their paths shows the form or redirects to it.
         let is_lost = request.is_form() && !["/desk/product/files", "/desk/import"].contains(&request.path);
         if is_lost || here == "/desk" {
             return request.go_to("/desk/sign-in").into();

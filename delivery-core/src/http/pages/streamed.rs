@@ -50,9 +50,9 @@ impl<'f> StreamedForm<'f> {
         let limits = Constraints::new().size_limit(SizeLimit::new().for_field("csrf", TOKEN));
         let left = Arc::new(AtomicUsize::new(HEAD_LENGTH));
         let counted = left.clone();
-        // The form parser reads all pieces that are ready before it parses any of them. The pause after each piece makes
-        // it parse the piece before it reads the next one. Without the pause, bytes of a file that arrive together with
-        // the end of the previous file would count as the file's head.
+        // The form parser reads all pieces that are ready before it parses any of them. The pause after each piece
+        // makes it parse the piece before it reads the next one. Without the pause, bytes of a file that arrive
+        // together with the end of the previous file would count as the file's head.
         let pause = || stream::once(yield_now()).filter_map(|()| ready(None));
         let pieces = pieces.flat_map(|piece| stream::iter(cut(piece)));
         let pieces = pieces.flat_map(move |piece| stream::once(ready(piece)).chain(pause()));

@@ -141,8 +141,8 @@ impl Deal {
         self.keys.iter().map(|kept| kept.key)
     }
 
-    /// Returns whether more is known of the sale than charges for which no key could be issued yet: a key was issued, or
-    /// there is a statement about the subscription.
+    /// Returns whether more is known of the sale than charges for which no key could be issued yet: a key was issued,
+    /// or there is a statement about the subscription.
     pub(crate) fn has_begun(&self) -> bool {
         !self.keys.is_empty() || !self.words.is_empty()
     }
