@@ -34,8 +34,8 @@ pub(super) type Pieces<'c> = Pin<&'c mut (dyn Stream<Item = Result<Bytes, crate:
 /// The result of reading a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Body {
-    /// The whole body arrived, or the [`BodyRule`] is one for which [`read`] reads no body. The bytes are empty in the
-    /// second case, and also if the body was read with [`Keep::Nothing`].
+    /// The whole body arrived, or the [`BodyRule`] makes [`read`] skip the body. The bytes are empty if the body was
+    /// skipped, and also if it was read with [`Keep::Nothing`].
     Complete(Bytes),
     /// The body is larger than the endpoint allows. The part beyond the limit was not read.
     TooLarge,
@@ -103,8 +103,8 @@ async fn collect<E>(
     limit: usize,
     keep: Keep<'_>,
 ) -> Result<(usize, Bytes), Body> {
-    // Most bodies arrive complete in one piece. Such a piece is kept without copying, and does not count against the
-    // memory budget.
+    // Most bodies arrive in one piece, whose length equals `Content-Length`. This piece is kept without copying, and
+    // does not count against the memory budget.
     let mut whole = Bytes::new();
     let mut pieces = BytesMut::new();
     let mut stranger = None;

@@ -105,8 +105,8 @@ impl Call {
 }
 
 /// Returns whether a client's `X-Request-Id` may be logged. It must consist of 1 to 64 ASCII letters, digits, and
-/// `-.:`. Underscores are not allowed. Every key contains an underscore, so a key that a client sends as the id is
-/// never logged.
+/// `-.:`. Underscores are not allowed, because every key that this service issues contains an underscore. So a key
+/// that a client sends as the request id by mistake is not logged.
 #[must_use]
 pub fn is_request_id(text: &str) -> bool {
     (1..=LONGEST_REQUEST_ID).contains(&text.len())

@@ -6,9 +6,11 @@ use ::http::{HeaderValue, Method, StatusCode, header};
 use super::{Call, Reply, names};
 use crate::cross_origin::CrossOrigin;
 
-/// The request header fields that a page of another origin may send, besides those that need no permission.
+/// The request header fields that a page of another origin may send, in addition to the CORS-safelisted ones, which
+/// need no permission.
 const SENT: &str = "authorization, x-api-key, idempotency-key";
-/// The response header fields that a page of another origin may read, besides those that need no permission.
+/// The response header fields that a page of another origin may read, in addition to the CORS-safelisted ones, which
+/// need no permission.
 const EXPOSED: &str = "retry-after, ratelimit, ratelimit-policy, x-request-id";
 /// How long a browser may cache the reply to a preflight, in seconds. This is the maximum that Chromium accepts.
 const REMEMBERED: &str = "7200";
@@ -26,8 +28,8 @@ pub(super) fn permission(methods: &str) -> Reply {
         .text_header(&names::MAX_AGE, REMEMBERED)
 }
 
-/// Adds the CORS header fields to a reply. If `allowed` is `None`, the page must not read the reply, and at most `Vary`
-/// is added.
+/// Adds the CORS header fields to a reply. `allowed` is the value of `Access-Control-Allow-Origin`. If `allowed` is
+/// `None`, the page must not read the reply, and at most `Vary` is added.
 pub(super) fn apply(origins: &CrossOrigin, allowed: Option<&HeaderValue>, reply: Reply) -> Reply {
     // A cache must not use the reply to one origin for another origin.
     let reply = if origins.varies() { reply.text_header(&names::VARY, "origin") } else { reply };

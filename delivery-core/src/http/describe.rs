@@ -1,4 +1,4 @@
-//! The fields of request bodies, and what the OpenAPI document says about bodies and replies.
+//! The fields of request bodies, and the descriptions of bodies and replies for the OpenAPI document.
 //!
 //! Each field is a constant of type [`Field`]. The handlers read the field by this constant, and the OpenAPI document
 //! is made from the same constant. So the name and the kind of a field are written only once.
@@ -64,7 +64,7 @@ pub(super) enum Kind {
     Language,
     /// The name of a platform.
     Platform,
-    /// The names that platforms have for a product.
+    /// The names that commerce platforms use for a product.
     Refs,
     /// An RFC 3339 timestamp, or "".
     Time,

@@ -70,8 +70,8 @@ pub(super) fn table(delivery: &Delivery, call: &Call) -> Result<Option<Table>, A
 /// A table, with the query for the rows that were not read yet.
 pub(super) enum Table {
     Keys(KeyQuery),
-    /// The uses of the keys that match the query. `None` once all of these keys were read. Their uses may still be
-    /// unread.
+    /// The uses of the keys that match the query. The query is `None` once all matching keys were read, even if some
+    /// uses of these keys were not read yet.
     Uses(Option<KeyQuery>),
     Audit(AuditQuery),
     Inbox(InboxQuery),
@@ -88,8 +88,8 @@ struct Reader {
     now: DateTime<Utc>,
     /// Keys whose uses are to be read.
     keys: VecDeque<Key>,
-    /// Where the next page of uses of the first key in `keys` begins: it contains only uses before this one. `None` for
-    /// the first page of a key.
+    /// The position in the uses of the first key in `keys`. The next page contains only older uses than this one.
+    /// `None` for the first page of a key.
     before: Option<UseId>,
     products: BTreeMap<ProductId, String>,
     _permit: OwnedSemaphorePermit,

@@ -64,7 +64,8 @@ pub(super) async fn admit(delivery: &Delivery, policy: Policy, identity: Identit
     }
 }
 
-/// Counts a call with a forged key against the `failures` quota of the client's address.
+/// Records the refusal of a key that does not verify, and counts the call against the `failures` quota of the client's
+/// address.
 pub(super) async fn forged(delivery: &Delivery, call: &Call) -> Result<Admitted, ApiError> {
     delivery.inner.note_refusal(None, &Error::UnknownKey);
     admit(delivery, Policy::Failures, client(delivery, call)).await

@@ -3,8 +3,8 @@
 //! Each parameter is a constant of type [`Parameter`], and the OpenAPI document is made from these constants. A
 //! parameter is read in one of these ways:
 //!
-//! - In the query, by the name in its constant. The seller's pages with lists and figures read it in the same way, but
-//!   their templates repeat the name.
+//! - In the query, by the name in its constant. The seller's HTML pages with lists and figures read it in the same way.
+//!   The templates of these pages contain the name of the parameter again, as text.
 //! - In the path, by its position.
 //! - In a header field, by the name in `names.rs`.
 //!
@@ -78,7 +78,7 @@ const fn in_path(name: &'static str, about: &'static str) -> Parameter {
     Parameter { location: Location::Path, ..query(name, Kind::Text, about).required() }
 }
 
-// If one of the following numbers changes, the texts for clients that repeat it must change too.
+// The texts for clients repeat the following numbers. If a number changes, these texts must change too.
 
 /// The maximum number of posts in an answer if the call has no [`LIMIT`].
 pub(super) const DEFAULT_POSTS: usize = 10;

@@ -53,7 +53,7 @@ impl ReplyBody {
         Self { pieces: VecDeque::new(), stream: Some(sent.take()), left: length }
     }
 
-    /// Waits for the next piece of the body, which is never empty. Returns `None` at the end of the body.
+    /// Polls for the next piece of the body. A piece is never empty. Returns `None` at the end of the body.
     ///
     /// # Errors
     ///

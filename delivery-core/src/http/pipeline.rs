@@ -5,8 +5,8 @@
 //! method ──► limit per address ──► body (size, type) ──► credential ──► fields ──► handler ──► headers
 //! ```
 //!
-//! A CORS preflight from a page of an allowed origin is answered before the method is checked. It counts against no
-//! limit.
+//! A CORS preflight from a page of an allowed origin is answered before the method is checked. No rate limit counts a
+//! preflight.
 //!
 //! Some endpoints deviate from this order. Endpoints that take a key check the parameters before the key.
 //! `/api/product` counts the call against the quota of the key after verifying the key. Seller endpoints authenticate
@@ -69,8 +69,8 @@ impl Endpoint {
             permission(row.verb.allowed())
         } else if row.verb.takes(&call.method) {
             let body = pin!(body);
-            // This is unwind safe. A panic can interrupt only changes to state behind locks, or changes in a
-            // transaction of the store, which is then rolled back.
+            // `AssertUnwindSafe` is justified: a panic can interrupt only changes to state behind locks, and changes in
+            // a transaction of the store, which the store then rolls back.
             let answered = AssertUnwindSafe(pin!(limited(self, delivery, call, body))).catch_unwind().await;
             answered.unwrap_or_else(|_| Reply::panicked())
         } else {
@@ -184,8 +184,9 @@ async fn answer<E>(
         }
         Handler::Seller(handler) => {
             let seller = Seller::of(delivery, call).await;
-            // Read an unauthenticated body too, because an error in its size or type is reported before the missing
-            // credential. Do not keep it in memory, because it may have 2 MiB.
+            // Read the body even if the caller is not authenticated, because an error in the size or type of the body
+            // is reported before the missing credential. An unauthenticated body is not kept in memory, because it may
+            // have up to 2 MiB.
             let body = read(row.body, &call.headers, body, Keep::all_if(seller.is_some())).await;
             let text = Fields::text(call, &body)?;
             handler(delivery, seller.ok_or_else(signed_out)?, Fields::parse(text, row.fields())?).await

@@ -35,7 +35,7 @@ pub(super) enum Judged {
     /// A connection test of the platform, which is not signed.
     Ping,
     Unauthentic,
-    /// There is no platform of this name with a secret that can be used.
+    /// The service has no platform of this name, or no usable secret for the platform.
     Unknown,
 }
 
@@ -68,8 +68,8 @@ impl Event {
     ) -> Result<Judged, ApiError> {
         delivery.read_secrets().await?;
         let judged = Self::judge(delivery, name, call, body);
-        // The secret cannot be decrypted, so the signature cannot be checked. A 503 makes the platform send the request
-        // again later.
+        // If the stored secret is unusable, for example because it cannot be decrypted, the signature cannot be
+        // checked. A 503 makes the platform send the request again later.
         if matches!(judged, Judged::Unknown) && delivery.inner.platforms.is_unreadable(name) {
             return Err(ErrorCode::Unavailable.into());
         }
@@ -82,9 +82,10 @@ impl Event {
 }
 
 impl VerifiedKey {
-    /// Verifies the text of a key by computing its message authentication code (MAC). Reads the store only for a text
-    /// that may have been made elsewhere, and only if some keys were; such a text is looked up before the request is
-    /// counted, so that a good key is served beside many bad ones. Returns `None` if no key has the text.
+    /// Verifies the text of a key by computing its message authentication code (MAC). Reads the store only if the store
+    /// has imported keys and the text may be one of them. Callers look the text up before they count a failure, so an
+    /// imported key works even if wrong keys from the same address have used up the `failures` quota. Returns `None` if
+    /// the text is not the authentic text of a key.
     pub(super) async fn of(delivery: &Delivery, text: &str) -> Result<Option<Self>, Error> {
         Ok(delivery.identify(text).await?.map(Self))
     }
@@ -104,7 +105,7 @@ impl Seller {
     pub(super) async fn of(delivery: &Delivery, call: &Call) -> Option<Self> {
         let head = Head::new(&call.headers, &call.extensions, call.peer);
         let seller = delivery.inner.seller.as_ref()?.authenticate(&head).await.map(Self);
-        // Only a request with a bearer token is an attempt to sign in.
+        // Only a request with a bearer token is an attempt to sign in, so only such a request is recorded as a failure.
         if seller.is_none() && head.bearer().is_some() {
             delivery.inner.note_wrong_sign_in();
         }

@@ -19,7 +19,7 @@ const RETRY_UNAVAILABLE: u64 = 5;
 /// The number of header fields for which a new reply has room. Most replies need no more.
 const HEADERS: usize = 6;
 /// The maximum capacity of a header map, in fields, that [`Reply::into_response_in`] reuses. A map with a larger
-/// capacity is not reused, because its memory would stay allocated as long as the connection.
+/// capacity is not reused, because its memory could stay allocated until the connection is closed.
 const ROOMY: usize = 64;
 
 /// A response: status, headers and body. `Debug` shows only the status, because bodies contain keys.
@@ -161,8 +161,8 @@ impl Reply {
         }
     }
 
-    /// Returns a 304 reply. It has no `Content-Length`, which would have to be the length of a 200 reply: RFC 9110,
-    /// section 8.6.
+    /// Returns a 304 reply. It has no `Content-Length`: RFC 9110, section 8.6, permits only the length of the 200 reply
+    /// as the value.
     #[cfg(feature = "files")]
     pub(super) fn not_modified() -> Self {
         Self { length: None, ..Self::empty(StatusCode::NOT_MODIFIED) }

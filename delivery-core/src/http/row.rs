@@ -17,7 +17,7 @@ use crate::email::Email;
 use crate::error::ErrorCode;
 use crate::limit::Policy;
 
-/// The description of one endpoint. The pipeline answers calls according to it.
+/// The description of one endpoint. The pipeline handles every call of the endpoint according to this description.
 pub(super) struct Row {
     /// The path, relative to where the API is mounted. No two endpoints have the same path.
     pub(super) path: &'static str,
@@ -54,8 +54,8 @@ pub(super) enum Handler {
     /// Anybody may call.
     Public(for<'c> fn(&'c Delivery, &'c Call) -> Answering<'c>),
     /// Anybody may call, with a buyer's e-mail address in the body. The first function reads the address from the body,
-    /// and the second answers. The body is dropped before the second function is called. This function may take long,
-    /// and a complete body no longer counts against the memory budget of unauthenticated bodies.
+    /// and the second function answers. The body is dropped before the second function is called, because that function
+    /// may take long, and the memory budget of unauthenticated bodies does not count complete bodies.
     PublicPost(fn(&Fields<'_>) -> Result<Email, Fault>, for<'c> fn(&'c Delivery, Email) -> Answering<'c>),
     /// An HTML page. The [`PageHandler`](super::pages::handler::PageHandler) determines who may see the page.
     #[cfg(feature = "pages")]
@@ -73,8 +73,8 @@ pub(super) enum Handler {
     /// The seller may call, with a body that the handler reads while it arrives.
     #[cfg(feature = "files")]
     Upload(for<'c> fn(&'c Delivery, Seller, &'c Call, Pieces<'c>) -> Answering<'c>),
-    /// Anybody with a ticket, which permits the download of a file for a limited time, may call. The ticket is in the
-    /// path, and the handler checks it.
+    /// Anybody with a ticket may call. A ticket permits the download of one file for a limited time. The handler reads
+    /// the ticket from the path, and checks it.
     #[cfg(feature = "files")]
     File(for<'c> fn(&'c Delivery, &'c Call) -> Answering<'c>),
     /// The seller may call, with parameters in the query.
@@ -96,7 +96,8 @@ pub(super) struct Docs {
     /// The parameters in the query and in the path, and the header field `Idempotency-Key` if the endpoint reads it.
     pub(super) parameters: &'static [Parameter],
     pub(super) body: Option<Body>,
-    /// The type of a successful reply. It is `None` for the endpoint that returns the OpenAPI document.
+    /// The type of a successful reply. `None` for file downloads, for HTML pages, and for the endpoint that returns the
+    /// OpenAPI document.
     pub(super) success: Option<Shape>,
     /// Whether a successful reply can also be a CSV table.
     pub(super) has_csv: bool,

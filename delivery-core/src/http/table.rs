@@ -126,9 +126,9 @@ endpoints! {
         EraseCustomer => admin::records::ERASE;
         /// Returns daily figures, and the number of keys by product and by status.
         Stats => admin::records::STATS;
-        /// Returns an e-mail as buyers get it, about an example key.
+        /// Returns a preview of an e-mail to a buyer, about an example key.
         PreviewEmail => admin::email::PREVIEW_EMAIL;
-        /// Returns a list as a CSV table, or all that is known of one person.
+        /// Returns a list as a CSV table, or all data about one person as JSON.
         Export => admin::export::EXPORT;
         /// Returns the OpenAPI document.
         OpenApi => openapi::DESCRIBE;
@@ -170,8 +170,8 @@ impl Endpoint {
     }
 
     /// Returns every endpoint and page for which [`delivery` is configured](Self::is_served_by). The result includes
-    /// the endpoints of commerce platforms that the host application adds. A binding to a web framework mounts a route
-    /// for each.
+    /// the endpoints of commerce platforms that the host application adds. A binding to a web framework mounts one
+    /// route for each endpoint and page.
     pub fn served_by(delivery: &Delivery) -> impl Iterator<Item = Self> {
         let known = Self::ALL.iter().copied().chain(Self::pages());
         let known = known.chain(PlatformPath::of_host(delivery).map(Self::Platform));
@@ -183,8 +183,8 @@ impl Endpoint {
     ///
     /// - the webhook secret
     /// - the commerce platform, or a store that keeps secrets of platforms
-    /// - a seller
-    /// - pages
+    /// - a way to authenticate the seller, such as an admin token
+    /// - the HTML pages
     /// - an object store for files
     /// - a store that supports requests for lost keys
     #[must_use]
@@ -248,7 +248,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the error codes that this endpoint can answer with. Empty for pages.
+    /// Returns the error codes that this endpoint can answer with. The list is empty for HTML pages.
     #[must_use]
     pub fn codes(self) -> &'static [ErrorCode] {
         self.row().codes

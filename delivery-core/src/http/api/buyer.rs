@@ -101,8 +101,8 @@ async fn product(delivery: &Delivery, call: &Call, key: VerifiedKey, asked: Fetc
             let encoded = product.encoded(|product| wire::encode(&wire::Fetched::of(product)));
             #[cfg(feature = "files")]
             if let links @ [_, ..] = &*delivery.links(&opened.key, product, opened.at) {
-                // The cached bytes have no links to files, because links differ in each reply. Insert them before the
-                // last `}}`.
+                // The cached bytes contain no links to files, because the links differ in each reply. Insert the links
+                // before the last `}}`.
                 let start = encoded.slice(..encoded.len().saturating_sub(2));
                 return Ok(Reply::encoded(start).followed_by(vec![wire::files::end_of_fetched(links)]));
             }

@@ -1,6 +1,6 @@
 //! Schemas of request bodies. A schema is made from the descriptions of the body's [fields](crate::http::describe). It
-//! cannot be derived from a type, because the endpoints read the fields one by one. An external tool checks the schemas
-//! by sending requests that the schemas allow and requests that they forbid.
+//! cannot be derived from a type, because the endpoints read the fields one by one. The external tool schemathesis
+//! checks the schemas by sending requests that the schemas allow and requests that the schemas forbid.
 
 use serde_json::{Value, json};
 use utoipa::openapi::schema::{
@@ -41,7 +41,7 @@ pub(super) fn example(body: &Body) -> Value {
 }
 
 /// Returns the schema of a field. The schema of an optional field also allows null, and the schema of an optional text
-/// field also allows "". Most endpoints treat such a field as if it were left out.
+/// field also allows "". Most endpoints treat null and "" as if the field were left out.
 fn property(field: &Field) -> RefOr<Schema> {
     let takes_null = !field.is_required || field.takes_null;
     let plain = of_kind(field.kind, takes_null, field.is_required.then_some(1));

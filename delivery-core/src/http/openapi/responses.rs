@@ -96,7 +96,7 @@ fn refused(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) ->
 
 /// Returns the content of an error response, with an example for each error code. All errors share one schema, so that
 /// client generators create a single type. The only exception is the reply of `/api/validate` to a known key that is
-/// not valid. Its schema also has the status of the key.
+/// not valid. The schema of this reply also has the status of the key.
 fn failure(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) -> Content {
     let schema = match (&endpoint.row().handler, status) {
         (Handler::Key(_), 403) => "RefusedKey",

@@ -200,8 +200,8 @@ pub(super) async fn refusals(endpoint: Endpoint) -> Vec<(ErrorCode, Value)> {
     refusals
 }
 
-/// Returns the reply of `endpoint` to a key that it refuses with `code`. `endpoint` is one that validates keys, so the
-/// reply contains `"valid":false`.
+/// Returns the reply of `endpoint` to a key that is refused with `code`. The endpoint must be one that validates keys.
+/// Its reply contains `"valid":false`.
 async fn not_valid(endpoint: Endpoint, code: ErrorCode) -> Value {
     let (_folder, store) = store().await;
     let (now, key) = sold(&store).await;

@@ -106,8 +106,8 @@ fn page_size(call: &Call) -> Result<usize, Fault> {
     parameter::PAGE_SIZE.count(call, parameter::DEFAULT_ITEMS)
 }
 
-/// Returns the parameter `before` of a list; `None` for the first page. The page contains only rows with smaller
-/// numbers. Clients copy the value from `next` of the previous page and need not know its meaning.
+/// Returns the parameter `before` of a list, which is a row number; `None` for the first page. The page contains only
+/// rows with smaller numbers. Clients copy the value from `next` of the previous page and need not know its meaning.
 fn before(call: &Call) -> Result<Option<i64>, Fault> {
     let Some(text) = parameter::BEFORE.text(call)? else { return Ok(None) };
     let made_up = |_| Fault::malformed(parameter::BEFORE.name, MADE_UP);
