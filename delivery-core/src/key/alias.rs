@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A MAC of a key text that was made elsewhere and imported. It leads to the key that the buyer of that text has. The
-/// text cannot be computed from it.
+/// A MAC of a key text that was made elsewhere and imported. A store finds the imported key by this MAC. The text
+/// cannot be computed from the MAC.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Alias([u8; 32]);
 

@@ -3,7 +3,7 @@
 //! The text of a key is `prefix_`, followed by 48 characters. These are 30 bytes in Crockford's base32, in lower case:
 //!
 //! ```text
-//! secret version   2 bytes   which secret signed it
+//! secret version   2 bytes   identifies the secret that signed the key
 //! key id          16 bytes   a UUID version 7
 //! tag             12 bytes   HMAC-SHA-256 over prefix, version and id, truncated to 96 bits
 //! ```

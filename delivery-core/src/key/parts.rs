@@ -23,7 +23,8 @@ pub struct SecretVersion(pub(super) u16);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint(pub(super) [u8; 16]);
 
-/// Whether a store may be used with the secrets of a keyring. The store's secrets are those that it was used with.
+/// Whether a store may be used with the secrets of a keyring. Below, a secret of the store is a secret with which the
+/// store was used before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a ledger must decide on every outcome")]
 pub enum Acceptance {

@@ -37,7 +37,7 @@ pub enum Change {
     /// In these cases the new revocation replaces the first one. Otherwise, the key would be valid again once the
     /// platform lifts the first revocation.
     Revoke {
-        /// When the key is revoked; kept to the millisecond.
+        /// When the key is revoked. Cut to whole milliseconds.
         at: DateTime<Utc>,
         /// Why the key is revoked.
         reason: Option<Reason>,
@@ -46,14 +46,14 @@ pub enum Change {
     },
     /// The revocation is lifted. Restoring a key that is not revoked changes nothing.
     Restore {
-        /// When the revocation is lifted; kept to the millisecond.
+        /// When the revocation is lifted. Cut to whole milliseconds.
         at: DateTime<Utc>,
         /// Who lifts the revocation.
         by: Actor,
     },
     /// The key's terms are changed. A field that is `None` leaves that term as it is.
     SetTerms {
-        /// When the terms are changed; kept to the millisecond.
+        /// When the terms are changed. Cut to whole milliseconds.
         at: DateTime<Utc>,
         /// Who changes the terms.
         by: Actor,
@@ -65,7 +65,7 @@ pub enum Change {
     },
     /// The buyer's address is replaced. Later e-mails go to the new address.
     SetEmail {
-        /// When the address is changed; kept to the millisecond.
+        /// When the address is changed. Cut to whole milliseconds.
         at: DateTime<Utc>,
         /// Who changes the address.
         by: Actor,

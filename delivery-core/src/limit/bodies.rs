@@ -2,8 +2,8 @@
 //!
 //! A sender can be authenticated only once the body is complete. Until then, the memory of the body counts against a
 //! budget that all such bodies share. When the budget is exceeded, the body that has been open longest is dropped,
-//! because its sender may hold it open to fill the memory. Platforms send a body within a few round trips. Such a body
-//! is dropped only if other senders fill the whole budget within that time.
+//! because its sender may hold it open to fill the memory. Platforms send a body within a few round trips, so the body
+//! of a platform is dropped only if other senders fill the whole budget within that time.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -112,7 +112,7 @@ pub struct HostPolicy(&'static str);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Identity {
-    /// A key, given by its id. A session at the seller's desk and a platform also use this variant, each given by a
+    /// A key, given by its id. Also a session at the seller's desk, or a commerce platform: each of these is given by a
     /// digest.
     Key(u128),
     /// An IPv4 client, given by its address.
@@ -133,7 +133,7 @@ pub struct Subject {
     pub identity: Identity,
 }
 
-/// The quotas of all policies. The field of a policy says the default.
+/// The quotas of all policies. The documentation of each field states the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct Quotas {

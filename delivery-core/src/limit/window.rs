@@ -51,8 +51,8 @@ impl Window {
         Decision::Admitted { remaining, reset: until_left(oldest, now, quota) }
     }
 
-    /// Returns whether all counted requests have left a window of this length. If so, this log can be removed: later
-    /// requests are admitted or refused as with the log.
+    /// Returns whether all counted requests have left a window of this length. If so, this log can be removed, because
+    /// it no longer affects the decisions about later requests.
     pub(super) fn is_over(&self, now: u64, length: Duration) -> bool {
         let latest = self.len().checked_sub(1).and_then(|index| self.get(index));
         latest.is_none_or(|latest| left(latest, now, length))

@@ -5,9 +5,9 @@ use async_trait::async_trait;
 use super::StoreError;
 use crate::key::{Alias, KeyId};
 
-/// Finds keys by their aliases, for stores that keep aliases. The [`Storage`](super::Storage) of such a store loads and
-/// persists the [alias](crate::ledger::Writes::aliases) of each imported key. The key that replaces such a key does not
-/// get the alias.
+/// Finds keys by their aliases, for stores that keep aliases. The store's [`Storage`](super::Storage) implementation
+/// loads and persists the [alias](crate::ledger::Writes::aliases) of each imported key. A key that replaces an imported
+/// key does not get its alias.
 ///
 /// # To ensure correctness
 ///
@@ -15,14 +15,14 @@ use crate::key::{Alias, KeyId};
 #[async_trait]
 pub trait Aliases: Send + Sync {
     /// Returns the id of the key that has one of these aliases; `None` if there is no such key. If several of the
-    /// aliases have a key, this is the key of the first one.
+    /// aliases have a key, returns the key of the first of these aliases.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn alias(&self, any_of: &[Alias]) -> Result<Option<KeyId>, StoreError>;
 
-    /// Returns whether the store has any alias. This takes about the same time however many there are.
+    /// Returns whether the store has any alias. The time that this takes hardly depends on the number of aliases.
     ///
     /// # Errors
     ///

@@ -1,11 +1,11 @@
-//! How, and how often, an operation is attempted if it conflicts with an operation of another server.
+//! How, and how often, an operation is retried after a conflict with an operation of another server.
 //!
 //! The first attempt is [optimistic](Attempt::Optimistic), the second uses [freshly read](Attempt::Reloaded) rows, and
 //! all further attempts use [locked](Attempt::Locking) rows. The first two attempts write a row only if its version is
 //! still the one that was loaded. Locked rows cannot change, so a locking attempt conflicts only if another server
-//! inserts one of the same new rows in the meantime, such as the same order. The next attempt then finds that row. The
-//! stores of this crate make at most [`MAX_ATTEMPTS`] attempts. SQLite has one writer, so its first attempt never
-//! conflicts.
+//! meanwhile inserts a row that this attempt also inserts, such as the row of the same order. The next attempt then
+//! finds that row. The stores of this crate make at most [`MAX_ATTEMPTS`] attempts. SQLite has one writer, so its first
+//! attempt never conflicts.
 
 /// How the rows that a batch of operations needs are obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +20,8 @@ pub enum Attempt {
     Locking,
 }
 
-/// The maximum number of attempts for an operation of a batch. After that, its caller gets `StoreError::Conflict`.
+/// The maximum number of attempts for an operation of a batch. If the last attempt conflicts too, the caller gets
+/// `StoreError::Conflict`.
 #[cfg(any(feature = "sqlite", feature = "postgres", all(test, shuttle)))]
 pub(super) const MAX_ATTEMPTS: u32 = 10;
 

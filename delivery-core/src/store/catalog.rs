@@ -170,10 +170,10 @@ pub trait Posts: Debug + Send + Sync + 'static {
     /// [`StoreError`] if nothing was added.
     async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError>;
 
-    /// Adds a post like [`add_post`](Self::add_post), but at most once. Of the posts that are published no later than
-    /// `post`, it compares the newest with `post`. If the two are the same apart from their times, returns the existing
-    /// post. A store that several servers share must serialize the calls of different servers, as for
-    /// [`add_product_once`](CatalogEditor::add_product_once).
+    /// Adds a post like [`add_post`](Self::add_post), but at most once: compares `post` with the newest of the posts
+    /// that are published at most a minute after `post`. If the two are the same apart from their times, returns the
+    /// existing post and adds nothing. A store that several servers share must serialize the calls of different
+    /// servers, as for [`add_product_once`](CatalogEditor::add_product_once).
     ///
     /// # Errors
     ///
@@ -231,8 +231,8 @@ pub struct PostQuery {
     pub limit: usize,
 }
 
-/// Returns the time until which a post counts as published before `post`, when it is looked for repeats. The clocks of
-/// two servers may differ by less than a minute.
+/// Returns the latest publication time of the posts among which [`Posts::add_post_once`] looks for a post that is the
+/// same as `post`. It is a minute after the publication of `post`, because the clocks of two servers may differ.
 pub(super) fn repeats_until(post: &NewPost) -> DateTime<Utc> {
     post.publication() + TimeDelta::minutes(1)
 }

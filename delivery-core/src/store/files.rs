@@ -16,7 +16,7 @@ use crate::product::{File, FileName, ObjectName, ProductId};
 ///
 /// # To ensure correctness
 ///
-/// * Write a change and its audit entry in one commit, and serve it on all servers within a second.
+/// * Write a change and its audit entry in one commit, and serve the change on all servers within a second.
 /// * Never keep two current files of a product whose names are equal without regard to case, even if two calls add them
 ///   at once.
 /// * Keep every row until [`forget_files`](Self::forget_files) deletes it, because the service deletes objects that no

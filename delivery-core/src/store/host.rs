@@ -79,14 +79,14 @@ impl<'t> From<&'t mut HostTransaction<'_>> for HostTransaction<'t> {
 /// * Leave no change behind if the transaction is rolled back, or is rolled back to a savepoint before the change.
 #[async_trait]
 pub trait HostTransactions: Debug + Send + Sync {
-    /// Does what [`Ledger::issue`](super::Ledger::issue) does.
+    /// Issues a key, as [`Ledger::issue`](super::Ledger::issue) does.
     ///
     /// # Errors
     ///
     /// See [above](Self).
     async fn issue(&self, transaction: HostTransaction<'_>, sale: &NewSale) -> Result<Issue, StoreError>;
 
-    /// Does what [`Ledger::change`](super::Ledger::change) does.
+    /// Changes a key, as [`Ledger::change`](super::Ledger::change) does.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ pub trait HostTransactions: Debug + Send + Sync {
         change: ChangeKey,
     ) -> Result<Option<Result<Key, Refused>>, StoreError>;
 
-    /// Does what [`CatalogEditor::add_product`](super::CatalogEditor::add_product) does.
+    /// Adds a product, as [`CatalogEditor::add_product`](super::CatalogEditor::add_product) does.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The inbox: events of commerce platforms as a store keeps them.
+//! The inbox: the stored events of commerce platforms.
 
 use std::ops::Range;
 
@@ -31,9 +31,9 @@ pub struct InboxQuery {
     pub limit: usize,
 }
 
-/// The stored events of commerce platforms, and what is known from them: the platforms' customers, and a [`Deal`] for
-/// each sale. Also stores which names of platform products the seller has dismissed. Events are added by
-/// [`Ledger::receive`](super::Ledger::receive).
+/// The stored events of commerce platforms, and what the store has learned from them: the platforms' customers, and a
+/// [`Deal`] (the facts of one sale) for each sale. Also stores which names of platform products the seller has
+/// dismissed. Events are added by [`Ledger::receive`](super::Ledger::receive).
 ///
 /// # To ensure correctness
 ///
@@ -102,9 +102,9 @@ pub trait Inbox: Send + Sync {
     /// [`StoreError`] if the store cannot be read.
     async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError>;
 
-    /// Dismisses what a platform sells under `name`. Events about it then need no attention when they are applied. If
-    /// `is_dismissed` is false, lifts that dismissal. The change and its audit entry are one commit. Changes nothing if
-    /// the name is already in the requested state.
+    /// Dismisses what the platform `source` sells under `name`: events about this name then need no attention of the
+    /// seller when they are applied. If `is_dismissed` is false, lifts the dismissal. The change and its audit entry
+    /// are one commit. Changes nothing if the name is already in the requested state.
     ///
     /// # Errors
     ///

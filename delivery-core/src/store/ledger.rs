@@ -132,8 +132,8 @@ pub trait Ledger: Backend {
         self.submit(Operation::Receive(Box::new(inbound))).await?.received().map(|received| *received)
     }
 
-    /// Ends a lease and records what became of the message. Changes nothing if the message was leased again in the
-    /// meantime.
+    /// Ends a lease and records `outcome` for the leased message. Changes nothing if the message was leased again in
+    /// the meantime.
     ///
     /// # Errors
     ///
@@ -182,7 +182,7 @@ async fn run(store: &impl Storage, operation: Operation) -> Result<Answer, Store
             return Ok(answer);
         }
         // Another process is racing for the key, or another caller in this process is at its first attempt, which does
-        // not wait for `TURN`. The pauses grow and vary, so that the two do not collide again.
+        // not wait for `TURN`. The pauses grow and vary, so that the operations do not collide again.
         let most = 1_u32.checked_shl(conflicts).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
         let pause = SystemClock.monotonic().subsec_nanos() % (most * 1000);
         tokio::time::sleep(Duration::from_micros(pause.into())).await;

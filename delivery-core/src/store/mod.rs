@@ -1,4 +1,4 @@
-//! Stores. They keep keys, purchases, messages, products and posts.
+//! Stores for keys, purchases, messages, products and posts.
 //!
 //! | layer | what it does | who implements it |
 //! |---|---|---|
@@ -28,15 +28,15 @@
 //!
 //! ## Unknown variants of enums
 //!
-//! Later versions of this crate may add variants to some enums that a store saves or matches. A store should save such
-//! a value as its text (`as_str`, serde), and must not refuse an unknown variant:
+//! Later versions of this crate may add variants to some enums that a store saves or matches. A store should save the
+//! values of these enums as text (`as_str`, serde), and must not refuse a variant that it does not know:
 //!
-//! | enum | an unknown variant |
+//! | enum | how to handle an unknown variant |
 //! |---|---|
-//! | [`MessageKind`](crate::ledger::MessageKind), [`Action`](crate::ledger::Action), [`EventOutcome`](crate::ledger::EventOutcome) | kept by its text, like all others |
-//! | [`Recipient`](crate::ledger::Recipient) | kept by its text; the erasure of a buyer leaves it as it is |
-//! | [`Status`](crate::key::Status), in a [`KeyQuery`] | matches the keys for which [`Key::status`](crate::key::Key::status) returns it |
-//! | [`StoreError`] | an error after which nothing was written |
+//! | [`MessageKind`](crate::ledger::MessageKind), [`Action`](crate::ledger::Action), [`EventOutcome`](crate::ledger::EventOutcome) | save its text, as for every known variant |
+//! | [`Recipient`](crate::ledger::Recipient) | save its text; when a buyer is erased, do not change it |
+//! | [`Status`](crate::key::Status), in a [`KeyQuery`] | find the keys for which [`Key::status`](crate::key::Key::status) returns it |
+//! | [`StoreError`] | treat it as an error after which nothing was written |
 //!
 //! The enums [`Operation`](crate::ledger::Operation), [`Answer`](crate::ledger::Answer) and
 //! [`Outcome`](crate::ledger::Outcome) are exhaustive: a store that matches them does not compile with a version that
@@ -132,9 +132,9 @@ pub use self::subscribed::Subscribed;
 pub use crate::ledger::StoreError;
 
 /// The longest delay until a message is attempted again, or an event is applied again. If a message or an event is due
-/// further in the future than this, a store assumes that a wrong clock has set the time, and makes it due at once. So a
-/// worker must not choose longer delays.
+/// further in the future than this, a store assumes that a server with a wrong clock has set the due time, and makes
+/// the message or event due at once. So a worker must not choose longer delays.
 pub const MAX_RETRY_DELAY: TimeDelta = TimeDelta::hours(13);
 /// The longest time for which a message may be leased. If a lease ends further in the future than this, a store assumes
-/// that a wrong clock has set the time, and makes the message due at once.
+/// that a server with a wrong clock has set the end of the lease, and makes the message due at once.
 pub const LONGEST_LEASE: TimeDelta = TimeDelta::minutes(15);

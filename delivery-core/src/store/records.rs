@@ -65,13 +65,13 @@ pub trait Records: Send + Sync {
     /// once, however many servers scan. Only the latest announced time is recorded. If a key is set back to an earlier
     /// expiry time that was announced before, that time is announced again.
     ///
-    /// * Keys of erased customers, and keys that a subscription [renews](crate::ledger::Deal::subscription), get no
-    ///   e-mail. Their expiry times are recorded nevertheless.
-    /// * Keys that are revoked or used up are skipped. They are announced later if they are restored or get more uses
-    ///   before they expire.
+    /// * No e-mail is queued about a key of an erased customer, or about a key that a subscription
+    ///   [renews](crate::ledger::Deal::subscription). The key's expiry time is recorded nevertheless.
+    /// * Keys that are revoked or used up are skipped. Their expiry is announced later if they are restored or get more
+    ///   uses before they expire.
     /// * A key whose whole validity is shorter than the time from `scan.now` to `scan.until` is skipped, because its
     ///   buyer would get the e-mail right after the purchase. If the expiry time was changed after the sale, the longer
-    ///   validity counts: that at the sale, or the present one.
+    ///   of two validities counts: the one at the sale or the present one.
     ///
     /// # Errors
     ///
@@ -92,8 +92,8 @@ pub trait Records: Send + Sync {
     /// Erases the customer with the address `email`, durably, and adds an entry about this to the audit log. The
     /// address is compared without regard to case. Returns the keys that had the address until this erasure.
     ///
-    /// `pseudonym` replaces the address in keys, in messages and in the audit log. An entry of the audit log may record
-    /// that this address was replaced by another one. The new detail of such an entry is what
+    /// `pseudonym` replaces the address in keys, in messages and in the audit log. If an entry of the audit log records
+    /// that this address was replaced by another one, the detail of the entry becomes what
     /// [`Action::replacing_email`](crate::ledger::Action::replacing_email) returns for `pseudonym`. Counts, keys and
     /// purchases stay. The following is deleted:
     ///
@@ -253,7 +253,7 @@ pub struct Figures {
     pub revenue: Vec<(NaiveDate, Amount)>,
 }
 
-/// What the service still has to do, and what it gave up.
+/// Counts of the messages and platform events that wait or have failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct Backlog {
@@ -263,7 +263,7 @@ pub struct Backlog {
     pub oldest: Option<DateTime<Utc>>,
     /// Messages that failed for good and are not retried automatically.
     pub failed: u64,
-    /// Failed messages that need the seller: all failed webhook messages, and all failed e-mails except these:
+    /// Failed messages that need the seller's attention: all failed webhook messages, and all failed e-mails except:
     ///
     /// - e-mails about a key that is revoked, or whose buyer was erased
     /// - e-mails after which another e-mail that [delivers] the key was queued

@@ -63,7 +63,7 @@ pub trait Storage: Backend {
     async fn persist(&self, writes: &Writes) -> Result<Vec<Persisted>, StoreError>;
 }
 
-/// What became of the writes of one key.
+/// Whether the writes of one key were persisted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "written or not")]
 pub enum Persisted {
@@ -192,12 +192,12 @@ pub trait Backend: Debug + Send + Sync + 'static {
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError>;
 
     /// Returns the part of the store that the desk (the seller's web pages) and platform events need; `None` if the
-    /// store does not have this part. Without it:
+    /// store does not have this part. Without this part:
     ///
     /// * The desk has no lists, and nobody can sign in.
     /// * Platform events are answered 404.
     /// * Buyers cannot ask for lost keys.
-    /// * Texts of imported keys are unknown.
+    /// * The text that an imported key had before its import is not recognized.
     /// * Every fetch counts, even if it repeats an `Idempotency-Key`.
     fn office(&self) -> Option<&dyn Office>;
 

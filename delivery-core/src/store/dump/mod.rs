@@ -14,12 +14,12 @@
 //!
 //! A dump is a snapshot of the store at one instant, even while servers use the store. Loading first checks the whole
 //! file. It then adds all rows of the dump to an empty store. If that fails, no row is added. A dump of the loaded
-//! store has the same bytes as the loaded file, unless, before the load, servers had registered other signing secrets
-//! in the store, or sellers had signed in.
+//! store has the same bytes as the loaded file. There is one exception: before the load, servers had registered other
+//! signing secrets in the store, or sellers had signed in.
 //!
 //! A dump does not contain the secrets that sign keys. It only contains the fingerprints of these secrets. The caller
 //! that loads a dump passes the fingerprints of its own secrets. The dump is refused if the loaded store would not
-//! accept them: see [`Fingerprint::accepts`](crate::key::Fingerprint::accepts).
+//! accept the caller's secrets: see [`Fingerprint::accepts`](crate::key::Fingerprint::accepts).
 
 mod check;
 mod empty;

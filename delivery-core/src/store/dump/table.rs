@@ -1,11 +1,11 @@
-//! A table of the database as a dump has it.
+//! A database table, and the form of its rows in a dump.
 
 /// A database table. A dump contains its rows in the order of the primary key.
 #[derive(Debug)]
 pub(in crate::store) struct Table {
-    /// The kind of the rows, such as `key`. Each row in a dump has it in the field `row`.
+    /// The kind of the rows, such as `key`. In a dump, the field `row` of each row contains this text.
     pub(super) row: &'static str,
-    /// What messages to the operator call the rows, such as `keys`.
+    /// The name of the rows in messages to the operator, such as `keys`.
     pub(super) what: &'static str,
     pub(in crate::store) name: &'static str,
     /// The columns of the primary key.
