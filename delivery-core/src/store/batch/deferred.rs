@@ -1,5 +1,5 @@
-//! Operations on rows that another transaction has locked. They are deferred, so that no other operation has to wait
-//! until the rows are unlocked.
+//! Operations on rows that another transaction has locked. Such operations are deferred, so that no other operation has
+//! to wait until the rows are unlocked.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -28,7 +28,7 @@ impl<O, A> Default for Deferred<O, A> {
 }
 
 impl<O, A> Deferred<O, A> {
-    /// Defers operations. Refuses those that were first deferred [`PATIENCE`] ago or earlier.
+    /// Defers operations. Refuses operations that were first deferred at least [`PATIENCE`] ago.
     pub(super) fn put(&mut self, jobs: Vec<Job<O, A>>) {
         let now = now();
         for job in jobs {

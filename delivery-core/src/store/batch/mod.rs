@@ -55,8 +55,8 @@ pub(super) trait BatchHandler: Send + 'static {
     /// unknown.
     const WRITES: bool;
 
-    /// Returns whether the operation must be committed as a batch of its own. That is the case if the operation alone
-    /// may take as long as a whole batch may.
+    /// Returns whether the operation must be committed as a batch of its own, because it may take as long as a whole
+    /// batch.
     fn is_alone(_: &Self::Operation) -> bool {
         false
     }
@@ -77,14 +77,15 @@ pub(super) trait BatchHandler: Send + 'static {
     /// Returns whether another transaction probably holds a lock that the operation needs. If so, the operation is
     /// deferred instead of being tried. If the database has no other writers, this always returns false.
     ///
-    /// If `after_lock` is true, a lock has already delayed the operation. This then returns true only for a lock that
-    /// the database itself has reported. Any other lock may have been released, which only a new attempt can show.
+    /// If `after_lock` is true, a lock has already delayed the operation. This method then returns true only for a lock
+    /// that the database itself has reported. Other locks are only remembered from failed attempts, and may have been
+    /// released by now; only a new attempt can find that out.
     fn is_locked(&self, _operation: &Self::Operation, _after_lock: bool) -> bool {
         false
     }
 
-    /// Called if this operation met a lock while no other operation was committed with it. So it is certain that
-    /// another transaction has locked something that this operation needs.
+    /// Called if the commit of this operation alone failed because of a lock. So it is certain that another transaction
+    /// has locked something that this operation needs.
     fn met_lock(&mut self, _operation: &Self::Operation) {}
 
     /// Does maintenance that must not run during a commit. Called before each batch, and once more after the last
@@ -195,8 +196,8 @@ async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
                     return None;
                 }
             } else if waiting.len() < BATCH {
-                // Some operations are left over from the last batch. Receives what has arrived since, without waiting
-                // for more.
+                // Some operations are left over from the last batch. Receives the operations that have arrived since,
+                // without waiting for more.
                 let _ = deferred.receive(&mut jobs, &mut waiting).now_or_never();
             }
             last = take::<W>(&mut waiting, &mut taken, last);
@@ -298,8 +299,8 @@ fn restart(handler: &mut impl BatchHandler) {
     handler.restart();
 }
 
-/// Callers and their answers. Dropping this sends the answers. So committed operations are answered even if the handler
-/// panics during the next batch.
+/// Callers and their answers. Dropping the value sends the answers, so that committed operations are answered even if
+/// the handler panics during the next batch.
 struct Answers<A>(Vec<(Caller<A>, Result<A, StoreError>)>);
 
 impl<A> Default for Answers<A> {

@@ -37,10 +37,10 @@ struct CallerSlot {
     since: Option<Instant>,
 }
 
-/// The number of times that a batch may wait for locks of other transactions. Each wait keeps all other callers
-/// waiting. After that many waits, parts that a lock has already delayed are deferred without being tried. If only one
-/// operation of a full batch needs a locked row, this number of waits is enough to find it by halving the batch
-/// repeatedly. The waits of operations that an earlier batch deferred are counted separately.
+/// The number of times that a batch may wait for locks of other transactions. Each wait delays all other callers. Once
+/// this number is reached, parts that a lock has already delayed are deferred without being tried. If only one
+/// operation of a full batch needs a locked row, this number of waits is enough to find that operation by halving the
+/// batch repeatedly. The waits of operations that an earlier batch deferred are counted separately.
 const LOCKS: u32 = 2 + super::BATCH.ilog2();
 
 /// The callers of a batch. [`Batch::callers`] returns another handle to the same callers.
@@ -75,9 +75,9 @@ impl<O, A> Batch<O, A> {
         Callers(self.callers.0.clone())
     }
 
-    /// Commits the batch. Returns the answers that are still to be sent, and the jobs to defer. Jobs whose operations
-    /// met a lock when they were committed alone are at the end of the list, so that the next time other operations are
-    /// tried before them.
+    /// Commits the batch. Returns the answers that are still to be sent, and the jobs to defer. A job whose operation
+    /// met a lock when it was committed alone is at the end of the list, so that the next batch tries other operations
+    /// before it.
     pub(super) async fn commit<H>(mut self, handler: &mut H) -> (Answers<A>, Vec<Job<O, A>>)
     where
         H: BatchHandler<Operation = O, Answer = A>,
@@ -88,8 +88,8 @@ impl<O, A> Batch<O, A> {
             let part = match (self.pending.pop(), &mut self.retrying) {
                 (Some(part), _) => part,
                 (None, retrying) => {
-                    // Counts the waits for locks from 0 again. The waits of other operations are no reason to defer
-                    // these operations without trying them.
+                    // Counts the waits for locks from 0 again, so that the waits of the other operations do not cause
+                    // these operations to be deferred without being tried.
                     locks = 0;
                     let Some(part) = retrying.take() else { break };
                     part

@@ -261,7 +261,7 @@ async fn many_that_came_with_a_locked_one_are_all_committed_while_it_is_locked()
     }
 }
 
-/// The next batch begins before the callers of this one are woken.
+/// `Batch::commit` returns the answers without sending them. The queue's task sends them once the next batch has begun.
 #[tokio::test]
 async fn a_batch_keeps_its_answers_until_the_next_one_has_begun() {
     let mut handler = Gated { gate: Arc::new(Semaphore::new(1)), left: false, held: Arc::default(), is_broken: false };

@@ -1,9 +1,10 @@
 //! Checkpoints: copying the write-ahead log into the file while the writer goes on.
 //!
 //! By default SQLite makes a checkpoint in each commit after which the log has a thousand pages or more. Every caller
-//! then waits for thousands of writes and their sync. Here a separate connection copies and syncs while commits go on.
-//! Because commits go on, this connection never catches up entirely. So the writer itself copies the few remaining
-//! pages between two batches, and its next commit begins to overwrite the log from the start.
+//! then waits for thousands of writes and their sync. Here a separate connection copies and syncs pages while the
+//! writer commits. Each commit adds further pages, so the separate connection never catches up entirely. So the writer
+//! itself copies the few remaining pages between two batches. Its next commit then begins to overwrite the log from
+//! the start.
 //!
 //! Normally the log does not grow beyond a few times [`THRESHOLD`]. It grows further while somebody reads an old
 //! snapshot, such as a backup, or while the disk is too slow. These checkpoints do not shrink the log file, so that a
@@ -20,8 +21,8 @@ use super::lock::Lock;
 use crate::store::StoreError;
 use crate::store::sql::rows::Columns;
 
-/// The number of pages in the log at which a checkpoint begins. These pages have 8 MiB. A start after a crash reads
-/// them in about ten milliseconds.
+/// The number of pages in the log at which a checkpoint begins. The size of these pages is 8 MiB. A start after a crash
+/// reads them in about ten milliseconds.
 const THRESHOLD: i64 = 2048;
 /// The number of batches between two checks of the log's size.
 const CHECK_EVERY: u32 = 64;
@@ -40,11 +41,12 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Called before each batch. Begins a checkpoint on a separate connection if one is due. Once it has ended, there
-    /// are two cases:
+    /// Called before each batch. Begins a checkpoint on a separate connection if a checkpoint is due. The first call
+    /// after the end of that checkpoint does one of two things:
     ///
-    /// - If few pages remain, or if the log has become too long, copies the remaining pages on the writer's connection.
-    /// - Otherwise begins another checkpoint on a separate connection.
+    /// - If few pages remain, or if the log has become too long, it copies the remaining pages on the writer's
+    ///   connection.
+    /// - Otherwise it begins another checkpoint on a separate connection.
     pub(super) async fn maintain(
         &mut self,
         writer: &mut SqliteConnection,

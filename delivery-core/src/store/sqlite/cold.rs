@@ -26,7 +26,8 @@ pub(super) const NUMBERS: i64 = 10_000;
 
 pub(super) struct Cold<'c> {
     connection: &'c mut SqliteConnection,
-    /// The row number that was taken last, and the highest one that may be taken. `None` for a session that only reads.
+    /// The row number that was taken last, and the highest row number that may be taken. `None` for a session that only
+    /// reads.
     numbers: Option<(&'c mut i64, i64)>,
     pub(super) stale: Vec<Stale>,
 }
@@ -188,9 +189,9 @@ mod tests {
         assert!(store.figures(now, now).await.unwrap().keys.is_empty());
     }
 
-    /// After an I/O error, SQLite ends the transaction by itself, but the driver believes that it is still open. The
-    /// driver then begins only savepoints on this connection. When they end, a read transaction stays open. So each
-    /// later reader on the connection would see the same old rows.
+    /// After an I/O error, SQLite ends the transaction by itself, but the driver believes that the transaction is still
+    /// open. From then on, the driver begins only savepoints on this connection. When a savepoint ends, its read
+    /// transaction stays open. So each later reader on the connection would see the same old rows.
     #[tokio::test]
     async fn a_transaction_that_sqlite_ends_by_itself_makes_no_reader_see_old_rows() {
         let folder = tempfile::tempdir().unwrap();

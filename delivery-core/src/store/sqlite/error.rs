@@ -1,4 +1,4 @@
-//! Errors of opening a database file, and the meaning of SQLite's own errors.
+//! Errors of opening a database file, and the conversion of SQLite's result codes to errors of the store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -107,9 +107,9 @@ impl SqliteError {
         match primary_code(&source) {
             // SQLITE_BUSY
             Some(5) => Self::InUse { path },
-            // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN. A server has locked the file before it opens the file.
-            // Locking creates a missing file, and reports a missing directory as `NoDirectory`. A backup or a dump
-            // takes no lock, so it gets this error also if the file is missing.
+            // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN. A server locks the file before SQLite opens it. Locking
+            // creates a missing file, and reports a missing directory as `NoDirectory`, so here the file exists. A
+            // backup or a dump does not lock the file, so it also gets this error if the file is missing.
             Some(3 | 8 | 14) => Self::ReadOnly { path, source: Box::new(source) },
             // SQLITE_CORRUPT, SQLITE_NOTADB
             Some(11 | 26) => Self::NotADatabase { path, source },
@@ -134,9 +134,9 @@ impl SqliteError {
 
 /// Converts an error that occurred while the store was in use.
 ///
-/// An error of file access, the disk or the machine may be temporary, so it is [`StoreError::Unavailable`] or
-/// [`StoreError::Full`]. Other errors are permanent: a rejected statement is [`StoreError::Refused`], and a damaged
-/// file or row is [`StoreError::Corrupt`].
+/// A full disk is [`StoreError::Full`]. A statement that SQLite rejects is [`StoreError::Refused`], and a damaged file
+/// or row is [`StoreError::Corrupt`]; these errors are permanent. All other errors, such as I/O errors, may be
+/// temporary, so they are [`StoreError::Unavailable`].
 pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     match primary_code(&error) {
         // SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_RANGE

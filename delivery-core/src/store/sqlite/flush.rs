@@ -24,20 +24,20 @@ use crate::store::sql::rows::Columns;
 /// counts to each database page that it changes. After a crash, the next start reads at most about twice this number of
 /// uses, which takes about a tenth of a second.
 pub(super) const PASS_THRESHOLD: usize = 1 << 17;
-/// The minimum number of keys in a chunk. A chunk is the keys whose counts are written in one go, between two batches.
-/// Writing it delays the next batch by some milliseconds.
+/// The minimum number of keys in a chunk. The counts of a chunk are written by one statement, between two batches. This
+/// delays the next batch by some milliseconds.
 const CHUNK: usize = 1024;
 /// The next chunk is due once this number of uses was counted since the last chunk, or since the pass began.
 const PACE: usize = CHUNK / 2;
-/// The number of keys that a chunk flushes for each use since the last chunk. With two, a pass ends long before the
-/// next one should begin.
+/// The number of keys that a chunk flushes for each use that was counted since the last chunk. With two keys per use, a
+/// pass ends long before the next pass should begin.
 const AHEAD: usize = 2;
-/// The number of keys in a chunk when everything is flushed at shutdown. It may be large, because no commit waits for
-/// such a chunk.
+/// The number of keys in a chunk when everything is flushed at shutdown. Such a chunk may be large, because no caller
+/// waits for a commit any more.
 const ALL: usize = 16 * 1024;
 
-/// Loads the counts that are not flushed. Called at the start and after the connection was lost. Returns a [`Pass`]
-/// that has not begun, with the number of uses that wait for it.
+/// Loads the counts that are not flushed into the [pending](super::pending) counts. Called at the start and after the
+/// connection was lost. Returns a [`Pass`] that has not begun, with the number of uses that are not flushed.
 pub(super) async fn recover(connection: &mut SqliteConnection, cache: &Cache) -> Result<Pass, StoreError> {
     // The result is one JSON text, because a result row for each key would take ten times as long. SQLite takes `used`
     // from the row that has the `max(number)`.
@@ -53,8 +53,8 @@ pub(super) async fn recover(connection: &mut SqliteConnection, cache: &Cache) ->
     Ok(Pass::recovered(waiting))
 }
 
-/// Called before each batch. Begins a [pass](self) if none is under way and at least `at` uses wait for one. During a
-/// pass, writes the next chunk if it is due.
+/// Called before each batch. Begins a [pass](self) if no pass is under way and at least `at` uses were counted since
+/// the last pass began. During a pass, writes the next chunk if it is due.
 pub(super) async fn maintain(writer: &mut Writer, at: usize) -> Result<(), StoreError> {
     if writer.pass.until.is_none() {
         if writer.pass.waiting < at {
@@ -121,8 +121,8 @@ async fn chunk(writer: &mut Writer, most: usize) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Writes `counts`. Each consists of the row number of a key, its count of uses, and the number of its newest use. A
-/// stored count with a later use is not overwritten.
+/// Writes `counts`. Each of them consists of the row number of a key, the key's count of uses, and the number of the
+/// key's newest use. A stored count with a later use is not overwritten.
 pub(super) async fn write(connection: &mut SqliteConnection, counts: &[(i64, u64, i64)]) -> Result<(), StoreError> {
     const UPSERT: &str = "INSERT INTO delivery_count (key, used, last_use) \
         SELECT value->>0, value->>1, value->>2 FROM json_each(?) WHERE true \

@@ -35,8 +35,8 @@ impl Writer {
         let mut writer =
             Self { connection, cache, newest, reserved, pass, prune_until, is_lost, options, checkpoints, lock };
         match messages::end_leases(&mut writer.connection).await {
-            // If the disk is full, the leases cannot be ended, and expire at their normal time. The store can still be
-            // read.
+            // The leases cannot be ended while the disk is full, so they expire at their normal time. The store starts
+            // nevertheless, because it can still be read.
             Err(StoreError::Full { .. }) => tracing::warn!("no space is left on the disk: nothing can be sold or sent"),
             ended => ended?,
         }
@@ -71,10 +71,10 @@ impl Writer {
         let needs = needs(operations.iter().copied());
         let wanted = operations.iter().map(|operation| operation.numbers()).sum();
         let mut numbers = Numbers::block(self.newest + 1, wanted);
-        // If the batch has a single order, assumes that the order is new, without looking it up. If the order already
-        // has a key, the batch violates the primary key of the table of purchases. Nothing is written then, and the
-        // batch is planned again below, after the existing purchase was loaded. An imported order is looked up, because
-        // its alias would be refused if the order already has a key.
+        // If the batch has a single order, this assumes that the order is new, without looking it up. If the order
+        // already has a key, the batch violates the primary key of the table of purchases, and nothing is written. The
+        // batch is then planned again below, after the existing purchase was loaded. An imported order with an alias is
+        // always looked up, because its alias would be refused if the order already has a key.
         let mut refused = None;
         if needs.purchases.len() == 1 && needs.aliases.is_empty() {
             let planned = self.plan(operations, &needs, false, &mut numbers).await?;
@@ -87,8 +87,8 @@ impl Writer {
         }
         let planned = self.plan(operations, &needs, true, &mut numbers).await?;
         match refused {
-            // The database cannot write at the moment. This is an error only if the new plan has something to write. It
-            // may have nothing to write, for example because the order already has a key.
+            // The database cannot write at the moment. This is an error only if the new plan has something to write. If
+            // the order already has a key, for example, the plan may have nothing to write.
             Some(error @ (StoreError::Unavailable { .. } | StoreError::Full { .. })) if !planned.writes.is_empty() => {
                 return Err(error);
             }
@@ -137,7 +137,7 @@ impl Writer {
         plan(operations.iter().copied(), loaded, numbers)
     }
 
-    /// Loads the rows to which the loaded rows refer, and the rows to which these refer in turn, until none is missing.
+    /// Loads the rows to which the loaded rows refer, then the rows to which those rows refer, until no row is missing.
     async fn follow(&mut self, loaded: &mut Loaded) -> Result<(), StoreError> {
         loop {
             let missing = loaded.missing();
@@ -221,8 +221,8 @@ impl BatchHandler for Writer {
                     let ran = statement.run(self).await;
                     if ran.is_err() {
                         self.is_lost |= !rolled_back(&mut self.connection).await;
-                        // SQLite may have ended the transaction by itself. The driver does not notice that, and
-                        // believes that it is still open.
+                        // SQLite may have ended the transaction by itself. The driver does not notice this, and treats
+                        // the transaction as still open. Such a connection cannot be used again.
                         self.is_lost |= self.connection.is_in_transaction();
                     }
                     Some(ran)

@@ -41,9 +41,9 @@ pub(super) async fn previous_use(readers: &SqlitePool, id: KeyId, before: UseId)
 /// Looks at the next [`PRUNE`] use numbers, from number `from` on, and deletes the uses that were made before `before`.
 /// Returns how many uses it deleted, and the `from` of the next call; `None` if no further call is necessary.
 ///
-/// Only flushed uses may be deleted, because the counts of the other uses are stored only in their own records. In the
-/// first call, `from` is 0. If some of the uses to delete are not flushed then, this call and the next ones only flush,
-/// one chunk each. Deleting begins once all uses that existed at the first call are flushed.
+/// Only flushed uses may be deleted, because the count after an unflushed use is stored only in the record of that use.
+/// In the first call, `from` is 0. If some of the uses to delete are not flushed at that time, the first call and the
+/// next calls only flush, one chunk each. Deleting begins once all uses that existed at the first call are flushed.
 pub(super) async fn prune(
     writer: &mut Writer,
     before: DateTime<Utc>,

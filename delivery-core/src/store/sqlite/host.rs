@@ -27,8 +27,8 @@ use crate::store::sql::catalog;
 use crate::store::sql::session::Stale;
 use crate::store::{HostTransaction, HostTransactions, StoreError};
 
-/// How long a transaction of the host application may take. All other writes wait for it, and are refused after five
-/// seconds.
+/// How long a transaction of the host application may take. All other writes wait for the transaction, and would be
+/// refused after five seconds.
 const LONGEST: Duration = Duration::from_secs(4);
 
 impl SqliteStore {
@@ -84,8 +84,8 @@ impl SqliteStore {
     }
 }
 
-/// The number of row numbers that are reserved for a transaction. It is more than a transaction can use within its time
-/// limit.
+/// The number of row numbers that are reserved for a transaction. A transaction cannot use that many numbers within its
+/// time limit.
 const MOST_NUMBERS: i64 = 10_000_000;
 
 /// The result of the host application's work, or the payload of its panic.
@@ -99,8 +99,8 @@ where
     if ended.is_err() {
         writer.is_lost |= !rolled_back(&mut writer.connection).await;
     }
-    // SQLite ends a transaction by itself in some cases, for example when the disk is full. The driver does not notice,
-    // and cannot begin a new transaction on this connection. So the next batch opens another connection.
+    // SQLite ends a transaction by itself in some cases, for example when the disk is full. The driver does not notice
+    // this, and cannot begin a new transaction on this connection. So the next batch opens another connection.
     writer.is_lost |= writer.connection.is_in_transaction();
     if writer.is_lost {
         // The outcome of the transaction is unknown, so the caches of keys and products are emptied.
@@ -136,8 +136,8 @@ where
         return Err(if writer.is_lost { StoreError::unknown(error) } else { error });
     }
     writer.newest = numbers;
-    // The counts of these uses are flushed already. Nevertheless, the uses count towards the beginning of the next
-    // pass: a start reads all uses since the last pass, so these should not become too many.
+    // The counts of these uses are flushed already. The uses nevertheless count towards the threshold of the next pass,
+    // because a start reads all use records since the last pass, and a pass limits the number of these records.
     writer.pass.pace(uses);
     // The rows are read again, because the host application may have undone some changes by rolling back to a
     // savepoint.
@@ -188,7 +188,7 @@ impl SqliteTransaction<'_> {
 
     /// Begins a savepoint for one part of the transaction. Fails if the transaction has ended, for example because the
     /// disk was full: a savepoint would then begin a transaction of its own, which would be committed separately. To
-    /// find this out, tries BEGIN, which fails as long as a transaction is open.
+    /// find out whether the transaction has ended, this tries BEGIN, which fails while a transaction is open.
     async fn begin(&mut self) -> Result<(), StoreError> {
         if self.connection.execute("BEGIN").await.is_ok() {
             self.connection.execute("ROLLBACK").await.map_err(store_error)?;
@@ -197,7 +197,7 @@ impl SqliteTransaction<'_> {
         self.connection.execute("SAVEPOINT delivery").await.map(drop).map_err(store_error)
     }
 
-    /// Keeps what was done since [`begin`](Self::begin), or undoes it after an error.
+    /// Ends the savepoint of [`begin`](Self::begin). Undoes the changes since then if `done` is an error.
     async fn end<T>(&mut self, done: Result<T, StoreError>) -> Result<T, StoreError> {
         let end = if done.is_ok() { "RELEASE delivery" } else { "ROLLBACK TO delivery; RELEASE delivery" };
         let ended = sqlx::raw_sql(end).execute(&mut *self.connection).await.map_err(store_error);

@@ -71,8 +71,8 @@ pub(super) async fn deals(
     Ok(loaded)
 }
 
-/// Returns the parameter `inbox` for the statement in `batch.sql`, which writes a batch; `None` if there is nothing to
-/// write. The parameter contains four kinds of rows:
+/// Returns the parameter `inbox` for the statement in `batch.sql`, which writes a batch; `None` if the batch has no
+/// rows for this parameter. The parameter contains four kinds of rows:
 ///
 /// - platform events
 /// - what these events write besides keys, such as payments

@@ -30,8 +30,8 @@ impl Loaders {
         (Self([first, second]), [first_end, second_end])
     }
 
-    /// Called if a key is not cached. Returns the key's row; `None` if there is no such key. Loads the row and adds it
-    /// to the cache, unless it is cached by now.
+    /// Returns the row of a key that was not found in the cache; `None` if there is no such key. Loads the row and adds
+    /// it to the cache, unless another task has cached the key in the meantime.
     pub(super) async fn load(&self, cache: &Cache, id: KeyId) -> Result<Option<Row>, StoreError> {
         let place = match cache.keys.get_value_or_guard_async(&id).await {
             Ok(row) => return Ok(Some(row)),
@@ -43,7 +43,7 @@ impl Loaders {
         match place.insert(row.clone()) {
             Ok(()) => Ok(Some(row)),
             // The placeholder was replaced or removed in the meantime. If the cache has a row of the key now, that row
-            // is at least as new.
+            // is at least as new as the loaded row.
             Err(_) => Ok(Some(cache.keys.get(&id).unwrap_or(row))),
         }
     }
@@ -75,7 +75,7 @@ impl BatchHandler for Loader {
 
     async fn finish(self) {
         if let Some(connection) = self.connection {
-            // The connection has only read: a failure to close it does no harm.
+            // An error does no harm, because nothing was written on this connection.
             let _ = connection.close().await;
         }
     }

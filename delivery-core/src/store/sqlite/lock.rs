@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use super::SqliteError;
 
-/// How many times taking the lock is tried again if the lock is held, with a [`PAUSE`] before each try. The lock may
-/// still be held for a moment after its store was closed. The reason is that this process may be starting another
-/// program. Between `fork` and `exec`, the child process has copies of all descriptors, and these copies hold the lock.
+/// The maximum number of retries if the lock is held, with a [`PAUSE`] before each retry. The lock of a closed store
+/// may still be held for a moment if this process is starting another program: between `fork` and `exec`, the child
+/// process has copies of all descriptors, and these copies hold the lock.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(25);
 
@@ -64,8 +64,8 @@ impl Lock {
             let source = "it is a directory".into();
             return Err(SqliteError::Other { path: path.to_owned(), source });
         }
-        // Declared before `claim`, because variables are dropped in reverse order. If an error is returned, the claim
-        // is dropped before the file is closed.
+        // Declared before `claim`, because variables are dropped in reverse order. So if this returns an error, the
+        // claim is dropped before the file is closed.
         let file;
         #[cfg(unix)]
         let claim = claim::Claim::of_existing(path)?;
@@ -120,7 +120,7 @@ mod claim {
 
     static OPEN: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
 
-    /// A record that this process has a file open. Dropping it removes the record.
+    /// Records in [`OPEN`] that this process has a file open. Dropping the claim removes the record.
     #[derive(Debug)]
     pub(super) struct Claim(Identity);
 

@@ -12,8 +12,8 @@ use crate::store::{Attempt, StoreError};
 /// A queue of requests, each an e-mail address and a time in milliseconds.
 pub(super) type Asks = BatchQueue<(String, i64), ()>;
 
-/// Starts a queue that commits all waiting requests at once. So a sale that comes after many requests waits for one
-/// commit, not for many.
+/// Starts a queue that commits all waiting requests with one statement. So a sale that arrives after many requests
+/// waits for one commit, not for one commit per request.
 pub(super) fn gather(writer: WorkQueue<Writer>) -> (Asks, oneshot::Receiver<()>) {
     BatchQueue::start(Gathering(writer))
 }

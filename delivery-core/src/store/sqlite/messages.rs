@@ -18,8 +18,8 @@ use crate::store::{LONGEST_LEASE, MAX_RETRY_DELAY, StoreError};
 
 /// Leases messages that are due. No transaction is necessary, because nobody else writes between the two statements.
 ///
-/// The limit in the SQL is `?4 + 0` instead of `?4`. For a bare parameter, SQLite would take its value into account in
-/// the query plan, and would plan the statement again for each value.
+/// The limit in the SQL is `?4 + 0` instead of `?4`. With `?4` alone, SQLite's planner would use the value of the
+/// parameter, and would plan the statement again whenever the value changes.
 pub(super) async fn claim(
     writer: &mut Writer,
     (now, lease_until): (DateTime<Utc>, DateTime<Utc>),
@@ -78,8 +78,8 @@ pub(super) async fn are_due(readers: &SqlitePool, now: DateTime<Utc>) -> Result<
     due.fetch_one(readers).await.map_err(store_error)
 }
 
-/// Returns, in milliseconds, the time `now`, the latest plausible due time, and the latest plausible end of a lease.
-/// A message with a later time is due at once, because only a wrong clock can have written that time.
+/// Returns three times in milliseconds: `now`, the latest plausible due time, and the latest plausible end of a lease.
+/// A message with a later due time or lease is due at once, because only a wrong clock can have written that time.
 fn bounds(now: DateTime<Utc>) -> [i64; 3] {
     [TimeDelta::zero(), MAX_RETRY_DELAY, LONGEST_LEASE]
         .map(|ahead| now.checked_add_signed(ahead).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis())

@@ -1,4 +1,4 @@
-//! The embedded store: one SQLite file, which one process owns. Every counted use is on disk before the caller gets the
+//! The embedded store: a SQLite file that a single process owns. Every counted use is on disk before its caller gets an
 //! answer.
 //!
 //! ```text
@@ -7,10 +7,11 @@
 //! search, lists    ──► a few pooled connections
 //! ```
 //!
-//! One task writes, and other tasks read at the same time. The [`cache`] contains the keys in use exactly as the last
-//! commit left them. Each counted use appends one row to `delivery_use`, which contains the key's new count. Later,
-//! [`flush`] writes the [`pending`] counts to `delivery_count`, many at a time. [`checkpoint`] copies committed pages
-//! from the write-ahead log into the file while the writer goes on.
+//! One task writes, and other tasks read at the same time. The [`cache`] contains recently used keys, exactly as the
+//! last commit left them. Each counted use appends one row to `delivery_use`, which contains the key's new count. The
+//! new counts are also kept in memory, as [`pending`] counts. Later, [`flush`] writes the pending counts to
+//! `delivery_count`, many at a time. [`checkpoint`] copies committed pages from the write-ahead log into the file while
+//! the writer continues to commit.
 
 mod alias;
 mod append;
@@ -92,7 +93,8 @@ pub struct SqliteStore {
     readers: SqlitePool,
     cache: Arc<Cache>,
     clock: SteadyClock,
-    /// The writer holds the lock too, so nobody else opens the file before both the store and the writer are done.
+    /// A handle to the lock on the file. The writer and its checkpoints have further handles. Nobody else can open the
+    /// file before all handles are dropped.
     lock: Mutex<Option<Arc<Lock>>>,
 }
 
@@ -129,13 +131,13 @@ impl SqliteStore {
     }
 }
 
-/// Runs `read`, but stops waiting for it after [`STALLED`], because the disk may hang. The query itself ends when the
-/// disk answers.
+/// Runs `read`, but stops waiting for its result after [`STALLED`], because the disk may hang. A query that was already
+/// sent to SQLite's thread ends only when the disk answers.
 async fn timely<T>(read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     timely_for(STALLED, read).await
 }
 
-/// Runs `read`, but stops waiting for it after `limit`.
+/// Runs `read`, but stops waiting for its result after `limit`.
 async fn timely_for<T>(limit: Duration, read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let read = tokio::time::timeout(limit, read).await;
     read.unwrap_or_else(|_| Err(StoreError::unavailable("the disk does not answer")))
@@ -182,7 +184,8 @@ impl Backend for SqliteStore {
         limit: usize,
     ) -> Result<Vec<LeasedMessage>, StoreError> {
         let times @ (now, _) = (self.clock.corrected(now), self.clock.corrected(lease_until));
-        // A worker calls this every second, and usually nothing is due. Reading first avoids a commit in that case.
+        // A worker calls this every second, and usually no message is due. This read finds that out without the writer,
+        // so that other operations need not wait for the claim.
         if !timely(messages::are_due(&self.readers, now)).await? {
             return Ok(Vec::new());
         }
@@ -239,7 +242,7 @@ impl Backend for SqliteStore {
             let _ = end.await;
         }
         self.readers.close().await;
-        // A closed store answers nothing, not even from its caches.
+        // A closed store must return an error, so its caches must not answer either.
         self.cache.keys.clear();
         self.cache.products.clear();
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();

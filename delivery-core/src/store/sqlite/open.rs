@@ -1,5 +1,5 @@
-//! Opening a store: takes the lock, checks SQLite's version and journal, migrates the schema, and recovers the counts
-//! that were not flushed when the process last ended.
+//! Opening a store: locks the file, checks SQLite's version and journal mode, migrates the schema, and loads the counts
+//! of uses that were not flushed before the process last ended.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ const READERS: u32 = 4;
 /// [`StoreError::Unavailable`](crate::store::StoreError::Unavailable).
 const ACQUIRE: Duration = Duration::from_secs(3);
 
-/// How long a connection waits while another program writes the file.
+/// How long a statement waits for a lock that another connection has on the file: SQLite's busy timeout.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 
 const MIGRATIONS: &[Script] = &[
@@ -63,8 +63,9 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
     let (cache, lock) = (Arc::new(Cache::new()), Arc::new(lock));
     let reading = options.clone().create_if_missing(false).pragma("query_only", "1");
     let (loaders, [first_end, second_end]) = Loaders::start(&reading, &cache);
-    // SQLite ends a transaction by itself in some cases, for example after an I/O error. The driver does not notice,
-    // and its next transactions on the connection never end. So such a connection is closed.
+    // SQLite ends a transaction by itself in some cases, for example after an I/O error. The driver does not notice
+    // this, and the next transactions that it begins on this connection would never end. `before_acquire` makes the
+    // pool close such a connection.
     let pool = SqlitePoolOptions::new()
         .max_connections(READERS)
         .acquire_timeout(ACQUIRE)
@@ -95,7 +96,7 @@ pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
-        // Switches off SQLite's own checkpoints, which would delay whichever commit fills the log. The module
+        // Switches off SQLite's own checkpoints: each of them would delay the commit that fills the log. The module
         // `checkpoint` makes checkpoints instead.
         .pragma("wal_autocheckpoint", "0")
         .busy_timeout(BUSY)

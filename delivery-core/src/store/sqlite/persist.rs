@@ -12,7 +12,7 @@ use crate::store::StoreError;
 use crate::store::sql::statements::{Completion, completion};
 
 /// Returns whether the use records contain all changes of the key, so that the key's row need not be written. If the
-/// key is now used up, its row must be written too, because searches find keys that are used up by their rows.
+/// key is now used up, its row must be written too, because a search for used-up keys looks only at the rows of keys.
 fn is_use_record_enough(write: &KeyWrite) -> bool {
     let state = write.row.key.state();
     write.is_only_counted() && state.limit.allows(state.used)

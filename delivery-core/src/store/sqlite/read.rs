@@ -1,5 +1,5 @@
-//! Reading while the writer writes. Each query is a single statement, so dropping its future halfway leaves no
-//! transaction open.
+//! Reading on pooled connections while the writer writes. Each query is a single statement, so a caller that drops the
+//! future of a query leaves no transaction open.
 
 use sqlx::{AssertSqlSafe, SqlitePool};
 

@@ -17,7 +17,8 @@ pub struct SqliteTransaction<'t> {
     pub(super) newest: &'t mut i64,
     /// Cached data that is outdated once the transaction is committed.
     pub(super) stale: &'t mut Vec<Stale>,
-    /// The number of uses that were counted, including those that the host application has undone.
+    /// The number of uses that this transaction has counted. Includes uses that the host application has undone by
+    /// rolling back to a savepoint.
     pub(super) uses: &'t mut usize,
 }
 

@@ -17,8 +17,8 @@ const ATTEMPTS: u32 = 60;
 const READING: Duration = Duration::from_millis(50);
 
 impl SqliteStore {
-    /// Removes the old contents of changed pages from the file and its log, so that erased data is gone. Tries this
-    /// several times if somebody reads the old contents. Other writes get their turn between two tries.
+    /// Removes the old contents of changed pages from the file and its log, so that erased data is gone. Retries if
+    /// another connection still reads the old contents. Other writes can run between two tries.
     ///
     /// # Errors
     ///
@@ -37,9 +37,9 @@ impl SqliteStore {
     }
 }
 
-/// Copies the write-ahead log into the file and empties the log. Until then both contain old pages, with data that was
-/// erased. If somebody still reads the old pages, such as a backup or a program that copies the log, returns false
-/// without waiting.
+/// Copies the write-ahead log into the file and empties the log. Before that, both contain old pages with data that was
+/// erased. If another connection still reads the old pages, such as a backup or a program that copies the log, this
+/// returns false without waiting.
 async fn truncate_wal(connection: &mut SqliteConnection) -> Result<bool, StoreError> {
     connection.execute("PRAGMA busy_timeout = 0").await.map_err(store_error)?;
     let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&mut *connection).await;

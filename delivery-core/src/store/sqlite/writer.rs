@@ -15,7 +15,7 @@ use super::pending::Count;
 use crate::store::StoreError;
 use crate::store::sql::session::Stale;
 
-/// How many row numbers a reservation takes in addition to those that are needed at the moment.
+/// How many row numbers a reservation takes in addition to the numbers that are needed at the moment.
 const AHEAD: i64 = 1_000_000;
 
 /// The owner of the connection that writes.
@@ -27,10 +27,10 @@ pub(super) struct Writer {
     /// The highest number reserved in the database: see [`reserve`](Self::reserve).
     pub(super) reserved: i64,
     pub(super) pass: Pass,
-    /// The use number up to which counts must be flushed before a prune may delete uses. `None` if no prune waits for
-    /// that.
+    /// The use number up to which counts must be flushed before a prune may delete uses. `None` if no prune waits for a
+    /// flush.
     pub(super) prune_until: Option<i64>,
-    /// Whether the state of the connection is unknown. The next batch then opens another one.
+    /// Whether the state of the connection is unknown. If so, the next batch first opens a new connection.
     pub(super) is_lost: bool,
     pub(super) options: SqliteConnectOptions,
     pub(super) checkpoints: Checkpoints,
@@ -38,12 +38,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Makes sure that `wanted` row numbers are reserved in the database. If they are not, reserves them and [`AHEAD`]
-    /// more, so that most calls write nothing.
+    /// Makes sure that the next `wanted` row numbers are reserved in the database. If they are not, reserves them and
+    /// [`AHEAD`] more, so that most calls write nothing.
     ///
-    /// After a restart, numbering continues after the reserved numbers. The highest number used cannot be found from
-    /// the rows alone. In tables that are listed by time, row numbers have the time in their upper bits. After the
-    /// clock was set back, the highest of these row numbers is not the newest.
+    /// After a restart, numbering continues after the reserved numbers, because the rows do not show which number was
+    /// used last. In tables that are listed by time, a row number has the time in its upper bits. If the clock was set
+    /// back, the highest row number of such a table is not the one that was used last.
     pub(super) async fn reserve(&mut self, wanted: i64) -> Result<(), StoreError> {
         const RESERVE: &str = "UPDATE delivery_watermark SET reserved = ?";
         if self.newest + wanted > self.reserved {
@@ -83,13 +83,13 @@ impl fmt::Debug for Writer {
 /// The state of the current pass of [`flush`](super::flush), which writes pending counts in chunks.
 #[derive(Debug, Default)]
 pub(super) struct Pass {
-    /// The counts that are still to be written, by descending key number, so that the next chunk is taken from the end.
+    /// The counts that are still to be written, sorted by descending key number. The next chunk is taken from the end.
     pub(super) counts: Vec<(i64, Count)>,
     /// The use number up to which all uses are flushed when the pass ends; `None` between passes.
     pub(super) until: Option<i64>,
-    /// The number of uses since the last pass began.
+    /// The number of uses that were counted since the last pass began.
     pub(super) waiting: usize,
-    /// The number of uses since the last chunk.
+    /// The number of uses that were counted since the last chunk was written or the pass began.
     pub(super) uses: usize,
 }
 
@@ -111,8 +111,8 @@ impl Pass {
     }
 }
 
-/// Rolls the transaction back. Returns whether no transaction is open afterwards. That includes the case that SQLite
-/// has already rolled back by itself, for example because the disk is full.
+/// Rolls the transaction back. Returns true if no transaction is open afterwards, even if SQLite has already rolled it
+/// back by itself, for example because the disk was full.
 pub(super) async fn rolled_back(connection: &mut SqliteConnection) -> bool {
     match connection.execute("ROLLBACK").await {
         Ok(_) => true,
