@@ -162,8 +162,8 @@ impl Look {
     }
 
     /// Adds templates in the language of [minijinja](https://docs.rs/minijinja). A template with the name of a built-in
-    /// one replaces the built-in one. The built-in templates are in the folder `src/look/templates` of this crate. All
-    /// pages extend `_layout.html`.
+    /// template replaces the built-in template. The built-in templates are in the folder `src/look/templates` of this
+    /// crate. All pages extend `_layout.html`.
     ///
     /// The texts of the pages for buyers are in `_words.html` (English) and `_words.de.html`. A template such as
     /// `_words.fr.html` adds a language. A page for buyers is shown in the first of these languages that has such a
@@ -208,8 +208,9 @@ impl Look {
         Ok(Self { environment: Arc::new(environment), ..self })
     }
 
-    /// Returns the first of the `wanted` languages that has a template with texts. If only a more general language has
-    /// one, such as `pt` for `pt-br`, returns the more general language. Returns English if no language has one.
+    /// Returns the first of the `wanted` languages that has a template with texts. If there is a template only for a
+    /// more general language, such as `pt` instead of `pt-br`, returns the more general language. Returns English if
+    /// there is no template for any of the languages.
     pub(crate) fn spoken(&self, wanted: impl IntoIterator<Item = Language>) -> Language {
         let is_spoken = |tag: &str| tag == ENGLISH || self.environment.get_template(&words(tag)).is_ok();
         let spoken = |language: Language| language.lookup().find(|tag| is_spoken(tag)).and_then(|tag| tag.parse().ok());

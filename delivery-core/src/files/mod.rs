@@ -37,7 +37,7 @@ const LINK: Duration = Duration::from_mins(5);
 /// The maximum number of concurrent uploads. Each has up to two parts of 5 MiB in memory.
 const UPLOADS: usize = 16;
 
-/// Makes links from which clients fetch objects directly from an object store, such as the presigned links of a bucket.
+/// Makes links with which clients fetch objects directly from an object store, such as the presigned links of a bucket.
 ///
 /// # To ensure correctness
 ///
@@ -72,7 +72,8 @@ pub(crate) type Contents = BoxStream<'static, io::Result<Bytes>>;
 /// The object store, with the objects of all files.
 pub(crate) struct FileStore {
     objects: Arc<dyn ObjectStore>,
-    /// Makes links from which clients fetch objects. Without it, this service streams objects.
+    /// Makes links with which clients fetch objects directly. If this is `None`, the service streams the objects
+    /// itself.
     links: Option<Arc<dyn Links>>,
     max_size: u64,
     uploads: Semaphore,
@@ -108,8 +109,8 @@ impl FileStore {
         })
     }
 
-    /// Returns a link from which a client fetches the object; `None` if this service streams objects. The link is
-    /// a secret: whoever has it can fetch the object.
+    /// Returns a link with which a client can fetch the object directly. Returns `None` if the service streams objects
+    /// itself. The link is a secret, because anybody who has it can fetch the object.
     pub(crate) async fn link(
         &self,
         object: ObjectName,

@@ -29,7 +29,7 @@ const PARTS: usize = 1;
 #[error("the connection ended before the whole body had arrived")]
 pub(crate) struct Broken;
 
-/// What was uploaded.
+/// The size and the digest of an uploaded object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Uploaded {
     pub(crate) size: u64,
@@ -53,9 +53,9 @@ pub(crate) enum UploadError {
     Objects(#[from] object_store::Error),
 }
 
-/// A guard that deletes the written parts of an upload if the upload fails or the client disconnects. In both cases the
-/// guard is dropped while it still holds the writer. After a crash, only the object store can delete the parts that are
-/// left, for example by the lifecycle rules of a bucket.
+/// A guard that deletes the written parts of an upload if the upload fails or the client disconnects before the whole
+/// file has arrived. In both cases the guard is dropped while it still holds the writer. After a crash, only the object
+/// store can delete the parts that are left, for example by the lifecycle rules of a bucket.
 struct Abort(Option<BufWriter>);
 
 impl Drop for Abort {

@@ -7,8 +7,8 @@ use pulldown_cmark::{CowStr, Event};
 const DEEPEST: usize = 24;
 
 /// The maximum number of elements in the content of one product or post. The content after them is shown without
-/// formatting. A book of 1 MiB has about twenty thousand elements. A table of that size has half a million, and
-/// cleaning it would take 130 MB of memory.
+/// formatting. A book of 1 MiB has about twenty thousand elements. A table of that size has half a million elements,
+/// and cleaning it would take 130 MB of memory.
 const MOST: usize = 50_000;
 
 /// A filter for Markdown events that removes elements beyond the maximum number and depth, but keeps the text in them.
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_is_too_much_loses_its_form_and_not_its_words() {
-        // A quarter of the longest content, because debug builds are slow.
+        // A quarter of the maximum length of the content, because debug builds are slow.
         const LENGTH: usize = 1 << 18;
         let long = |unit: &str| unit.repeat(LENGTH / unit.len() - 1);
         for markdown in [
@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn no_text_is_long_wherever_it_stands() {
-        // The longest content. The test does not clean the HTML, because that takes seconds in a debug build.
+        // Almost the maximum length of the content. The test does not clean the HTML, because that takes seconds in a
+        // debug build.
         let long = "&".repeat((1 << 20) - 100);
         for markdown in [
             format!("`{long}`"),

@@ -59,7 +59,7 @@ pub(super) fn inside(url: CowStr<'_>) -> CowStr<'_> {
     }
 }
 
-/// Returns the level below this one. `H6` has no lower level and is returned unchanged.
+/// Returns the next lower level of heading. `H6` has no lower level and is returned unchanged.
 pub(super) fn lower(level: HeadingLevel) -> HeadingLevel {
     use HeadingLevel::{H1, H2, H3, H4, H5, H6};
     match level {

@@ -20,7 +20,7 @@ pub(super) struct Tamer<'m> {
     /// The level of the last heading. Before the first heading, this is 1, the level of the page's own heading.
     level: HeadingLevel,
     /// The URLs of the links that have started and not ended yet, including images that become links. Links cannot be
-    /// nested, so only the outermost becomes a link in the HTML. Of the others, only the text is kept.
+    /// nested, so only the outermost becomes a link in the HTML. Of nested links, only the text is kept.
     open: Vec<CowStr<'m>>,
     /// Whether the outermost link has any text so far.
     has_text: bool,

@@ -12,7 +12,7 @@ const PAUSE: TimeDelta = TimeDelta::seconds(30);
 /// pause begins in two cases:
 ///
 /// - A request failed to reach the receiver.
-/// - The previous pause is over, and one message is allowed to try again. The others wait for its result.
+/// - The previous pause is over, and one message is allowed to try again. The other messages wait for its result.
 ///
 /// Clones share this state.
 #[derive(Debug, Clone, Default)]

@@ -110,11 +110,12 @@ pub enum WebhookError {
 }
 
 impl Webhook {
-    /// Returns a receiver at `url`. An `http` address receives buyers' e-mail addresses unencrypted: use one only for
-    /// receivers on the same machine or network.
+    /// Returns a receiver at `url`. Requests to an `http` address contain buyers' e-mail addresses unencrypted. Use
+    /// such an address only for receivers on the same machine or network.
     ///
-    /// Waiting messages are stored under `name`. Each is sent to the address that the receiver with this name has at
-    /// the time of sending. If no receiver has this name any more, the message fails.
+    /// Waiting messages are stored under `name`. Each message is sent to the address that the receiver with this name
+    /// has at the time of sending. If there is no longer a receiver with this name, the message is retried for a day
+    /// and then fails.
     ///
     /// # Errors
     ///

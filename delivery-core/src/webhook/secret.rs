@@ -51,7 +51,7 @@ impl fmt::Debug for WebhookSigningSecret {
 mod tests {
     use super::*;
 
-    /// The vectors of the specification's own test suites, in JavaScript, Go and Rust.
+    /// The test vectors are from the test suites of the specification's libraries for JavaScript, Go and Rust.
     #[test]
     fn a_signature_is_what_the_specification_says() {
         for (secret, id, timestamp, body, expected) in [

@@ -71,8 +71,8 @@ async fn key_page(request: &PageRequest<'_>, name: &str, entered: &EnteredKey, k
 }
 
 /// Counts a use of the key, and redirects to the page that [shows the product](super::opened). If the same form is
-/// submitted again, no further use is counted, provided that [`Delivery::fetch_once`](crate::Delivery::fetch_once)
-/// recognizes the repetition.
+/// submitted again within 24 hours, no further use is counted, up to ten times: see
+/// [`Delivery::fetch_once`](crate::Delivery::fetch_once).
 async fn open(request: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     let delivery = request.delivery;
     let request_id = form.text("request");

@@ -100,8 +100,9 @@ async fn done(
         Action::Resend => {
             let email = form.given("email").map(str::parse).transpose();
             let email = email.map_err(FormError::of("email", "The address"))?;
-            // Handle only one such form at a time. If the form is submitted twice, the second submission finds the
-            // e-mail that the first one queued, and sends no e-mail. A form with a new address always sends an e-mail.
+            // Handle only one form that sends e-mails again at a time. If the form is submitted twice, the second
+            // submission finds the e-mail that the first one queued, and sends no e-mail. A form with a new address
+            // always sends an e-mail.
             let _turn = request.delivery.inner.adding.lock().await;
             let key = request.delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
             let is_new = email.as_ref().is_some_and(|email| email != key.email());

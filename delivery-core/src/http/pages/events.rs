@@ -130,8 +130,8 @@ fn said(field: &'static str, sentence: &str) -> Undone {
     FormError::new(field, sentence).into()
 }
 
-/// Adds a reference to a product: a platform, and the platform's name for the product. Sales under this name then issue
-/// keys of the product.
+/// Adds a reference to a product: a platform, and the platform's name for the product. A sale that the platform reports
+/// under this name then issues a key for the product.
 async fn link(
     request: &PageRequest<'_>,
     seller: &SignedIn,

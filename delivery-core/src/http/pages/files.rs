@@ -17,7 +17,7 @@ use crate::http::body::Pieces;
 use crate::http::{Reply, query};
 use crate::product::{FileName, ProductId};
 
-/// Adds the files of a submitted form to a product, one after the other while they arrive. If a file is refused, the
+/// Adds the files of a submitted form to a product, one after the other, while they arrive. If a file is refused, the
 /// files before it stay added.
 pub(super) async fn upload(request: PageRequest<'_>, seller: SignedIn, pieces: Pieces<'_>) -> Result<Reply, ApiError> {
     let id = product_id(&request, "id")?.ok_or(ApiError::NOT_FOUND)?;
@@ -52,8 +52,9 @@ async fn put(
     name: &str,
     field: Field<'_>,
 ) -> Result<Result<(), String>, ApiError> {
-    // Some browsers send the path of the file instead of its name. All browsers encode quotation marks as `%22`, and no
-    // other character that a name may contain (<https://html.spec.whatwg.org/#multipart-form-data>).
+    // Some browsers send the path of the file instead of its name. Browsers encode a quotation mark in the name as
+    // `%22`. They encode no other character that a file name may contain
+    // (<https://html.spec.whatwg.org/#multipart-form-data>).
     let name = name.rsplit(['/', '\\']).next().unwrap_or_default().replace("%22", "\"");
     let name: FileName = match name.parse() {
         Ok(name) => name,

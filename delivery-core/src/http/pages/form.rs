@@ -12,13 +12,13 @@ use crate::http::body::Body;
 use crate::http::fields::whole;
 use crate::text::Invalid;
 
-/// The maximum number of fields of a form. The largest form has 55 fields: the sign-in form that answers a form
-/// submitted after the end of the session. The sign-in form repeats the fields of the submitted form, such as one for
+/// The maximum number of fields of a form. The largest form has 55 fields. It is the sign-in form that the desk shows
+/// if a form is submitted after the session has ended. It repeats the fields of the submitted form, such as a field for
 /// each of the 50 keys in a list.
 const FIELDS: usize = 64;
 
-/// The fields of a form, as a browser submits them or as a page shows them. If a name occurs twice, the last value
-/// counts.
+/// The fields of a form, as a browser submits them or as a page shows them. If several fields have the same name,
+/// [`text`](Self::text) returns the value of the last one.
 #[derive(Debug, Clone)]
 pub(super) struct Form(Vec<(String, String)>);
 
@@ -40,7 +40,7 @@ impl Form {
         Self(fields.map(|(name, value)| (name.to_owned(), value)).into())
     }
 
-    /// Adds a field, or gives a field another value.
+    /// Adds a field. Its value takes precedence over earlier fields with the same name.
     pub(super) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.0.push((name.to_owned(), value.into()));
         self
@@ -124,8 +124,8 @@ impl<E: Into<ApiError>> From<E> for Undone {
 }
 
 /// Returns a message authentication code (MAC) of the values that a form shows when it is opened. The browser sends the
-/// MAC back with the form. If the stored values have [another](is_digest) MAC by then, somebody else has changed the
-/// record.
+/// MAC back with the form. If the stored values have a different MAC at that time, somebody else has changed the
+/// record. [`is_digest`] checks this.
 pub(super) fn digest(request: &PageRequest<'_>, shown: &[&str]) -> String {
     digests(request, shown).into_iter().next().unwrap_or_default()
 }

@@ -21,7 +21,7 @@ const LONGEST: usize = 16 << 20;
 const DEADLINE: Duration = Duration::from_mins(5);
 /// The maximum number of refused rows that the page lists.
 const MOST: usize = 100;
-/// The names of the fields beside the file.
+/// The names of the fields other than the CSRF token and the file.
 const FIELDS: [&str; 3] = ["from", "dry_run", "send"];
 
 /// What an import did.
@@ -62,7 +62,7 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn, pieces: Pie
     page(&request, &seller, &form, Err(&FormError::new("file", sentence)))
 }
 
-/// Reads the fields of a form and the content of its file. The inner error is for the seller.
+/// Reads the fields of a form and the content of its file. The inner error is a message for the seller.
 async fn read(mut parts: StreamedForm<'_>) -> Result<(Form, Result<Vec<u8>, FormError>), ApiError> {
     let (mut form, mut file) = (Form::of([]), Err(FormError::new("file", "Choose a file first.")));
     while let Some(field) = parts.next().await? {

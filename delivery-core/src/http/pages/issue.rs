@@ -17,7 +17,8 @@ use crate::product::ProductId;
 use crate::terms::OwnTerms;
 
 /// How long a form can issue its key after the form was opened. The id of the key contains the time at which the form
-/// was opened. Lists and figures find keys by the time in the id, and allow for an hour of difference.
+/// was opened. Lists and figures find keys by the time in the id, and the figures allow for keys that were issued up to
+/// an hour after this time.
 const LIFETIME: Duration = Duration::from_hours(1);
 
 /// The values of a submitted form.

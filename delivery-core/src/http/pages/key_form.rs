@@ -12,8 +12,8 @@ use crate::http::Reply;
 use crate::key::{KeyId, Refusal};
 use crate::product::Product;
 
-/// Renders the form where the buyer enters a key. `fault` describes why the previous input was refused, or is the
-/// template's `none`.
+/// Renders the form where the buyer enters a key. `fault` tells the template why the previous input was refused. It is
+/// `none` in the template if no input was refused.
 pub(super) fn asked(request: &PageRequest<'_>, key: &str, fault: Value) -> Result<Reply, ApiError> {
     form(request, None, key, fault, None)
 }

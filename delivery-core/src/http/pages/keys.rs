@@ -76,8 +76,8 @@ async fn several(request: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
     }
     let seller_desk = request.delivery.desk(&seller.actor);
     let (mut is_any, mut left) = (false, false);
-    // Handle only one such form at a time. If the form is submitted twice, the second submission finds the messages
-    // that the first one queued, and sends no further e-mail.
+    // Handle only one form that sends e-mails again at a time. If the form is submitted twice, the second submission
+    // finds the messages that the first one queued, and sends no further e-mail.
     let _turn = request.delivery.inner.adding.lock().await;
     let shown: Option<i64> = form.given("newest").and_then(|newest| newest.parse().ok());
     for id in ids {

@@ -12,7 +12,7 @@ use crate::http::query;
 use crate::order::Source;
 use crate::product::ProductId;
 
-/// The maximum number of rows that a list shows at once. The list links to the further rows.
+/// The maximum number of rows on a page of a list. Links lead to the pages with the other rows.
 pub(super) const PAGE: usize = 50;
 /// The maximum number of entries in the URL parameter `back`, which lists where the earlier pages begin. Each entry is
 /// the value of the parameter `before` of such a page, and has up to 36 characters.
@@ -76,8 +76,8 @@ pub(super) fn chosen(request: &PageRequest<'_>, names: &[&'static str]) -> Resul
     names.iter().map(one).collect()
 }
 
-/// Returns the options of a select element that lists platforms. If the chosen value of `filter` is another name, this
-/// name is added as an option.
+/// Returns the options of a select element that lists platforms. If the value chosen for the filter `filter` is not
+/// among them, this value is added as an option.
 pub(super) fn sources(delivery: &Delivery, chosen: &Chosen, filter: &str) -> Vec<(String, String)> {
     let mut names: Vec<String> = delivery.inner.platforms.names().map(ToString::to_string).collect();
     names.push(Source::webhook().to_string());

@@ -1,7 +1,8 @@
 //! The seller's desk and the buyer's page: HTML pages that use the same operations as the API.
 //!
-//! Each [`Page`] has a row in the endpoint table, like an endpoint of the API, and goes through the same pipeline. All
-//! pages work without JavaScript. Some have a small script, whose hash the content security policy allows.
+//! Each [`Page`] has a row in the endpoint table, as each endpoint of the API has. The same pipeline handles requests
+//! for pages and requests for the API. All pages work without JavaScript. Some have a small script, whose hash the
+//! content security policy allows.
 //!
 //! To add a page, write its handler in a file of this folder, and add a line to the macro call `pages!` below.
 //!
@@ -175,7 +176,7 @@ pages! {
     Event => "/desk/event", FIELDS, Seller(events::show);
     /// The audit log.
     Audit => "/desk/audit", FIELDS, Seller(audit::show);
-    /// A list as a CSV table.
+    /// A list of the desk as a CSV table.
     Export => "/desk/export", FIELDS, Seller(export::show);
     /// The webhook addresses to configure at the platforms, forms for the platforms' secrets, and a form that sends a
     /// test e-mail.
@@ -200,8 +201,8 @@ impl Page {
     /// Returns whether the service is configured for the page. No page is served without a [`Look`](crate::look::Look),
     /// which can also disable the desk or the buyer's pages. Some pages have further requirements:
     ///
-    /// - The desk needs a `Seller`, which decides who is a seller. If sellers sign in with tokens, the desk also needs
-    ///   a store with an `Office`, which stores the sessions.
+    /// - The desk needs a [`Seller`](crate::seller::Seller), which authenticates sellers. If sellers sign in with
+    ///   tokens, the desk also needs a store with an `Office`, which stores the sessions.
     /// - The page for lost keys needs a store with an `Office` too.
     /// - The pages for files need a service in which products can have files.
     pub(super) fn is_served_by(self, delivery: &Delivery) -> bool {
@@ -221,15 +222,15 @@ impl Page {
     }
 }
 
-/// Returns whether the desk has the form that imports sales. The form needs a store with an `Office`, and the feature
-/// `files`, which reads forms with files.
+/// Returns whether the desk has the form that imports sales. The form needs a store with an `Office`. It also needs the
+/// feature `files`, without which the pages cannot read forms with files.
 fn can_import(delivery: &Delivery) -> bool {
     cfg!(feature = "files") && delivery.inner.ledger.office().is_some()
 }
 
 /// Answers a request for a page. The body of a form of the desk is kept in memory only in two cases:
 ///
-/// - A signed-in seller sent the form, and not from another site.
+/// - A signed-in seller sent the form, and the form is not from another site.
 /// - The sender is not signed in, but the form is [carried on](sign_in::is_carried_on): it is handled once the sender
 ///   has signed in. Such a form counts against the memory budget for unauthenticated bodies.
 ///

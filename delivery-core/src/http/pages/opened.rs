@@ -37,7 +37,8 @@ pub(super) async fn show(request: PageRequest<'_>) -> Result<Reply, ApiError> {
     let ticket = ticket.and_then(|text| Ticket::verify(keyring, TicketFor::Page, text));
     let is_its = |ticket: &Ticket| short_names(&request, ticket.key).any(|short| short == name);
     let Some(ticket) = ticket.filter(is_its) else { return again(&request) };
-    // The page counts against the rate limit for downloads of files, because one use of a key allows both.
+    // Views of this page count against the rate limit for downloads of files, because both belong to the same use of a
+    // key.
     admit(request.delivery, Policy::Files, Identity::Key(ticket.key.as_u128())).await?;
     match request.delivery.holder_of(&ticket).await {
         Ok(key) => shown(&request, &key, &name, &ticket).await,

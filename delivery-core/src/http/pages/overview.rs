@@ -198,7 +198,7 @@ async fn attention(
 }
 
 /// Returns when the newest event of a platform was received. Returns `None` if there is no event, or if the store keeps
-/// none.
+/// no events.
 async fn last_event(request: &PageRequest<'_>, platform: &Source) -> Result<Option<DateTime<Utc>>, ApiError> {
     let query = InboxQuery { source: Some(platform.clone()), limit: 1, ..InboxQuery::default() };
     match request.delivery.events(&query).await {

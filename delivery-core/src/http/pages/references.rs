@@ -9,7 +9,7 @@ use crate::order::Source;
 use crate::product::{RefName, Refs};
 
 /// Parses references, one on each line. `before` are the product's current references. A line that is equal to one of
-/// them is not checked.
+/// them is accepted without further checks.
 pub(super) fn read(request: &PageRequest<'_>, lines: &str, before: Option<&Refs>) -> Result<Refs, FormError> {
     let mut names = Vec::new();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {

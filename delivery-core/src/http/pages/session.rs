@@ -43,11 +43,13 @@ pub(in crate::http) struct PageRequest<'c> {
 }
 
 /// A signed-in seller. If the request has a form, handlers receive the seller only after the CSRF token in the form was
-/// checked. Two handlers are exceptions: the one for uploads checks the token itself, and signing out needs no token.
+/// checked. There are two exceptions: the handlers of uploads check the token themselves, and signing out needs no
+/// token.
 #[derive(Debug)]
 pub(in crate::http) struct SignedIn {
     pub(super) actor: Actor,
-    /// The id of the session. `None` if sellers sign in at the host application, not with our sign-in form.
+    /// The id of the session. `None` if sellers sign in at the host application instead of with the desk's sign-in
+    /// form.
     pub(super) session: Option<SignInId>,
     pub(super) csrf: Csrf,
     /// The number of events and messages that need the seller's attention, as the navigation shows it. Empty if there

@@ -71,7 +71,8 @@ pub(super) fn short(text: &str) -> String {
     if text.chars().count() <= 22 { text.to_owned() } else { format!("{}…{}", &text[..begin], &text[end..]) }
 }
 
-/// Returns the time when a key expires, or the template's `none` for a key that never expires.
+/// Returns the template values of the time when a key expires. For a key that never expires, the value is `none` in the
+/// template.
 pub(super) fn end(at: DateTime<Utc>) -> Value {
     if at < NEVER { time(at) } else { Value::from(()) }
 }
@@ -111,7 +112,7 @@ pub(super) async fn archived(delivery: &Delivery) -> Result<Vec<(ProductId, Stri
 
 /// Returns the names of the products that are sold, of archived products, and of the products of `keys`. The products
 /// of `keys` are looked up one by one, because a host application that manages products elsewhere lists no archived
-/// ones.
+/// products.
 pub(super) async fn all_names(delivery: &Delivery, keys: &[Key]) -> Result<BTreeMap<ProductId, String>, ApiError> {
     let mut all = names(delivery).await?;
     all.extend(archived(delivery).await?);

@@ -33,8 +33,8 @@ const TOKEN: u64 = 1 << 10;
 /// A form whose CSRF token was checked, and whose other fields are read one after the other.
 pub(super) struct StreamedForm<'f> {
     parts: Multipart<'f>,
-    /// The number of bytes that may still arrive before the next file. The parser of the form keeps these bytes in
-    /// memory.
+    /// The number of bytes that may still arrive before the next file. The number is limited because the parser of the
+    /// form keeps these bytes in memory.
     left: Arc<AtomicUsize>,
 }
 
@@ -75,7 +75,7 @@ impl<'f> StreamedForm<'f> {
         field.map_err(|_| ApiError::MALFORMED)
     }
 
-    /// Call this before the content of a file is read. Its length is not limited here.
+    /// Call this before the content of a file is read. This type does not limit the length of a file.
     pub(super) fn begin_file(&self) {
         self.left.store(usize::MAX, Relaxed);
     }
