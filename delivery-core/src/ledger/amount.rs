@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::Invalid;
 
-/// An amount of money, 0 or more, in the smallest unit of its currency. As text: a number and the currency, such as
-/// `12.50 EUR`.
+/// An amount of money, 0 or more, in the smallest unit of its currency. It is displayed as a number and the currency,
+/// such as `12.50 EUR`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "it is a pair")]
 pub struct Amount {
-    /// The number of the smallest units, such as cents: at most 10¹².
+    /// The number of smallest units, such as cents. It is at most 10¹².
     pub units: u64,
     /// The currency. It determines the smallest unit: a cent for `EUR`, a whole yen for `JPY`.
     pub currency: Currency,
@@ -23,7 +23,7 @@ pub struct Amount {
 #[serde(try_from = "String", into = "String")]
 pub struct Currency([u8; 3]);
 
-/// The currencies whose smallest unit is not a hundredth, with the number of their decimal places (ISO 4217).
+/// The currencies that do not have two decimal places, grouped by their number of decimal places (ISO 4217).
 const PLACES: [(u32, &[&[u8; 3]]); 2] = [
     (
         0,
@@ -34,7 +34,7 @@ const PLACES: [(u32, &[&[u8; 3]]); 2] = [
     ),
     (3, &[b"BHD", b"IQD", b"JOD", b"KWD", b"LYD", b"OMR", b"TND"]),
 ];
-/// The greatest number of units. The sum of nine million such amounts fits into 64 bits.
+/// The greatest number of units of an amount. The sum of nine million such amounts fits into a signed 64-bit integer.
 const MOST: u64 = 1_000_000_000_000;
 
 impl Amount {
@@ -60,7 +60,7 @@ impl Amount {
         Self::new(units.checked_add(rounded.into())?, currency)
     }
 
-    /// Returns whether the number of units is at most 10¹². A deserialised amount may have more.
+    /// Returns whether the number of units is at most 10¹². Deserialising an amount does not check this.
     pub(crate) fn is_valid(&self) -> bool {
         self.units <= MOST
     }

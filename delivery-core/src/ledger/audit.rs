@@ -21,7 +21,7 @@ crate::text::names! {
         TermsChanged = "terms_changed",
         /// The address of a key's buyer was corrected.
         EmailChanged = "email_changed",
-        /// A key was revoked and replaced by another one.
+        /// A key was revoked and replaced by another key.
         Rotated = "rotated",
         /// A part of a payment was refunded.
         PartlyRefunded = "partly_refunded",
@@ -51,8 +51,8 @@ crate::text::names! {
         PostDeleted = "post_deleted",
         /// A customer's personal data was erased.
         CustomerErased = "customer_erased",
-        /// A person applied a platform event that was waiting, or one that was already finished, such as a dismissed
-        /// event.
+        /// A person applied a platform event that was waiting, or an event that was already finished, such as a
+        /// dismissed event.
         EventApplied = "event_applied",
         /// A platform event was dismissed, so it has no effect. Or a platform's name for a product was marked as not
         /// sold here. Events that are only about such products are then dismissed.

@@ -60,15 +60,16 @@ pub enum StoreError {
         #[source]
         source: Option<Source>,
     },
-    /// The database rejects the statement because of its content, so trying again does not help. Nothing was changed.
-    /// The HTTP API answers 500.
+    /// The database rejects the content of a statement, or another key already has the id or the alias of the key to
+    /// issue. Trying again does not help. Nothing was changed. The HTTP API answers 500.
     #[error("the database refuses a statement")]
     Refused {
         /// The underlying error, if there is one.
         #[source]
         source: Option<Source>,
     },
-    /// The store contains something that no store of this version writes. The HTTP API answers 500.
+    /// The store contains something that no store of this version writes. Or the store has a fault, for example it did
+    /// not load a row that an operation needs. The HTTP API answers 500.
     #[error("the store holds what it should not: {what}")]
     Corrupt {
         /// What was found, in a few lower-case words.
@@ -77,8 +78,8 @@ pub enum StoreError {
         #[source]
         source: Option<Source>,
     },
-    /// The store was never used with any of the signing secrets in use now, or its keys have another prefix than the
-    /// one in use now.
+    /// The store was never used with any of the signing secrets in use now, or the prefix of its keys is not the prefix
+    /// in use now.
     #[error(
         "the store was made with none of these signing secrets: its keys would all be invalid; start with the secret, and the prefix of keys, it was made with"
     )]

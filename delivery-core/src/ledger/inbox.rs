@@ -1,4 +1,4 @@
-//! Events of commerce platforms, and what came of each. An event is stored before the platform gets its answer.
+//! Events of commerce platforms, and their outcomes. An event is stored before the platform gets its answer.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub struct InboxEvent {
     pub id: EventId,
     /// The platform's name for this kind of event; empty if the platform does not give one.
     pub kind: String,
-    /// The order, payment or subscription that the event is about; `None` if the event names none.
+    /// The order, payment or subscription that the event is about; `None` if the event names none of these.
     pub order: Option<OrderId>,
     /// The event's content as JSON; `None` if the content cannot be read or was deleted. The content is deleted when
     /// the event is done. It is kept if the event was dismissed, is about a test purchase, or is about a sale whose

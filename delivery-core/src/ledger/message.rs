@@ -11,8 +11,8 @@ use crate::text::Invalid;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageNumber(i64);
 
-/// A fingerprint of how e-mails are sent: a digest of the sender and the mail server's settings, from which neither can
-/// be read.
+/// A fingerprint of how e-mails are sent: a digest of the sender and the mail server's settings. The settings cannot be
+/// read from the digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Route([u8; 16]);
 
@@ -82,7 +82,7 @@ pub enum Outcome {
         at: DateTime<Utc>,
         /// Why the message was given up, without secrets.
         reason: String,
-        /// The route that failed.
+        /// The route of the last attempt: a digest of the sender and the mail server's settings.
         route: Route,
     },
     /// The message was not tried. It is due at once, and this lease does not count as an attempt.

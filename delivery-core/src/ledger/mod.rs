@@ -1,7 +1,7 @@
 //! The rules of the ledger, which records keys, sales and uses, as pure code: no async, no I/O, no clock.
 //!
 //! ```text
-//! operation   what callers ask: issue, change, resend, rotate, fetch, receive, complete -> an answer
+//! operation   what callers ask for: issue, change, resend, rotate, fetch, receive, complete -> an answer
 //! plan        the rows that were loaded for a batch of operations -> the rows to write
 //! deal        what a platform has reported about a sale -> the state that the sale's keys should have
 //! sale, inbox, request, message, notice, audit, amount, error    the types that operations use
@@ -12,8 +12,8 @@
 //!
 //! To implement [`Storage`](crate::store::Storage), you need [`Needs`], [`Loaded`] and [`Writes`] with their rows. To
 //! call a [`Ledger`](crate::store::Ledger), you submit an [`Operation`] and get an [`Answer`]. To write a
-//! [`Platform`](crate::platform::Platform), you need the types around [`Report`]. Most host applications need only
-//! [`StoreError`].
+//! [`Platform`](crate::platform::Platform), you need the types that its events contain, such as [`Refund`] and
+//! [`Term`]. Most host applications need only [`StoreError`].
 
 mod amount;
 mod audit;

@@ -34,7 +34,7 @@ crate::text::names! {
         Resend = "resend",
         /// An e-mail to a buyer who lost their keys. It delivers all keys that were issued to the buyer's address.
         Lost = "lost",
-        /// An e-mail that delivers the key that replaced a leaked one.
+        /// An e-mail that delivers the key that replaced a leaked key.
         Successor = "successor",
         /// An e-mail that announces that a key expires soon.
         Expiring = "expiring",

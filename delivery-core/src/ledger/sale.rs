@@ -1,5 +1,5 @@
-//! A key that is ready to be issued. It is issued at once by an [operation](super::Operation::Issue), or later as an
-//! [offer](super::Offer), once a platform has reported that the product is paid for.
+//! A key that is ready to be issued. An [operation](super::Operation::Issue) issues it at once. As a part of an
+//! [offer](super::Offer), it is issued only if a platform has reported that the product is paid for.
 
 use super::Notice;
 use crate::HostRef;
@@ -19,19 +19,19 @@ pub struct NewSale {
     pub messages: Vec<Notice>,
     /// The person who issues the key, for the audit log; `None` if an order is processed automatically.
     pub by: Option<Actor>,
-    /// What a key that was sold elsewhere brings along; `None` for a sale that is made here.
+    /// The uses and the alias of a key that another system sold and that is now imported; `None` for any other key.
     pub imported: Option<Imported>,
 }
 
-/// What a key that was sold elsewhere brings along.
+/// The uses and the alias of an imported key. An imported key is one that another system sold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct Imported {
-    /// How often the key was used already. At most the use limit that is granted.
+    /// How often the key was used before the import. It is at most the use limit that is granted.
     pub used: u32,
-    /// The alias of the text that the buyer already has. If another key has this alias, nothing is issued, and the
-    /// error is [`StoreError::Refused`](super::StoreError::Refused). If the purchase already has a key, the alias is
-    /// not stored.
+    /// The alias of the key text that the other system gave to the buyer. If another key has this alias, nothing is
+    /// issued, and the error is [`StoreError::Refused`](super::StoreError::Refused). If the purchase already has a key,
+    /// the alias is not stored.
     pub alias: Option<Alias>,
 }
 
@@ -49,7 +49,7 @@ impl NewSale {
         Self { key: self.key.called(host_ref), ..self }
     }
 
-    /// Returns the alias that the sale brings along, if any.
+    /// Returns the alias of the imported key; `None` if the key has no alias or is not imported.
     pub(super) fn alias(&self) -> Option<Alias> {
         self.imported?.alias
     }

@@ -83,9 +83,9 @@ pub struct Sale {
     /// the payment is [captured](Event::Captured), or once the order is reported again without this flag.
     #[serde(default)]
     pub is_open: bool,
-    /// Whether this is a later charge of a subscription that began with another order. If nothing but such charges is
-    /// known of the subscription, and the buyer has exactly one key for the product, the order of that key counts as
-    /// the one that began the subscription.
+    /// Whether this is a later charge of a subscription that began with another order. If only later charges of the
+    /// subscription are known, and the buyer has exactly one key for the product, the order of that key counts as the
+    /// order that began the subscription.
     #[serde(default)]
     pub is_again: bool,
     /// The amount of the order or charge, with taxes; `None` if the platform does not say. It is only shown to the
@@ -101,7 +101,7 @@ pub struct Sale {
     pub early: BTreeSet<String>,
     /// The buyer.
     pub buyer: Buyer,
-    /// The platform's other references to the sale. Other events may name the sale by one of them.
+    /// The platform's other references to the sale. Other events may name the sale by one of these references.
     pub links: Links,
 }
 
@@ -132,8 +132,8 @@ pub struct Line {
     /// The platform's id of the line within the order; `None` if the platform has no such ids. The id must be the same
     /// in every event about the order and in refunds of the line.
     pub id: Option<String>,
-    /// The platform's names for what was bought, the most specific first. A seller may have mapped one of them to a
-    /// product.
+    /// The platform's names for what was bought, the most specific first. A seller may have mapped one of these names
+    /// to a product.
     pub names: Vec<String>,
     /// The id of a product of this service, from a field that only the seller can set. It counts only if none of
     /// `names` is mapped to a product.
@@ -162,7 +162,7 @@ pub struct Buyer {
 }
 
 impl Event {
-    /// Returns the order, charge, payment or subscription that the event is about, or `None` if it names none.
+    /// Returns the order, charge, payment or subscription that the event is about; `None` if it names none of these.
     pub(crate) fn concerns(&self) -> Option<&OrderId> {
         match self {
             Self::Paid(sale) => Some(&sale.order),

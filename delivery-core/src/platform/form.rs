@@ -6,7 +6,7 @@ use percent_encoding::percent_decode;
 
 use super::Unreadable;
 
-/// The maximum number of fields of a form. A form with more cannot be read.
+/// The maximum number of fields of a form. A form with more fields is refused.
 const FIELDS: usize = 1000;
 
 /// Reads the fields of a form. Returns the values of each name, in the order of the form. Fails if a name or value is

@@ -61,7 +61,7 @@ impl Platform for Gumroad {
     fn read(&self, request: &Request<'_>) -> Result<Received, Unauthentic> {
         let mut tokens = form::values(request.query, "token");
         let token = tokens.next().filter(|_| tokens.next().is_none()).ok_or(Unauthentic)?.map_err(|_| Unauthentic)?;
-        // Digests have one length, so comparing them takes the same time for every token.
+        // All digests have the same length, so comparing them takes the same time for every token.
         let presented: [u8; 32] = Sha256::digest(token).into();
         let known = self.tokens.iter().fold(Choice::from(0), |known, token| known | token.ct_eq(&presented));
         if !bool::from(known) {

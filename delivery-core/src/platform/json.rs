@@ -102,7 +102,7 @@ pub(super) fn period(value: &Value, [from, until]: [&str; 2]) -> Option<Term> {
     Some(Term::Period { from: time(value, from)?, until: time(value, until)? })
 }
 
-/// Returns a term that ends at the time to which `pointer` leads, or [`Term::Unsaid`] if there is no time.
+/// Returns a term that ends at the time at `pointer`, or [`Term::Unsaid`] if there is no time at `pointer`.
 pub(super) fn until(value: &Value, pointer: &str) -> Term {
     time(value, pointer).map_or(Term::Unsaid, Term::Until)
 }
@@ -134,7 +134,8 @@ pub(super) fn pieces(text: &str) -> Option<u32> {
     }
 }
 
-/// Returns the id of a product of this service. The value must be an integer, or decimal text without leading zeros.
+/// Returns the id at `pointer` of a product of this service. The id must be an integer, or decimal text without leading
+/// zeros. Returns `None` for any other value.
 pub(super) fn own(value: &Value, pointer: &str) -> Option<ProductId> {
     match value.pointer(pointer)? {
         Value::Number(number) => ProductId::new(number.as_i64()?).ok(),
@@ -143,7 +144,7 @@ pub(super) fn own(value: &Value, pointer: &str) -> Option<ProductId> {
     }
 }
 
-/// Returns the id of a product from an SKU such as `PROD-7`.
+/// Returns the id of a product of this service from an SKU such as `PROD-7`. Returns `None` for any other SKU.
 pub(super) fn own_by_sku(value: &Value, pointer: &str) -> Option<ProductId> {
     own_number(text(value, pointer)?.strip_prefix(SKU)?)
 }

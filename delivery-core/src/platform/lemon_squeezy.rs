@@ -47,8 +47,8 @@ impl Platform for LemonSqueezy {
 
 fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     let number = || needed(body, "/data/id");
-    // Invoices of subscriptions are numbered separately from orders, so an order may have the same number. The prefix
-    // distinguishes an invoice from an order.
+    // Invoices of subscriptions are numbered separately from orders, so an invoice and an order may have the same
+    // number. The prefix distinguishes them.
     let charge = || format!("invoice:{}", number()?.as_str()).parse().map_err(|_| Unreadable);
     let shown = body.pointer("/data/attributes").ok_or(Unreadable);
     let is_paid = shown.is_ok_and(|shown| text(shown, "/status") == Some("paid"));
@@ -102,7 +102,7 @@ fn links(charge: &OrderId, shown: &Value) -> Result<Links, Unreadable> {
     Ok(Links { invoice, is_first, ..Links::of_subscription(id(shown, "/subscription_id")?) })
 }
 
-/// Reads a refund of an order or charge. A partial refund is distinguished from earlier ones by the sum refunded so
+/// Reads a refund of an order or charge. A partial refund is distinguished from earlier refunds by the sum refunded so
 /// far.
 fn refund(order: OrderId, shown: &Value) -> Refund {
     Refund::of(ChargeRef::Order(order), is_true(shown, "/refunded"), reference(shown, "/refunded_amount"))

@@ -28,7 +28,7 @@ impl Secrets {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] if there is no secret, or one is blank.
+    /// [`Invalid`] if there is no secret, or if a secret is blank.
     pub fn new<T: Into<String>>(secrets: impl IntoIterator<Item = T>) -> Result<Self, Invalid> {
         let secrets: Vec<_> = secrets.into_iter().map(|secret| Zeroizing::new(secret.into())).collect();
         let are_there = !secrets.is_empty() && secrets.iter().all(|secret| !secret.trim().is_empty());

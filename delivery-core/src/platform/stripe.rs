@@ -235,8 +235,8 @@ fn period(line: &Value) -> Term {
     }
 }
 
-/// Adds a line to the lines of a sale. Several lines with the same price, for example one for each tier of the price,
-/// become a single line, whose term is the one that ends last.
+/// Adds a line to the lines of a sale. Several lines with the same price, for example one line for each tier of the
+/// price, become a single line. Its term is the latest-ending term of these lines.
 fn joined(mut lines: Vec<Line>, line: Line) -> Vec<Line> {
     match lines.iter_mut().find(|known| is_same(known, &line)) {
         Some(known) if known.term.end() < line.term.end() => known.term = line.term,

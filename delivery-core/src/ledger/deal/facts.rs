@@ -87,7 +87,8 @@ pub(super) struct Money {
     /// Disputes that the seller has lost, by number.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) lost: BTreeSet<String>,
-    /// Reports that a dispute ended, but not which one. Each is stored as the platform's own number of that report.
+    /// Reports which say that a dispute ended, but not which dispute. Each is stored as the platform's own number of
+    /// the report.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) ends: BTreeSet<String>,
 }
@@ -155,7 +156,7 @@ impl Charge {
     }
 
     /// Records the payment, the invoice and the subscription that `links` names. A payment or an invoice that is
-    /// already known is kept. A subscription is added to the known ones.
+    /// already known is kept. A subscription is added to the known subscriptions.
     pub(super) fn link(&mut self, links: &Links) {
         let name = |id: &Option<crate::order::OrderId>| id.as_ref().map(|id| id.as_str().to_owned());
         self.payment = self.payment.take().or_else(|| name(&links.payment));
@@ -262,7 +263,7 @@ impl Money {
     /// Returns the disputes that still count: for each, whether the seller lost it, and its lines. A dispute that the
     /// seller won does not count.
     ///
-    /// A platform may report that a dispute ended, but not which one. As soon as there are as many such reports as
+    /// A platform may report that a dispute ended, but not which dispute. As soon as there are as many such reports as
     /// disputes that were not won, no dispute counts. Until then, all disputes that were not won count.
     pub(super) fn disputes(&self) -> Vec<(bool, &Vec<Returned>)> {
         let not_won = self.disputed.iter().filter(|(dispute, _)| !self.won.contains(*dispute));

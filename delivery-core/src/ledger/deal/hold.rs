@@ -40,9 +40,9 @@ impl<'d> View<'d> {
         }
     }
 
-    /// Returns why a key must be revoked; `None` if at least one of its payments was reported and its money did not go
-    /// back. The cause is [`Why::Refunded`] if any payment was refunded. Otherwise, it is [`Why::Cancelled`]: all
-    /// payments were cancelled, or none was reported.
+    /// Returns why a key must be revoked; `None` if at least one of its reported payments was neither refunded nor
+    /// cancelled. The cause is [`Why::Refunded`] if any payment was refunded. Otherwise, it is [`Why::Cancelled`]: all
+    /// reported payments were cancelled, or no payment was reported.
     fn why_taken(paid: &[&Paid<'_>], product: ProductId) -> Option<Why> {
         let causes = || paid.iter().filter(|paid| paid.is_reported()).map(|paid| paid.taken_back(product));
         if causes().any(|cause| cause.is_none()) {

@@ -65,7 +65,7 @@ pub struct Deal {
     /// The payments of each invoice.
     #[serde(rename = "paid_by", skip_serializing_if = "BTreeMap::is_empty")]
     invoices: BTreeMap<String, BTreeSet<String>>,
-    /// The number of the deal into which this one was merged.
+    /// The number of the deal into which this deal was merged.
     #[serde(skip_serializing_if = "Option::is_none")]
     merged: Option<i64>,
 }
@@ -125,7 +125,7 @@ impl Deal {
         Self { merged: Some(number), ..Self::default() }
     }
 
-    /// Returns the number of the deal into which this one was merged; `None` if it was not merged.
+    /// Returns the number of the deal into which this deal was merged; `None` if it was not merged.
     #[must_use]
     pub fn merged(&self) -> Option<i64> {
         self.merged
@@ -141,8 +141,8 @@ impl Deal {
         self.keys.iter().map(|kept| kept.key)
     }
 
-    /// Returns whether more is known of the sale than charges for which no key could be issued yet: a key was issued,
-    /// or there is a statement about the subscription.
+    /// Returns whether the beginning of the subscription is known: a key was issued for this deal, or the platform has
+    /// made a statement about the subscription.
     pub(crate) fn has_begun(&self) -> bool {
         !self.keys.is_empty() || !self.words.is_empty()
     }

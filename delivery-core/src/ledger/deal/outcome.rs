@@ -132,7 +132,7 @@ impl Deal {
     }
 
     /// Returns whether a charge or capture must wait for the seller. This is so if a product has no key and the report
-    /// offers none, or if the seller must still [map](Self::serves) lines of the charged order to products.
+    /// offers no key for it, or if the seller must still [map](Self::serves) lines of the charged order to products.
     pub(super) fn is_incomplete(&self, view: &View<'_>, report: &Report, came: ReportOutcome) -> bool {
         match report {
             Report::Charged(Charged { order, .. }) => {
@@ -143,13 +143,13 @@ impl Deal {
         }
     }
 
-    /// Returns whether the seller need not map further lines of `order` to products. This is so if one of these is
-    /// true:
+    /// Returns whether nothing is left for the seller to map: no further line of `order` needs a product. This is so if
+    /// one of these is true:
     ///
     /// - At least one of its lines is mapped to a product. Every other line is mapped too, or is something that a
     ///   subscription charges only once, such as a fee.
-    /// - None of its lines is mapped, but it pays for products that are known from elsewhere, or only for a time that
-    ///   is over.
+    /// - None of its lines is mapped. But the order pays for products that other reports name, or only for a time
+    ///   before the payment.
     /// - All of its money went back, or a dispute about all of it was lost.
     pub(super) fn serves(&self, view: &View<'_>, order: &str) -> bool {
         let is_mapped = |line: &Bought| line.product.is_some();

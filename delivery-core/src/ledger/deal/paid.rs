@@ -64,8 +64,8 @@ impl<'d> Paid<'d> {
         matches!((self.subscription, subscription), (Some(a), Some(b)) if a == b)
     }
 
-    /// Returns whether a subscription's line is for a time before the payment, such as usage that is billed afterwards.
-    /// Such a line pays for no time after the payment.
+    /// Returns whether the payment is for a subscription, and the line is for a time before the payment. Such a line
+    /// bills usage, for example, and pays for no time after the payment.
     pub(super) fn is_past(&self, line: &Bought) -> bool {
         self.subscription.is_some() && line.term.end().is_some_and(|end| self.at.is_some_and(|at| end <= at))
     }

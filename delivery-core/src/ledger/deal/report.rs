@@ -177,8 +177,8 @@ pub struct Dispute {
     /// The platform's own number of the report that a dispute ended. Set only if the report does not say which dispute
     /// ended.
     pub end: Option<String>,
-    /// How much is disputed. If a dispute ended, the lines named here are ignored, because the end concerns the whole
-    /// dispute.
+    /// How much is disputed. If this is the end of a dispute, the lines in this field are ignored, because the end
+    /// concerns the whole dispute.
     #[serde(default = "all")]
     pub extent: Extent,
     /// Whether the seller has lost the dispute, so that the money will not come back.

@@ -17,7 +17,7 @@ pub(crate) struct Reported<'r> {
     /// The report's outcome.
     pub(crate) came: ReportOutcome,
     /// Whether a charge or capture must wait for the seller. This is so if a product has no key and the report offers
-    /// none, or if the seller must still map lines of the charged order to products.
+    /// no key for it, or if the seller must still map lines of the charged order to products.
     pub(crate) is_incomplete: bool,
     /// The steps to carry out, in this order.
     pub(crate) steps: Vec<Step<'r>>,
@@ -82,8 +82,8 @@ impl Deal {
         self.keys.push(Kept { until, own, ..kept });
     }
 
-    /// Returns the expiry dates that the seller has set, each with the index of its key. An expiry that differs from
-    /// the one that the deal recorded was set by the seller. It overrides the payments that are known so far.
+    /// Returns the expiry dates that the seller has set, each with the index of its key. If a key's expiry differs from
+    /// the expiry that the deal recorded, the seller has set it. It overrides the payments that are known so far.
     fn dates_set(&self, view: &View<'_>, expiry: &dyn Fn(KeyId) -> Option<DateTime<Utc>>) -> Vec<(usize, Set)> {
         let set = self.keys.iter().enumerate().filter_map(|(index, kept)| {
             let until = expiry(kept.key).filter(|until| Some(*until) != kept.until)?;
@@ -116,8 +116,8 @@ impl Deal {
         }
         for offer in offers {
             let Some(order) = order else { continue };
-            // Issue a key if a payment has none. Consider only the payments that `View::of_key` returns for this order,
-            // because a key of this order would not serve any other payment.
+            // Issue a key if one of the payments pays for no key yet. Consider only the payments that `View::of_key`
+            // returns for this order, because no other payment would pay for a key of this order.
             let payers = view.payers(&settled, offer.product);
             let missing = view.of_key(order.as_str(), offer.product).into_iter().find(|paid| {
                 paid.is_reported()

@@ -53,7 +53,7 @@ pub(crate) enum ReportOutcome {
     Known,
     /// The report cannot be applied yet, for this reason.
     Waits(&'static str),
-    /// A product has no key, and the report does not offer one.
+    /// A product has no key, and the report does not offer a key for it.
     Lacks,
 }
 
@@ -74,7 +74,7 @@ impl Step<'_> {
         matches!(self, Self::Revoke(..))
     }
 
-    /// Returns whether the step issues a key or adds uses to one.
+    /// Returns whether the step issues a key or adds uses to a key.
     pub(super) fn is_sale(&self) -> bool {
         matches!(self, Self::Issue(..) | Self::Add(..))
     }

@@ -54,7 +54,7 @@ pub enum Standing {
     /// The subscription ended at the end of the statement's term. If the term has no end, the subscription ended at the
     /// time of the statement.
     Ended,
-    /// The statement names no status, or one that has no effect.
+    /// The statement names no status, or a status that has no effect.
     Unsaid,
 }
 

@@ -63,9 +63,9 @@ impl<'d> View<'d> {
     }
 
     /// Splits the payment of an order that began several subscriptions. The result is one payment for each
-    /// subscription, and one for the products that belong to no subscription. A subscription's payment is for those
-    /// products of the order that the subscription's statements name, or that the subscription charged again. A payment
-    /// for at most one subscription is returned unsplit.
+    /// subscription, and one payment for the products that belong to no subscription. A subscription's payment is for
+    /// those products of the order that the subscription's statements name, or that the subscription charged again. A
+    /// payment for at most one subscription is returned unsplit.
     fn by_subscription(&self, paid: Paid<'d>) -> Vec<Paid<'d>> {
         let names = paid.parts.iter().flat_map(|(_, charge, _)| &charge.subscriptions).map(String::as_str);
         let mut names: BTreeSet<&'d str> = names.collect();
@@ -173,7 +173,7 @@ impl<'d> View<'d> {
             return is_named || bare.any(|other| other.products.contains(&product));
         }
         // If only a calendar period is known and the payment is for several products, the subscription renews only
-        // those products for which another of the subscription's payments is known.
+        // those products for which another payment of the subscription is known.
         let others = || self.paid.iter().filter(|other| other.name != paid.name && other.is_of(paid.subscription));
         self.recurrence(paid).is_none()
             || paid.products.len() == 1

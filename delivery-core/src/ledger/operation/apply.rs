@@ -204,8 +204,8 @@ impl Planner<'_> {
 }
 
 /// Returns how many uses to add to a key because more pieces were bought. The key already has the uses of `pieces`
-/// pieces, and should have those of all pieces of the offer. Returns `None` if the offer has no use limit, or if there
-/// is nothing to add.
+/// pieces, and should have the uses of all pieces of the offer. Returns `None` if the offer has no use limit, or if
+/// there is nothing to add.
 fn uses_beyond(pieces: u64, offer: &Offer) -> Option<Uses> {
     let UseLimit::Uses(all) = offer.sale.key.limit else { return None };
     if all.get() == MAX_USES {

@@ -35,17 +35,17 @@ pub struct Fetch {
 pub struct Fetched {
     /// The key as it is now.
     pub key: Key,
-    /// Whether the request was answered as a repetition of an earlier one, without counting a use.
+    /// Whether the request was answered as a repetition of an earlier request, without counting a use.
     pub is_repeat: bool,
     /// When the use was counted. For a repetition, this is the time of the first request.
     pub counted_at: DateTime<Utc>,
 }
 
-/// A [`Fetch`] and its key.
+/// A [`Fetch`] and the key that it uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "it is a pair")]
 pub struct FetchProduct {
-    /// The key.
+    /// The key to use.
     pub key: KeyId,
     /// The requested use.
     pub fetch: Fetch,

@@ -1,5 +1,5 @@
-//! The operations that callers submit to the ledger. They are decided in memory, after the store has loaded rows and
-//! before it writes rows.
+//! The operations that callers submit to the ledger. What an operation does is decided in memory, after the store has
+//! loaded rows and before it writes rows.
 //!
 //! ```text
 //! operations ──► needs ──► load (the store) ──► plan ──► writes ──► persist (the store)
@@ -11,8 +11,8 @@
 //! operation has its own file, which defines which rows the operation needs, how many numbers it takes, what it does
 //! and what it answers. These definitions are the same for every store.
 //!
-//! If another call has changed a key since it was loaded, the rows of that key are not persisted, but those of the
-//! batch's other keys are. The rows of one [`KeyWrite`](super::KeyWrite) are persisted together or not at all. An
+//! If another call has changed a key since it was loaded, the rows of that key are not persisted. The rows of the
+//! batch's other keys still are. The rows of one [`KeyWrite`](super::KeyWrite) are persisted together or not at all. An
 //! operation that changes a key is answered only if that key's rows are persisted. If an operation [needs a
 //! transaction](Operation::needs_transaction), all rows of its batch are persisted together or not at all.
 
@@ -50,7 +50,7 @@ pub enum Operation {
     Change(ChangeKey),
     /// Send a key to its buyer again. Answered by [`Answer::Changed`].
     Resend(Box<ResendKey>),
-    /// Withdraw a key, and issue another one in its place. Answered by [`Answer::Rotated`].
+    /// Withdraw a key, and issue another key in its place. Answered by [`Answer::Rotated`].
     Rotate(Box<RotateKey>),
     /// Use a key. If the same request has already used the key, no further use is counted. Answered by
     /// [`Answer::Fetched`].
@@ -102,7 +102,8 @@ contents! {
     received: Received => Box<Received>;
 }
 
-/// What an operation is about. If another transaction has locked its row in the database, the operation must wait.
+/// What an operation is about: a key, a platform event or a message. While another transaction has locked the row of
+/// this key, event or message, the operation must wait.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only the PostgreSQL store reads all of it"))]
 pub(crate) enum Subject<'a> {

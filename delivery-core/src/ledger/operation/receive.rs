@@ -22,8 +22,8 @@ const NUMBERS: usize = 9 + 4 * MOST_PRODUCTS * (2 + MOST_WEBHOOKS);
 /// `LONGEST_RETRY`, or up to `RARE_RETRY` for an old event.
 const FIRST_RETRY: TimeDelta = TimeDelta::seconds(15);
 const LONGEST_RETRY: TimeDelta = TimeDelta::hours(1);
-/// The longest pause between two attempts for an old event. It must be less than 13 hours. If an event is due later
-/// than that, a store assumes that a wrong clock set the time, and makes the event due at once.
+/// The longest pause between two attempts for an old event. It must be less than 13 hours. If an event is due more than
+/// 13 hours from now, a store assumes that a wrong clock set the time, and treats the event as due at once.
 const RARE_RETRY: TimeDelta = TimeDelta::hours(12);
 /// An event is old if it was received longer ago than this.
 const OLD: TimeDelta = TimeDelta::days(1);

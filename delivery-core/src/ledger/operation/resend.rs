@@ -24,7 +24,7 @@ pub struct Resend {
     pub corrected: Vec<Notice>,
 }
 
-/// A [`Resend`] and its key.
+/// A [`Resend`] and the key that it sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "it is a pair")]
 pub struct ResendKey {

@@ -1,4 +1,4 @@
-//! Withdraws a key whose text leaked, and issues another one in its place.
+//! Withdraws a key whose text leaked, and issues another key in its place.
 
 use chrono::{DateTime, Utc};
 
@@ -7,7 +7,7 @@ use crate::key::{Actor, KeyId, Refusal, SecretVersion};
 use crate::ledger::plan::{Basis, Needs, Planner};
 use crate::ledger::{Action, Issue, Notice, Refused, StoreError};
 
-/// A key that replaces one whose text leaked, and the messages that announce the replacement.
+/// A key that replaces a key whose text leaked, and the messages that announce the replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct Successor {

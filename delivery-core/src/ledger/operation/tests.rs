@@ -113,8 +113,8 @@ fn an_order_is_never_answered_with_a_key_that_another_took_the_place_of() {
         let plan = planned(&[change(&first, spend()), issue(&again)], rows);
         assert_eq!(last_answer(plan, true), Answer::Issued(Issue::Existing(new.key.clone())));
     }
-    // Here only the withdrawn key is loaded, so the order seems to have no key. The plan issues one, and the database's
-    // unique index refuses it.
+    // Here only the withdrawn key is loaded, so the order seems to have no key. The plan issues a second key for the
+    // order, which the database's unique index refuses.
     let plan = planned(&[change(&first, spend()), issue(&again)], [old]);
     assert_eq!(plan.writes.keys.iter().map(|write| write.row.key.id()).collect::<Vec<_>>(), [again.id]);
 }

@@ -37,13 +37,14 @@ pub struct Needs {
     pub purchases: HashSet<PurchaseId>,
     /// Platform events.
     pub events: HashSet<EventId>,
-    /// Platforms' names for orders, payments and so on; the number of the deal that belongs to a name is loaded too.
+    /// Platforms' names for orders, payments and so on. For each name, the number of the deal to which the name belongs
+    /// is loaded.
     pub references: HashSet<ReferenceId>,
     /// Deals, by row number.
     pub deals: HashSet<i64>,
     /// Requests that have an idempotency key, each with the API key that the client sent.
     pub requests: HashSet<(KeyId, RequestId)>,
-    /// Aliases; the id of the key that has an alias is loaded, the key's row is not.
+    /// Aliases. For each alias, the id of the key that has the alias is loaded, but not the key's row.
     pub aliases: HashSet<Alias>,
 }
 
@@ -176,8 +177,8 @@ impl Loaded {
 
     /// Returns which rows are still to be loaded, because rows that were loaded so far refer to them: deals of
     /// references, deals into which others were merged, keys of deals, and successors of keys. A store first
-    /// [marks](Self::expect) all of these as absent, and then adds those that it finds. It repeats this until no row is
-    /// missing.
+    /// [marks](Self::expect) all of these as absent, and then adds the rows that it finds. It repeats this until no row
+    /// is missing.
     #[must_use]
     pub fn missing(&self) -> Needs {
         let is_missing = |number: &i64| !self.deals.contains_key(number);
@@ -189,13 +190,13 @@ impl Loaded {
         Needs { keys, deals, ..Needs::default() }
     }
 
-    /// Returns deals that the rows added so far refer to and that were not requested yet.
+    /// Returns the deals to which the rows added so far refer, except those that were requested already.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn missing_deals(&self) -> Needs {
         Needs { deals: self.missing().deals, ..Needs::default() }
     }
 
-    /// Marks further keys and deals as absent. The store then adds those that exist.
+    /// Marks further keys and deals as absent. The store then adds the rows that exist.
     pub fn expect(&mut self, needs: &Needs) {
         self.keys.extend(needs.keys.iter().map(|id| (*id, PlannedKey::default())));
         self.deals.extend(needs.deals.iter().map(|number| (*number, None)));
@@ -258,7 +259,7 @@ impl Loaded {
         self.keys.get_mut(&id).ok_or(StoreError::corrupt("a key that was not loaded"))
     }
 
-    /// Returns the number of a reference's deal. If that deal was merged into another one, this is the number of the
+    /// Returns the number of a reference's deal. If that deal was merged into another one, returns the number of the
     /// other deal. Returns `None` if the reference has no deal.
     pub(in crate::ledger) fn deal_of(&self, reference: &ReferenceId) -> Result<Option<i64>, StoreError> {
         let known = self.references.get(reference).ok_or(StoreError::corrupt("a reference that was not loaded"))?;
@@ -269,7 +270,7 @@ impl Loaded {
         Ok(Some(number))
     }
 
-    /// Returns the deal of a reference. If that deal was merged into another one, this is the other deal. Returns
+    /// Returns the deal of a reference. If that deal was merged into another one, returns the other deal. Returns
     /// `None` if the reference has no deal.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn deal_named(&self, reference: &ReferenceId) -> Result<Option<&Deal>, StoreError> {

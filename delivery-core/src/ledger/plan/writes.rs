@@ -143,7 +143,7 @@ pub struct NewAuditEntry {
 pub struct Numbers {
     next: i64,
     end: i64,
-    /// Further blocks, each as its first number and the number after its last.
+    /// Further blocks. Each is stored as its first number and the number after its last number.
     further: VecDeque<(i64, i64)>,
 }
 
@@ -208,7 +208,8 @@ impl Numbers {
         self.end - self.next + self.further.iter().map(|(first, end)| end - first).sum::<i64>()
     }
 
-    /// Returns the greatest number that was taken so far. If none was taken, this is the number before the first one.
+    /// Returns the greatest number that was taken so far. If no number was taken yet, returns the number before the
+    /// first one.
     #[must_use]
     pub fn newest(&self) -> i64 {
         self.next - 1

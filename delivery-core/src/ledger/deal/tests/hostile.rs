@@ -52,7 +52,8 @@ impl Play {
     }
 
     /// Returns a report with the keys that the service would add to it. These are keys for the products that the report
-    /// names. If it names none but may be about an earlier sale, they are keys for all products that are known so far.
+    /// names. If the report names no product, but may be about an earlier sale, these are keys for all products that
+    /// are known so far.
     fn with_offers(&self, told: &Report) -> Report {
         let offers = |lines: &[Bought], is_known: bool, at: DateTime<Utc>| {
             let named: BTreeSet<ProductId> = lines.iter().filter_map(|line| line.product).collect();

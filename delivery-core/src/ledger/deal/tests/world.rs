@@ -54,7 +54,7 @@ impl World {
         came
     }
 
-    /// Whether the seller need not map further lines of an order to products.
+    /// Whether no further line of an order needs to be mapped to a product by the seller.
     pub(super) fn serves(&self, order: &str) -> bool {
         self.deal.serves(&View::of(&self.deal, GRACE), order)
     }
@@ -241,7 +241,7 @@ pub(super) fn lost(number: &str) -> Report {
     Report::Disputed(Dispute { is_lost: true, ..dispute(by_payment(), number, Vec::new()) })
 }
 
-/// A dispute about these lines. If there are none, the dispute is about the whole charge.
+/// A dispute about `lines`. If `lines` is empty, the dispute is about the whole charge.
 pub(super) fn dispute(of: ChargeRef, number: &str, lines: Vec<Returned>) -> Dispute {
     let extent = if lines.is_empty() { Extent::Full } else { Extent::Lines { refund: String::new(), lines } };
     Dispute { number: Some(number.to_owned()), extent, ..Dispute::from(of) }

@@ -89,8 +89,8 @@ impl<'r> Model<'r> {
     /// - the products that the sale's lines name
     /// - if the sale has no lines: the products in the newest statement that has lines and was made at most one hour
     ///   after the sale
-    /// - the products of the newest earlier sale of the subscription that has any, except those that were sold only
-    ///   once
+    /// - the products of the newest earlier sale of the subscription that has products to be charged again. Products
+    ///   that were sold only once are left out.
     ///
     /// Only sales of the subscription can have the products of a statement or of an earlier sale. If a line of such a
     /// sale is for a period that is over, the line pays for nothing, and only the other lines count.
