@@ -22,8 +22,8 @@ use crate::rejection::GrantRejection;
 /// one, call [`count_use`](http::Grant::count_use). Behind a [`RequireKeyLayer`](crate::RequireKeyLayer), the extractor
 /// returns the key that the layer has checked.
 ///
-/// The extractor takes the service from the router's state, which needs `Delivery: FromRef<S>`. A state without it does
-/// not compile:
+/// The extractor takes the service from the router's state `S`, which needs `Delivery: FromRef<S>`. A router whose
+/// state lacks this implementation does not compile:
 ///
 /// ```compile_fail,E0277
 /// use axum::{Router, routing::get};
@@ -93,8 +93,8 @@ impl<F> Grant<F> {
     }
 }
 
-/// Returns the service that the host application has added as an extension. Without it, the response is 500 and the
-/// cause is logged.
+/// Returns the service that the host application has added as an extension. If the application has not added it, logs
+/// the cause and returns the API's response 500.
 fn extension(head: &Parts) -> Result<&Delivery, GrantRejection> {
     head.extensions.get::<Delivery>().ok_or_else(|| {
         tracing::error!("a route takes Grant<Extension<Delivery>>, and its router has no .layer(Extension(delivery))");

@@ -57,7 +57,7 @@
 //!     .allow_origin(HeaderValue::from_static("https://shop.example"))
 //!     .allow_methods([Method::GET])
 //!     .allow_headers([header::AUTHORIZATION, HeaderName::from_static("x-api-key")])
-//!     // What a limit says.
+//!     // These header fields tell a client how many requests a rate limit still allows.
 //!     .expose_headers(["retry-after", "ratelimit", "ratelimit-policy"].map(HeaderName::from_static));
 //! # let _: axum::Router = axum::Router::new().layer(layer);
 //! ```
@@ -96,7 +96,7 @@ pub fn router<S: Clone + Send + Sync + 'static>(delivery: Delivery) -> Router<S>
 
 /// Returns a router with these endpoints. Merge it into, or nest it under, the host application's router.
 ///
-/// If you leave out `Endpoint::Product`, e-mails still recommend the address of that endpoint. Replace the address with
+/// If you leave out `Endpoint::Product`, e-mails still contain the URL of that endpoint. Replace the URL with
 /// [`mail_links`](delivery_core::delivery::Builder::mail_links).
 ///
 /// ```
@@ -128,7 +128,7 @@ pub fn router_of<S: Clone + Send + Sync + 'static>(
 /// }
 /// ```
 pub fn method_router<S: Clone + Send + Sync + 'static>(delivery: Delivery, endpoint: Endpoint) -> MethodRouter<S> {
-    // A service, because axum would turn a handler into a service anew for each request.
+    // Pass a service. If this were a handler function, axum would convert it into a service again for each request.
     any_service(service_fn(move |request: Request| exchange::answer(endpoint, delivery.clone(), request)))
 }
 

@@ -78,8 +78,8 @@ pub fn timestamp(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// Parses a timestamp in RFC 3339, or a date. For a date, returns the beginning, in UTC, of the day that is `days` days
-/// later.
+/// Parses a timestamp in RFC 3339, or a date. A date becomes 00:00 UTC of the day that is `days` days after it: pass 0
+/// for the beginning of the date, and 1 for its end.
 pub(crate) fn instant(text: &str, days: u64) -> Result<DateTime<Utc>, Invalid> {
     const EXPECTED: Invalid =
         Invalid::expected("must be a date such as 2026-11-21, or a time such as 2026-11-21T10:00:00Z");

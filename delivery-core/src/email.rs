@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 254;
 /// The maximum length of the local part, which is the part before the `@`, in bytes (RFC 5321, 4.5.3.1.1).
 const MAX_LOCAL: usize = 64;
 
-/// The domain, with the `@`, of every address that replaces the address of an erased buyer.
+/// The `@` and the domain of the address that replaces an erased buyer's address.
 pub(crate) const ERASED: &str = "@erased.invalid";
 
 const EXPECTED: Invalid = Invalid::expected("must be an e-mail address such as buyer@example.com");
@@ -128,9 +128,9 @@ pub(crate) fn is_dot_atom(local: &str) -> bool {
     local.len() <= MAX_LOCAL && local.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atext))
 }
 
-/// Whether the text is accepted as the part before the `@`. This accepts all that [`is_dot_atom`] accepts. It also
-/// accepts letters, marks and digits beyond ASCII, and dots anywhere but at the beginning. Symbols and spaces beyond
-/// ASCII are refused, although RFC 6531, 3.3, allows them.
+/// Whether the text is accepted as the part before the `@`. In addition to the characters that [`is_dot_atom`] accepts,
+/// letters, marks and digits beyond ASCII are accepted. Dots are accepted anywhere but at the beginning. Symbols and
+/// spaces beyond ASCII are refused, although RFC 6531, 3.3, allows them.
 fn is_local_part(local: &str) -> bool {
     let word = |c: char| {
         let category = CodePointMapData::<GeneralCategory>::new().get(c);

@@ -34,7 +34,7 @@ use rand::Rng;
 ///   of 24 bytes, and the id of a key consists of a timestamp and 74 random bits. No nonce and no id may occur twice.
 ///   Guessing an id does not help to forge a key, because a key carries a MAC.
 pub trait Entropy: Debug + Send + Sync + 'static {
-    /// Overwrites every byte of `bytes` with a random one.
+    /// Fills `bytes` with random bytes.
     fn fill(&self, bytes: &mut [u8]);
 }
 

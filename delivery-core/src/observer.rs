@@ -40,8 +40,8 @@ use crate::ledger::{Addressee, MessageKind};
 use crate::telemetry;
 use crate::throttle::Throttle;
 
-/// The maximum number of events that wait for the observers. A busy server produces this many events in some seconds,
-/// and they take a few megabytes.
+/// The maximum number of events that wait for the observers. A busy server produces this many events within a few
+/// seconds, and they take a few megabytes of memory.
 pub const QUEUE: usize = 16_384;
 
 /// How long [`Observers::flush`] waits before it tries again, if the queue is full.
@@ -100,8 +100,8 @@ pub enum Event {
         /// The number of the successful attempt, from 1.
         attempt: u32,
     },
-    /// An e-mail or a webhook failed and will not be retried. An e-mail that was not sent because its content is not
-    /// true any more, for example because another key took its place, is not reported.
+    /// An e-mail or a webhook failed and will not be retried. An e-mail that was not sent because its content is
+    /// outdated is not reported. For example, an e-mail with a key is outdated once another key has replaced that key.
     MessageFailed {
         /// The key that the message is about.
         key: KeyId,
@@ -118,9 +118,9 @@ pub enum Event {
 ///
 /// # To ensure correctness
 ///
-/// * Return quickly. All observers share one thread, so a slow observer delays the events of the others, and the queue
-///   fills up. At shutdown, [`Delivery::close`](crate::Delivery::close) waits for the observers for five seconds at
-///   most.
+/// * Return quickly. All observers share one thread, so a slow observer delays the events of the other observers, and
+///   the queue fills up. At shutdown, [`Delivery::close`](crate::Delivery::close) waits for the observers for five
+///   seconds at most.
 ///
 /// A panic in an observer is caught and logged; later events are still delivered.
 pub trait Observer: Debug + Send + Sync + 'static {

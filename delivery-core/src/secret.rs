@@ -86,8 +86,8 @@ impl SigningSecret {
 
 impl SigningSecret {
     /// Estimates whether the secret has a strength of fewer than [`STRONG`] bits. The estimated strength is the
-    /// secret's length times the base-2 logarithm of its number of distinct characters. This is too high for words and
-    /// dates, and too low for a short random text.
+    /// secret's length times the base-2 logarithm of its number of distinct characters. This estimate is too high for
+    /// words and dates, and too low for a short random text.
     pub(crate) fn is_guessable(&self) -> bool {
         let distinct: std::collections::HashSet<char> = self.0.chars().collect();
         let bits = self.0.chars().map(|_| f64::from(u32::try_from(distinct.len()).unwrap_or(u32::MAX)).log2());

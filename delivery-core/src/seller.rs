@@ -48,7 +48,7 @@ use crate::secret::AdminToken;
 ///   are `SameSite=Strict`. The desk checks the `Origin` of its forms, and a token in them. The API does not check
 ///   `Origin`: every API request that changes something has a JSON body or, for an upload, the method PUT, and an HTML
 ///   form on another site can send neither.
-/// * Compare credentials in constant time, so that the time that an answer takes reveals nothing about valid ones.
+/// * Compare credentials in constant time. Otherwise the response time could reveal parts of a valid credential.
 #[async_trait]
 pub trait Seller: Debug + Send + Sync + 'static {
     /// Returns the caller as the audit log shows it. Returns `None` if the caller is no seller, and the response is

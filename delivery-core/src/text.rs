@@ -4,7 +4,7 @@ use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
 use icu_properties::{CodePointMapData, CodePointSetData};
 use thiserror::Error;
 
-/// The error for a value that is refused. The message states which values are accepted, and never contains the value.
+/// The error for a refused value. The message states which values are accepted, and never contains the refused value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{expected}")]
 pub struct Invalid {
@@ -26,8 +26,8 @@ pub(crate) fn line(text: &str, min: usize, max: usize) -> bool {
     text.len() <= max * 4 && (min..=max).contains(&text.chars().count()) && !text.chars().any(char::is_control)
 }
 
-/// Whether a character is invisible and neither a letter nor a mark. Such characters come along unnoticed when text is
-/// copied, allow a line break inside a word, or set the direction of writing.
+/// Whether a character is invisible and neither a letter nor a mark. For example, such a character allows a line break
+/// inside a word, or sets the direction of writing. People often copy such characters with a text without noticing.
 pub(crate) fn is_invisible(c: char) -> bool {
     // The Braille pattern without dots is a symbol, but looks like a blank.
     c == '\u{2800}'
@@ -41,8 +41,8 @@ pub(crate) const UNESCAPED: &str = "has a user name or a password with a charact
     / is %2F, ? is %3F, # is %23, @ is %40";
 
 /// Whether the user name or the password in a URL seems to contain an unescaped `/`, `?` or `#`, as in
-/// `smtp://user:pa/ss@host`. Such a character ends the host of a URL. But if an `@` follows it, the character is
-/// probably part of the user name or password.
+/// `smtp://user:pa/ss@host`. In a URL, each of these characters ends the host. But if an `@` follows the character, it
+/// is probably part of the user name or password.
 #[cfg(any(feature = "postgres", feature = "redis", feature = "smtp"))]
 pub(crate) fn is_cut_short(url: &str) -> bool {
     let cut = url.split_once("://").and_then(|(_, rest)| rest.split_once(['/', '?', '#']));

@@ -1,5 +1,5 @@
 //! Limits how often a log line is written: at most once a second. A failure that affects many requests is therefore
-//! logged only once a second. Each line includes the number of lines that were suppressed since the previous one.
+//! logged only once a second. Each line includes the number of lines that were suppressed since the previous line.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! The body of an answer.
+//! The body of a response.
 
 use std::io;
 use std::pin::Pin;
@@ -8,8 +8,8 @@ use bytes::Bytes;
 use delivery_core::http::ReplyBody;
 use rocket::tokio::io::{AsyncRead, AsyncSeek, ReadBuf};
 
-/// The body, and the rest of the piece that Rocket is reading. If the length of the body is unknown, Rocket tries to seek,
-/// which fails, and then sends chunks.
+/// The body of a response, and the unread rest of the piece that Rocket is reading. If the length of the body is
+/// unknown, Rocket tries to find it by seeking. Seeking fails, so Rocket sends the body in chunks.
 pub(crate) struct Answer(pub ReplyBody, pub Bytes);
 
 impl AsyncRead for Answer {

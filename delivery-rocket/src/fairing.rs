@@ -1,4 +1,4 @@
-//! The API as a fairing: mounted at ignition, sending e-mails from lift-off, finishing at shutdown.
+//! A fairing that mounts the API at ignition, sends e-mails from lift-off on, and finishes open work at shutdown.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -23,21 +23,22 @@ use crate::exchange::{self, Api, Extend, Mounted};
 type Failure = Box<dyn Error + Send + Sync>;
 type Builder = dyn FnOnce(&Rocket<Build>) -> BoxFuture<'static, Result<Delivery, Failure>> + Send;
 
-/// The API as a fairing. An application can have one.
+/// A fairing that serves the API. An application can attach only one.
 ///
-/// At ignition it mounts every endpoint, and aborts the launch if the store was created with another signing secret. From
-/// lift-off it sends e-mails. At shutdown it waits for open requests and e-mails in progress, at most for Rocket's own
-/// grace and mercy periods. The store closes when the last handle is dropped, or with [`Delivery::close`] after the
-/// launch.
+/// At ignition, the fairing mounts every endpoint. It aborts the launch if the signing secrets do not fit the store.
+/// From lift-off on, it sends e-mails. At shutdown, it waits for open requests, at most for Rocket's own grace and
+/// mercy periods. E-mails in progress are finished within seconds or returned to the queue. The store closes when the
+/// last handle is dropped, or when the host application calls [`Delivery::close`] after the launch has returned.
 ///
-/// The service becomes managed state, unless the host application manages one itself. Handlers take `&State<Delivery>`.
+/// The service becomes managed state, unless the host application already manages a `Delivery`. Handlers take
+/// `&State<Delivery>`.
 #[must_use = "it does nothing unless attached"]
 pub struct DeliveryFairing {
     base: String,
-    /// `None` means all endpoints that the service can serve.
+    /// The endpoints to mount. With `None`, all endpoints that the service can serve are mounted.
     endpoints: Option<Vec<Endpoint>>,
     extend: Extend,
-    /// `None` once the fairing was mounted.
+    /// Builds the service; `None` after it was called.
     build: Mutex<Option<Box<Builder>>>,
     running: Mutex<Option<Running>>,
     open: TaskTracker,
@@ -49,10 +50,10 @@ impl DeliveryFairing {
         Self::built(Box::new(move |_| Box::pin(ready(Ok(delivery)))))
     }
 
-    /// Mounts the service that `build` makes of the [`Settings`] in Rocket's own configuration: in `[default.delivery]`
-    /// of `Rocket.toml`, or in `ROCKET_DELIVERY`. Settings that make no sense, and a failure of `build`, abort the launch
-    /// with a line in Rocket's log. A line that names `ADMIN_TOKEN` means `admin_token` here. `build` is called once, so it can
-    /// take what it captures by value.
+    /// Mounts the service that `build` returns. `build` gets the [`Settings`] from Rocket's configuration: from
+    /// `[default.delivery]` in `Rocket.toml`, or from `ROCKET_DELIVERY`. If a setting is invalid, or if `build` fails,
+    /// the launch is aborted with a line in Rocket's log. The line names a setting in upper case, such as `ADMIN_TOKEN`
+    /// for `admin_token`. `build` is called at most once, so it can move the values that it captures.
     pub fn configured<F>(build: impl FnOnce(Settings) -> F + Send + 'static) -> Self
     where
         F: Future<Output = Result<Delivery, Failure>> + Send + 'static,
@@ -69,21 +70,23 @@ impl DeliveryFairing {
         Self { base: String::new(), endpoints: None, extend, build, running, open: TaskTracker::new() }
     }
 
-    /// Mounts under `base` instead, a path such as `/shop`; anything else aborts the launch.
+    /// Mounts the endpoints under `base`, a path such as `/shop`, instead of `/`. If `base` is not such a path, the
+    /// launch is aborted.
     pub fn at(self, base: &str) -> Self {
         Self { base: base.trim_end_matches('/').to_owned(), ..self }
     }
 
-    /// Mounts only these endpoints. By default all endpoints are mounted that the service
-    /// [can serve](Endpoint::served_by). Without `Endpoint::Product`, also set
-    /// [`mail_links`](delivery_core::delivery::Builder::mail_links), so that e-mails do not link to what is not mounted.
+    /// Mounts only these endpoints. By default, all endpoints that the service [can serve](Endpoint::served_by) are
+    /// mounted. If you leave out `Endpoint::Product`, e-mails still contain the URL of that endpoint. Replace the URL
+    /// with [`mail_links`](delivery_core::delivery::Builder::mail_links).
     pub fn endpoints(self, endpoints: impl IntoIterator<Item = Endpoint>) -> Self {
         Self { endpoints: Some(endpoints.into_iter().collect()), ..self }
     }
 
-    /// Calls `extend` for each request before it is answered. `extend` adds the host application's own user to the
-    /// extensions, where a [`Seller`](delivery_core::seller::Seller) looks for it. `extend` can read everything in Rocket's
-    /// request: private cookies, managed state, and what a guard or a fairing has put into the request's local cache.
+    /// Calls `extend` for each request to an endpoint, before the request is handled. `extend` can add values to the
+    /// extensions, such as the user whom the host application has signed in. A
+    /// [`Seller`](delivery_core::seller::Seller) can read these values. `extend` has access to Rocket's whole request:
+    /// its private cookies, its managed state, and the values that guards and fairings have put into its local cache.
     ///
     /// ```
     /// use delivery_rocket::DeliveryFairing;
@@ -117,7 +120,7 @@ impl DeliveryFairing {
     }
 }
 
-/// The endpoints that this application mounts, and where.
+/// The endpoints that this application mounts, and the path under which it mounts them.
 struct Ours {
     base: String,
     endpoints: Vec<Endpoint>,
@@ -146,20 +149,22 @@ impl Fairing for DeliveryFairing {
             }
         };
         let mut endpoints = self.endpoints.clone().unwrap_or_else(|| Endpoint::served_by(&delivery).collect());
-        // A host may name an endpoint twice.
+        // The host application may have named an endpoint twice. Rocket does not launch with two equal routes.
         let mut paths = HashSet::new();
         endpoints.retain(|endpoint| paths.insert(endpoint.path()));
         for &endpoint in &endpoints {
             let path = format!("{}{}", self.base, endpoint.path());
             let api =
                 Api { endpoint, base: self.base.clone(), delivery: delivery.clone(), extend: self.extend.clone() };
-            // The parameters of a path, such as `{ticket}`, are `<ticket>` for Rocket.
+            // A parameter of a path, such as `{ticket}`, is written `<ticket>` in Rocket.
             let at = path.replace('{', "<").replace('}', ">");
-            // Wrong methods are answered by the API too: those Rocket knows by routes, others by a catcher.
+            // The API also answers requests with a wrong method. There is a route for each method that Rocket knows,
+            // and a catcher for all other methods.
             let routes = [Get, Put, Post, Delete, Options, Head, Trace, Connect, Patch]
                 .map(|method| Route::new(method, &at, api.clone()));
             let unreadable = Catcher::new(ErrorCode::InvalidParams.status(), api);
-            // A catcher has no parameters. One for all that follows answers 404 to a path that is not the endpoint's.
+            // The path of a catcher cannot have parameters, so it ends before the first parameter of the endpoint. The
+            // catcher also gets requests to other paths that begin in the same way, and answers them with 404.
             let fixed = path.split("/{").next().unwrap_or(&path).to_owned();
             rocket = rocket.mount("/", routes).register(fixed, vec![unreadable]);
         }
@@ -181,7 +186,8 @@ impl Fairing for DeliveryFairing {
     }
 
     async fn on_request(&self, request: &mut Request<'_>, data: &mut Data<'_>) {
-        // Kept with the request until its answer is sent.
+        // The request holds this token until its response has been sent. At shutdown, `on_shutdown` waits for all
+        // tokens.
         request.local_cache(|| self.open.token());
         exchange::asked_method(request);
         if !request.content_type().is_some_and(|kind| kind.is_form()) {

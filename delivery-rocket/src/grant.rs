@@ -16,14 +16,14 @@ use crate::require_key;
 ///
 /// A request without a valid key gets the API's own error response. A route that answers such requests itself takes
 /// `Result<Grant, GrantRejection>`. A route that also serves requests without a key takes [`OptionalGrant`], because
-/// Rocket's own `Option<Grant>` is `None` for an invalid key too. The guard counts no use: the route may call
+/// Rocket's own `Option<Grant>` is `None` for an invalid key too. The guard counts no use; to count one, call
 /// [`count_use`](http::Grant::count_use). Under the path of a [`RequireKey`](crate::RequireKey), the guard returns the
-/// key that the fairing has checked.
+/// key that this fairing has checked.
 ///
 /// An application whose routes take a `Grant` does not launch without a [`DeliveryFairing`](crate::DeliveryFairing).
-/// Attach that fairing before other fairings that read responses. Catchers see a refusal as a status that HTTP does not
-/// define. The fairing then replaces their response with the API's error response, unless a catcher sets a status
-/// itself.
+/// Attach that fairing before other fairings that read responses. If the guard refuses a request, Rocket calls the
+/// catcher of the host application with a status that HTTP does not define. The `DeliveryFairing` then replaces the
+/// catcher's response with the API's error response, unless the catcher has set a status itself.
 ///
 /// ```
 /// use delivery_rocket::{Grant, GrantRejection};
@@ -43,7 +43,8 @@ pub struct Grant(http::Grant);
 #[derive(Debug, Clone)]
 pub struct OptionalGrant(pub Option<Grant>);
 
-/// The status of a response that the fairing replaces with the refusal. It is never sent.
+/// The status with which a guard refuses a request. It is never sent, because the fairing replaces the response with
+/// the API's error response.
 pub(crate) const REFUSED: Status = Status::new(u16::MAX);
 
 impl Deref for Grant {
@@ -110,8 +111,9 @@ impl Sentinel for OptionalGrant {
     }
 }
 
-/// The API's own answer to a request whose guard failed. It is kept with the request, because a guard can only fail
-/// with a status, and catchers belong to the host.
+/// Returns the API's error response to a request that a guard refused. The guard has stored this response in the
+/// request's local cache, because a guard can pass only a status to Rocket, and the catchers belong to the host
+/// application.
 pub(crate) fn refusal(request: &Request<'_>) -> Reply {
     let refused: &Option<GrantRejection> = request.local_cache(|| None);
     refused.as_ref().map_or_else(Reply::internal, |refused| refused.reply().clone())

@@ -1,8 +1,8 @@
 //! The delivery API in a Rocket application.
 //!
 //! Attach a [`DeliveryFairing`] to mount every endpoint, send e-mails from lift-off on, and finish open work at
-//! shutdown. [`Grant`] guards the host's own routes with a key. [`delivery_core::http`] decides what the API answers;
-//! this crate only converts requests and responses.
+//! shutdown. [`Grant`] guards the host application's own routes with a key. [`delivery_core::http`] decides what the
+//! API answers; this crate only converts requests and responses.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -17,10 +17,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Rocket logs the URI of each request, with its query, through the `log` crate. Rocket's own logger obeys
-//! [`LogLevel::Off`](rocket::config::LogLevel); any other logger that collects records of the `log` crate must exclude
-//! the target `rocket`. Rocket trusts `X-Real-IP` from any client. This crate uses only the peer address of the
-//! connection, and the service trusts only its [`trusted_proxies`](delivery_core::delivery::Builder::trusted_proxies).
+//! Rocket logs the URI of each request through the `log` crate, and the query of a URI may contain a key. To keep keys
+//! out of the log, set Rocket's log level to [`LogLevel::Off`](rocket::config::LogLevel). If the application has
+//! another logger for the `log` crate, this logger must exclude the target `rocket`.
+//!
+//! Rocket trusts `X-Real-IP` from any client. This crate uses only the peer address of the connection, and the service
+//! trusts only its [`trusted_proxies`](delivery_core::delivery::Builder::trusted_proxies).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -42,9 +44,10 @@ pub use self::grant::{Grant, OptionalGrant};
 pub use self::rejection::GrantRejection;
 pub use self::require_key::RequireKey;
 
-/// Returns catchers with which the API answers all paths without a route, and requests whose handler panicked. They are
-/// for an application that serves nothing else: `rocket.register("/", delivery_rocket::catchers())`. If a route of the
-/// application answers with an error status such as 401 or 422, Rocket's default response is sent.
+/// Returns catchers for an application that serves only the API and its pages:
+/// `rocket.register("/", delivery_rocket::catchers())`. With them, the API answers requests to paths without a route,
+/// and requests whose handler panicked. If a route of the application answers with another error status, such as 401 or
+/// 422, Rocket's default response is sent.
 #[must_use]
 pub fn catchers() -> Vec<Catcher> {
     fn answer<'r>(status: Status, request: &'r rocket::Request<'_>) -> catcher::BoxFuture<'r> {
@@ -60,7 +63,7 @@ pub fn catchers() -> Vec<Catcher> {
     vec![Catcher::new(None, answer)]
 }
 
-/// The README, as a test.
+/// Runs the README's examples as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

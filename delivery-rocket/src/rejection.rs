@@ -16,7 +16,7 @@ use crate::exchange;
 pub struct GrantRejection(Box<Reply>);
 
 impl GrantRejection {
-    /// Returns the response, for a route that decides by its status.
+    /// Returns the API's response, for example for a route that handles one status itself.
     #[must_use]
     pub fn reply(&self) -> &Reply {
         &self.0

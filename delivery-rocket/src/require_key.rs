@@ -14,11 +14,12 @@ use rocket::{Build, Data, Request, Rocket, Route};
 
 use crate::exchange::{self, Mounted};
 
-/// The path of the route that answers refused requests.
+/// The path of the route that answers refused requests. The fairing replaces the path of a refused request by this one,
+/// so that no route of the host application gets the request.
 const REFUSED: &str = "/delivery-refused-request";
 
-/// A fairing that passes on only requests with a valid key to the routes under a path. It answers all others with the
-/// API's own error response.
+/// A fairing that passes on only requests with a valid key to the routes under a path. The fairing answers all other
+/// requests to this path with the API's own error response.
 ///
 /// Attach it after the [`DeliveryFairing`](crate::DeliveryFairing), once for each path. Routes get the key from the
 /// guard [`Grant`](crate::Grant), which does not check the key again.
@@ -40,8 +41,8 @@ pub struct RequireKey {
     requirement: Requirement,
 }
 
-/// What the fairings have decided about a request. Only the last decision is kept, because each fairing must pass the
-/// request on.
+/// The last decision of the [`RequireKey`] fairings about a request. One decision is enough: after a refusal, further
+/// fairings do not check the request.
 #[derive(Default)]
 struct Checked(Mutex<Option<Result<Grant, Box<Reply>>>>);
 
@@ -75,12 +76,13 @@ impl RequireKey {
     }
 }
 
-/// The parts of a path, decoded.
+/// Returns the segments of a path, percent-decoded. Empty segments are left out, as Rocket does when it looks for a
+/// route.
 fn segments(path: &str) -> impl Iterator<Item = Cow<'_, str>> {
     path.split('/').filter(|segment| !segment.is_empty()).map(|segment| RawStr::new(segment).percent_decode_lossy())
 }
 
-/// What came of the checks, if there were any.
+/// Returns the last decision of the fairings about a request; `None` if no fairing has checked the request.
 pub(crate) fn checked(request: &Request<'_>) -> Option<Result<Grant, Box<Reply>>> {
     request.local_cache(Checked::default).0.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
@@ -124,7 +126,7 @@ impl Fairing for RequireKey {
     }
 }
 
-/// Answers what was refused.
+/// Answers refused requests. The fairing has replaced their path by [`REFUSED`].
 #[derive(Clone)]
 struct Refuse;
 
@@ -133,7 +135,7 @@ impl route::Handler for Refuse {
     async fn handle<'r>(&self, request: &'r Request<'_>, _: Data<'r>) -> Outcome<'r> {
         let reply = match checked(request) {
             Some(Err(reply)) => *reply,
-            // A client has requested this path itself.
+            // No fairing has refused this request: the client itself has requested the path `REFUSED`.
             Some(Ok(_)) | None => Reply::not_found(),
         };
         Outcome::Success(exchange::response(reply))

@@ -14,7 +14,8 @@ pub struct Brand {
 }
 
 impl Brand {
-    /// Sets the shop's name. It is also the sender's name, if the [sender](super::Sender) has none.
+    /// Sets the shop's name. It is also the sender's name if the [sender](super::Sender) has no name or is the default
+    /// sender.
     #[must_use]
     pub fn name(self, name: impl Into<String>) -> Self {
         Self { name: Some(name.into()), ..self }

@@ -116,8 +116,8 @@ pub trait Mailer: fmt::Debug + Send + Sync + 'static {
         usize::MAX
     }
 
-    /// Returns whether messages only become files or lines of a log, so that buyers get none. If it returns `true`, the
-    /// desk (the seller's HTML pages) shows the seller a warning. The default is `false`.
+    /// Returns whether the mailer only writes messages to files or a log, so that no message reaches a buyer. If this
+    /// returns `true`, the desk (the seller's HTML pages) shows the seller a warning. The default is `false`.
     fn reaches_nobody(&self) -> bool {
         false
     }
@@ -144,7 +144,7 @@ pub struct Message {
     pub message_id: MessageId,
     /// When the message was rendered.
     pub date: DateTime<Utc>,
-    /// What the e-mail is about; `None` for one that is not about a key.
+    /// What the e-mail is about; `None` if the e-mail is not about a key.
     pub about: Option<About>,
 }
 
@@ -155,7 +155,7 @@ pub struct Message {
 pub struct About {
     /// The kind of e-mail.
     pub kind: MessageKind,
-    /// The key that the e-mail is about. If there are several, the newest of them.
+    /// The key that the e-mail is about. If the e-mail is about several keys, this is the newest key.
     pub key: KeyId,
     /// The language in which the e-mail was rendered.
     pub language: Language,
@@ -237,8 +237,9 @@ pub enum Failure {
     NotTried,
     /// The failure may be temporary. The message is retried soon, and for days.
     Transient,
-    /// The mail server refused the message. The refusal seems to concern the recipient, but may concern the sender. Or
-    /// this server does not know the webhook, but another server may know it. The message is retried for a day.
+    /// The failure is probably permanent, but may not be. For example, a mail server refused the recipient, although
+    /// the real cause may be the sender. Or this server has no webhook of this name, but another server may have one.
+    /// The message is retried for a day.
     Doubtful,
     /// The message may have been accepted. It is retried only after hours, because each attempt may deliver another
     /// copy.

@@ -27,10 +27,9 @@ use crate::observer::Observers;
 use crate::store::{Catalog, Ledger, StoreError};
 use crate::throttle::Throttle;
 
-/// The minimum number of e-mails for which the outbox makes a commit without delay. One kind of commit stores the
-/// outcomes of e-mails: it is not delayed if this many outcomes are waiting. The other kind leases e-mails: it is not
-/// delayed if there is room for this many and more are probably due. All other commits are delayed by [`GATHER`],
-/// because a commit is too expensive for a single e-mail.
+/// The minimum number of e-mails for which the outbox makes a commit without delay. The outbox makes two kinds of
+/// commits: one stores the outcomes of e-mails, the other leases e-mails. If a commit would probably concern fewer
+/// e-mails than this, it is delayed by [`GATHER`], because a commit is too expensive for a single e-mail.
 const GROUP: usize = CONCURRENCY / 2;
 /// How long the outbox waits between two commits that are for fewer than [`GROUP`] e-mails. Orders that arrive one
 /// after the other would otherwise be slow: each would wait for two commits of the outbox. One commit leases the e-mail
@@ -96,8 +95,8 @@ pub struct Worked {
 }
 
 impl Outbox {
-    /// Sends all e-mails and webhooks that are due now, and returns when none is left. For tests, and for host
-    /// applications with their own scheduler.
+    /// Sends all e-mails and webhooks that are due now, and returns when no message is due any more. For tests, and for
+    /// host applications with their own scheduler.
     ///
     /// # Errors
     ///

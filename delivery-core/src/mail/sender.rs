@@ -31,7 +31,7 @@ impl Sender {
         self
     }
 
-    /// Returns the sender's name, if there is one: one line without quotes or angle brackets.
+    /// Returns the sender's name, if the sender has a name. It is one line without quotes or angle brackets.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()

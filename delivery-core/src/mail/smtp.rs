@@ -156,8 +156,8 @@ impl SmtpMailer {
         Self { pace: Some(Arc::new(Pace::of(per_second))), ..self }
     }
 
-    /// Checks that the mail server can be used: connects, secures the connection and signs in as for an e-mail, but
-    /// sends no e-mail.
+    /// Checks that the mail server can be used: connects, secures the connection and signs in, but sends no e-mail. In
+    /// EHLO, it sends the name that was set with [`helo`](Self::helo), and otherwise the name of this machine.
     ///
     /// # Errors
     ///

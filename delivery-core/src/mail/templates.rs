@@ -42,7 +42,7 @@ const ENGLISH: &str = "en";
 /// * `shop.colour` and `shop.ink`: the colours of a button and of the text on it
 /// * `shop.is_plain`: true if the shop has set no colours
 /// * `subject`: the rendered subject, only in the bodies
-/// * `keys`: a list of at most 200 items. Only in `resend` can there be more than one
+/// * `keys`: a list of at most 200 items. Only an e-mail of the kind `resend` can have more than one item
 /// * `omits`: whether the buyer has more keys than `keys` contains
 ///
 /// The fields of the first item of `keys` are also variables of their own. Each item has:
@@ -77,7 +77,7 @@ pub struct Templates {
     stems: BTreeSet<String>,
 }
 
-/// A template cannot be used.
+/// The error for a template that cannot be used.
 #[derive(Debug, Error)]
 #[error("the template {template} of {of} {problem}")]
 pub struct TemplateError {

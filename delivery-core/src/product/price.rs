@@ -38,8 +38,8 @@ impl FromStr for Price {
     /// Parses a number as JSON writes it: `9.99`, `1e2`.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let parsed = Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text));
-        // A text that `Decimal` cannot represent is not a price. -1, which is not a price either, takes its place, so
-        // that the error is always the same.
+        // A text that `Decimal` cannot represent is replaced by -1, which `try_from` refuses. So every refused text has
+        // the same error.
         Self::try_from(parsed.unwrap_or(Decimal::NEGATIVE_ONE))
     }
 }

@@ -30,11 +30,11 @@ const EXPECTED: Invalid = Invalid::expected(
 pub struct AdminTokens(Vec<(Actor, AdminToken)>);
 
 impl AdminTokens {
-    /// Adds the token of the administrator. The audit log shows whoever presents this token as [`Actor::admin`].
+    /// Adds the token of the administrator. The audit log shows a caller with this token as [`Actor::admin`].
     ///
     /// # Errors
     ///
-    /// [`Invalid`] if a named seller already has this token: the audit log could not tell the two apart.
+    /// [`Invalid`] if a named seller already has this token, because the token would then stand for two names.
     pub fn with_admin(mut self, token: AdminToken) -> Result<Self, Invalid> {
         if self.0.iter().any(|(_, other)| token.is(other)) {
             return Err(Invalid::expected("must not have the token of ADMIN_TOKEN under another name"));

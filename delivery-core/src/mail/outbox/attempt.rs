@@ -34,7 +34,7 @@ impl Outbox {
         let sent = match &message.recipient {
             Recipient::Email(_) => {
                 // Use the key's current address. The address may have been corrected since the message was queued, and
-                // the wrong one may be that of another person.
+                // the old address may belong to another person.
                 let (_place, message) = self.place_for(message).await?;
                 let rendered = self.render(&message, message.key.email()).await?;
                 handed_over.get_or_init(|| SystemClock.monotonic());
@@ -189,8 +189,8 @@ impl Outbox {
         ServiceValues { base_url, links, brand, shows_commands: self.shows_commands }
     }
 
-    /// Returns an address's keys, newest first, without those that were revoked. It is an error if none are left.
-    /// Returns at most one key more than an e-mail shows, so that the e-mail can say that it omits keys.
+    /// Returns the keys of an address that are not revoked, newest first. Returns an error if the address has no such
+    /// key. Returns at most one key more than an e-mail shows, so that the e-mail can say that it omits keys.
     async fn keys_of(&self, email: &Email) -> Result<Vec<Key>, MailError> {
         let mut query = KeyQuery { email: Some(email.clone()), limit: MOST_KEYS + 1, ..KeyQuery::default() };
         let mut keys: Vec<Key> = Vec::new();

@@ -28,7 +28,7 @@ use crate::net;
 /// The time limit for the server's replies to the commands that test and close a connection.
 const ANSWER: Duration = Duration::from_secs(5);
 /// The interval at which idle connections are cleaned up. A connection is closed when it has been idle for one to two
-/// intervals. Mail servers would keep it open for minutes, but they also have other clients to serve.
+/// intervals. Mail servers would keep it open for minutes, but many of them allow only a limited number of connections.
 const IDLE: Duration = Duration::from_secs(10);
 /// The maximum number of e-mails that are sent over one connection. Several mail servers allow at most a hundred.
 const MESSAGES: u32 = 100;
@@ -39,7 +39,7 @@ pub(super) enum Security {
     None,
     /// With TLS from the first byte.
     Implicit(Tls),
-    /// With STARTTLS. If the server does not offer it, nothing is sent.
+    /// With STARTTLS. If the server does not offer STARTTLS, no e-mail is sent.
     StartTls(Tls),
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Server {
 pub(super) struct Connections {
     pub(super) server: Arc<Server>,
     kept: Mutex<Kept>,
-    /// The maximum number of open connections, if there is one.
+    /// The maximum number of open connections; `None` if there is no limit.
     pub(super) limit: Option<NonZeroUsize>,
     /// Enforces `limit`: a connection takes a permit before it is opened, and returns the permit when it is closed.
     permits: Arc<Semaphore>,
@@ -259,7 +259,7 @@ async fn greeted(wire: &Wire, hello: &ClientId) -> Result<AsyncSmtpConnection, C
     greeted.map_err(if wire.is_written() { ConnectError::Hello } else { ConnectError::Greeting })
 }
 
-/// Closes connections that stay idle. Returns when none is left.
+/// Closes connections that stay idle. Returns when no idle connection is left.
 async fn cleanup(connections: Weak<Connections>) {
     loop {
         tokio::time::sleep(IDLE).await;

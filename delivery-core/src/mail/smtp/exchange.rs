@@ -161,7 +161,8 @@ pub(super) async fn envelope(
     if reply.has_code(GO_ON) { Ok(()) } else { Err(SendError::OutOfStep) }
 }
 
-/// Sends the message, after [`envelope`] has succeeded. The error says whether the server may have accepted it.
+/// Sends the message, after [`envelope`] has succeeded. If the server may have accepted the message, the error is
+/// [`SendError::Unconfirmed`].
 pub(super) async fn message(connection: &mut AsyncSmtpConnection, wire: &Wire, text: &[u8]) -> Result<(), SendError> {
     // Clear the flag by reading it. An earlier message on this connection may have set it.
     wire.dot_sent();

@@ -9,7 +9,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 /// Spaces e-mails evenly. Callers are served in the order in which they called.
 pub(super) struct Pace {
     between: Duration,
-    /// `None` until the first e-mail.
+    /// Ticks when the next e-mail may be sent; `None` until the first e-mail.
     ticks: Mutex<Option<Interval>>,
 }
 

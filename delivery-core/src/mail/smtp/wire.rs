@@ -68,7 +68,7 @@ struct Replies {
     is_hello: bool,
     /// The number of bytes that the server has sent since the last command.
     read: usize,
-    /// The number of bytes that lettre gets for these, after the replies were rewritten.
+    /// The number of bytes of rewritten replies since the last command.
     kept: usize,
     /// The rewritten bytes that lettre has not read yet.
     ready: std::collections::VecDeque<u8>,

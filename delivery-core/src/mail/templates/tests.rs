@@ -164,7 +164,7 @@ fn values_are_neither_markup_nor_code() {
             assert!(message.html.contains("{{ key }}"), "{}", message.html);
             assert!(!message.html.contains("<script>") && !message.html.contains("<b>"));
             assert!(!message.text.contains("&lt;") && !message.subject.contains("&lt;"), "{}", message.text);
-            // A template that escapes its own fragments would show their markup.
+            // If a template escaped its own fragments, the e-mail would show their markup as text.
             assert!(!message.html.contains("&lt;td") && !message.html.contains("&lt;p "), "{}", message.html);
         }
     }

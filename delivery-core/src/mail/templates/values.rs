@@ -46,9 +46,9 @@ pub(super) fn values(keys: &[Shown<'_>], email: &str, service: ServiceValues<'_>
 
 const EXAMPLE_BUYER: &str = "buyer@example.com";
 
-/// Returns the variables of example e-mails. Every template must render with each of them. The examples are: a key that
-/// expires and was used, a key without expiry and use limit, an expired key, a key that a subscription renews, and
-/// several keys. One example has no links.
+/// Returns the variables of example e-mails. Every template must render with each of these examples. The examples are:
+/// a key that expires and was used, a key without expiry and use limit, an expired key, a key that a subscription
+/// renews, and several keys. One example has no links.
 pub(super) fn examples() -> [Value; 6] {
     let all = |(keys, has_links): (Vec<Value>, bool)| {
         let base_url = "https://shop.example";
