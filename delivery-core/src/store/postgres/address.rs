@@ -104,8 +104,8 @@ fn parameters(url: &Url) -> Result<Parameters, PostgresError> {
             }
             // The driver trusts the system's root certificates anyway, so `system` only switches verification on.
             "sslrootcert" if value == "system" => verifies = true,
-            // Only known parameters are passed on. The driver would ignore an unknown one, and would log its value,
-            // which may be a secret.
+            // Only known parameters are passed on. The driver would ignore an unknown parameter, and would log its
+            // value, which may be a secret.
             _ if PARAMETERS.contains(&&*name) || name.starts_with("options[") => {
                 parameters.driver.push((name.into_owned(), value.into_owned()));
             }

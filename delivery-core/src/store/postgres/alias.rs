@@ -1,4 +1,5 @@
-//! Aliases of imported keys, as a batch loads and persists them.
+//! Loads and persists the aliases of imported keys. An alias is a MAC of the key text that the buyer already had before
+//! the import.
 
 use super::error::store_error;
 use super::session::Session;
@@ -22,8 +23,9 @@ pub(super) async fn load(session: &mut Session<'_>, needs: &Needs, loaded: &mut 
     Ok(())
 }
 
-/// Inserts aliases, in the order of their bytes. Returns whether all were inserted. If another transaction has given
-/// one of them to another key in the meantime, returns false, and the transaction must be rolled back.
+/// Inserts aliases, in the order of their bytes. Returns whether all of them were inserted. If another transaction has
+/// given one of the aliases to another key in the meantime, returns false, and the caller must roll the transaction
+/// back.
 pub(super) async fn persist(session: &mut Session<'_>, aliases: &[(Alias, i64)]) -> Result<bool, StoreError> {
     const INSERT: &str = "INSERT INTO delivery_alias (mac, key) \
         SELECT mac, key FROM unnest($1::bytea[], $2::bigint[]) AS n (mac, key) ORDER BY mac ON CONFLICT DO NOTHING";

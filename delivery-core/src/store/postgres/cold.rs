@@ -1,5 +1,5 @@
-//! PostgreSQL's implementation of [`sql::session`](crate::store::sql::session), which serves everything that is not
-//! performance-critical: lists, the catalog, statistics, the erasure of buyers and the like.
+//! PostgreSQL's implementation of [`sql::session`](crate::store::sql::session), which is used for everything that is
+//! not performance-critical, such as lists, the catalog, statistics and the erasure of buyers.
 
 use std::collections::HashSet;
 use std::sync::Arc;

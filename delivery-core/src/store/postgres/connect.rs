@@ -23,11 +23,13 @@ pub(super) const ACQUIRE: Duration = Duration::from_secs(2);
 /// Time limit for the statements of a batch of operations, and again for the commit of the batch. The store measures
 /// this itself, because a frozen server does not even report a timeout.
 pub(super) const BATCH: Duration = Duration::from_secs(5);
-/// Settings of the store's own sessions. The server's timeouts for statements, locks and idle transactions, in
-/// milliseconds, are shorter than [`BATCH`]. So the server reports its error before the store stops waiting.
+/// Settings of the store's own sessions. The database server's timeouts for statements, locks and idle transactions are
+/// in milliseconds, and are shorter than [`BATCH`]. So the database server reports a timeout before the store stops
+/// waiting.
 const SESSION: [(&str, &str); 10] = [
     ("statement_timeout", "4000"),
-    // The role or the database may have another default, under which a transaction does not see what others commit.
+    // The role or the database may have other defaults. For example, a transaction that is repeatable read does not see
+    // what other transactions commit after its first statement.
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "off"),
     // How long a statement waits for a lock. This is longer than a commit of another server normally takes. After the
@@ -59,9 +61,9 @@ pub(super) const AT_LENGTH: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE R
 const SERVING: [Setting; 5] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
-    // A query without a condition, such as that for the only row of `delivery_catalog`, cannot use an index, so it
-    // scans its table sequentially even with `enable_seqscan` off. The estimated cost is then so high that PostgreSQL
-    // would compile the query first, which takes a tenth of a second or more.
+    // A query without a condition, such as the query for the only row of `delivery_catalog`, cannot use an index. So it
+    // scans its table sequentially even with `enable_seqscan` off, and its estimated cost is very high. With `jit` on,
+    // PostgreSQL would therefore compile the query first, which takes a tenth of a second or more.
     ("jit", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
@@ -84,21 +86,22 @@ struct Shared {
     source: Source,
     schema: String,
     may_lose: bool,
-    /// Whether the store is closed. Necessary because closing the store does not close the host application's pool.
+    /// Whether the store is closed. This flag is necessary because closing the store does not close the host
+    /// application's pool.
     is_closed: AtomicBool,
 }
 
 enum Source {
-    /// The store's own sessions. Those that write and find keys, at most five, connect to `hosts`. Searches and lists
-    /// use the pool `readers`.
+    /// The store's own sessions. The sessions that write and find keys, at most five, connect to `hosts`. Searches and
+    /// lists use the pool `readers`.
     Own { hosts: RwLock<Arc<Hosts>>, readers: PgPool },
     /// The host application's pool, and the statements that begin a transaction there.
     Lent { pool: PgPool, begin: String },
 }
 
 impl Sessions {
-    /// [Prepares the schema](prepare_schema). The returned `Sessions` opens connections of the store's own, which use
-    /// this schema.
+    /// [Prepares the schema](prepare_schema). The returned `Sessions` opens the store's own connections, which use this
+    /// schema.
     pub(super) async fn own(hosts: Hosts, place: SchemaConfig) -> Result<Self, PostgresError> {
         let hosts = hosts.map(|options| in_schema(options, &place.schema));
         let (session, readers_options) = prepare_schema(&hosts, &place).await?;
@@ -134,7 +137,8 @@ impl Sessions {
         Self(Arc::new(Shared { source, schema, may_lose, is_closed: AtomicBool::new(false) }))
     }
 
-    /// Fails if a setting of the server would let a crash lose acknowledged writes, unless `may_lose` is set.
+    /// Fails if a setting of the database server would let a crash lose acknowledged writes. Always succeeds if
+    /// `may_lose` is set.
     pub(super) async fn ensure_durable(&self, session: &mut Session<'_>) -> Result<(), StoreError> {
         const LOSES: &str = "the database has fsync or full_page_writes off, and would lose what it acknowledges";
         if self.0.may_lose || is_durable(session).await? { Ok(()) } else { Err(StoreError::unavailable(LOSES)) }

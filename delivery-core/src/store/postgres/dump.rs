@@ -23,9 +23,9 @@ use crate::store::dump::{self, Checked, DumpError, Dumped, Kind, Progress, TABLE
 use crate::store::sql::session::Value;
 
 impl PostgresOptions {
-    /// Writes a dump to `to`. Dumps the store that is in this schema, in the database at `url`. Servers may use the
-    /// store meanwhile. Calls `progress` repeatedly. Returns the number of rows of each table and the SHA-256 of the
-    /// dump.
+    /// Dumps the store in this schema of the database at `url`, and writes the dump to `to`. Servers may use the store
+    /// meanwhile. Calls `progress` after each chunk of rows. Returns the number of rows of each table, and the SHA-256
+    /// of the dump.
     ///
     /// # Errors
     ///
@@ -99,9 +99,9 @@ async fn fill(
     progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
     // Locks the sequence of row numbers, so that other servers wait for numbers until the load is committed. Changes
-    // nothing else, because the cache size is 1 anyway. A server that took numbers before the lock might use numbers
-    // that rows of the dump have. `UNUSED` checks that no numbers were taken.
+    // nothing else, because the cache size of the sequence is 1 anyway.
     const NUMBERS: &str = "ALTER SEQUENCE delivery_number CACHE 1";
+    // Checks that no server has taken row numbers before the lock. Rows of the dump may have the same numbers.
     const UNUSED: &str = "SELECT NOT is_called FROM delivery_number";
     const REGISTERED: &str = "DELETE FROM delivery_keyring";
     let alone = format!("SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE {} IN EXCLUSIVE MODE", names());
@@ -127,7 +127,7 @@ async fn fill(
     for (sequence, newest) in SEQUENCES {
         let next: i64 = sqlx::query_scalar(newest).fetch_one(&mut *connection).await.map_err(store_error)?;
         let restart = format!("{sequence} RESTART WITH {next}");
-        // Unlike setval, this is rolled back with the transaction.
+        // If the transaction is rolled back, `RESTART` is undone. The function `setval` would not be undone.
         connection.execute(AssertSqlSafe(restart)).await.map_err(store_error)?;
     }
     Ok(loaded)
@@ -138,8 +138,9 @@ fn names() -> String {
     TABLES.iter().map(|table| table.name).collect::<Vec<_>>().join(", ")
 }
 
-/// The sequences, each with a query for its next number. The queries also consider the numbers to which keys refer. A
-/// key may refer to a pruned use or to a deleted product, and no new row may get the number of such a use or product.
+/// For each sequence, the beginning of a statement that restarts it, and a query for its next number. The queries also
+/// consider the numbers to which keys refer. A key may refer to a pruned use or to a deleted product, and no new row
+/// may get the number of such a use or product.
 ///
 /// In tables that are listed by time, a row number has the time in its upper bits, and the number from the sequence in
 /// its lower 30 bits. The row with the greatest row number need not have the greatest lower bits, because a clock may
@@ -192,7 +193,7 @@ fn database_type(kind: Kind) -> &'static str {
     }
 }
 
-/// Binds a column of values as an array.
+/// Binds the values of one column as one parameter, an array.
 fn column(
     query: Query<'static, Postgres, PgArguments>,
     kind: Kind,

@@ -167,8 +167,10 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     }
 }
 
-/// Returns whether a statement that failed with this error may have been executed nevertheless. That is so if its reply
-/// was lost, or if the server is shutting down. After any other error from the server, nothing has happened.
+/// Returns whether a statement that failed with this error may have been executed nevertheless. This is possible if the
+/// error has no PostgreSQL error code, because the reply of the server may be lost. It is also possible if the code
+/// reports that the connection failed (`08…`) or that the server is shutting down (`57P…`). Any other code means that
+/// nothing was executed.
 pub(super) fn may_have_happened(error: &StoreError) -> bool {
     let StoreError::Unavailable { source, .. } = error else { return false };
     let source = source.as_ref().and_then(|source| source.downcast_ref::<sqlx::Error>());

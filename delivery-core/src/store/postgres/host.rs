@@ -131,7 +131,7 @@ async fn operate(session: &mut Session<'_>, operation: Operation) -> Result<Answ
             return Ok(answer);
         }
         if is_atomic {
-            // A part of the writes may have been written. The error makes the caller roll it back.
+            // Some of the writes may already be in the transaction. The error below makes `inside` roll them back.
             break;
         }
     }

@@ -43,9 +43,9 @@ impl Hosts {
         Self { first: change(first), others: others.into_iter().map(&change).collect(), patience }
     }
 
-    /// Connects to whichever host answers first, and applies `settings` to the session. Returns the session, and
-    /// options for further connections to the same host. These options do not contain `settings`. If there are several
-    /// hosts, skips standby servers.
+    /// Connects to the host that answers first, and applies `settings` to the session. Returns the session, and options
+    /// for further connections to the same host. These options do not contain `settings`. If there are several hosts,
+    /// skips standby servers.
     pub(super) async fn connect(
         &self,
         settings: &'static [Setting],
@@ -75,11 +75,12 @@ impl Hosts {
     }
 }
 
-/// Connects to one host, at whichever of its addresses answers first.
+/// Connects to one host, at the address that answers first.
 ///
 /// The driver tries the addresses of a host name one after another, and gives up on a silent address only after
-/// minutes. So the other addresses are tried here at the same time. With `sslmode=verify-full` they are not tried here,
-/// because only the driver can check that a certificate belongs to the host name.
+/// minutes. So this function also tries the second and all further addresses by itself, without waiting for the driver.
+/// With `sslmode=verify-full` it does not, because only the driver can check that a certificate belongs to the host
+/// name.
 async fn connect(
     options: PgConnectOptions,
     settings: &'static [Setting],
@@ -94,7 +95,7 @@ async fn connect(
 }
 
 /// Connects with the options `by_name`, which contain the host's name, or with one of `others`, which contain the
-/// host's other addresses. Uses whichever answers first.
+/// host's other addresses. Returns the connection that is open first.
 async fn first_of(
     by_name: PgConnectOptions,
     others: Vec<PgConnectOptions>,
@@ -151,10 +152,10 @@ mod tests {
         let by_address = by_name.clone().host("127.0.0.1");
         let server = async {
             let (mut named, _) = listener.accept().await.unwrap();
-            // The second client comes after the head start, since the first one gets no answer.
+            // The second connection is made after the head start, because the first one gets no answer.
             let (mut unnamed, _) = listener.accept().await.unwrap();
             unnamed.write_all(REFUSED).await.unwrap();
-            // Waits until the second client has left.
+            // Waits until the client has closed the second connection.
             let _ = unnamed.read_to_end(&mut Vec::new()).await;
             let _ = named.write_all(LET_IN).await;
             named

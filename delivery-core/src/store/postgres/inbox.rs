@@ -62,8 +62,8 @@ pub(super) async fn lock(
         } else if keys.is_empty() {
             return Ok(());
         } else {
-            // Locks and loads the keys. The loop comes here again only if one of them was replaced by a new key in the
-            // meantime.
+            // Locks and loads the keys. The loop gets here a second time only if another server has replaced one of
+            // these keys by a new key in the meantime.
             for row in load::locked_lines(session, &keys).await? {
                 versions.invalidate(&row.key.id());
                 loaded.insert(row);
@@ -115,8 +115,8 @@ pub(super) async fn deals(session: &mut Session<'_>, references: HashSet<Referen
 }
 
 /// Inserts or updates deals (parameters `$1` to `$3`), inserts references (`$4` to `$7`), and replaces the payments of
-/// these deals by those in `$8` to `$12`. Each parameter is an array with one column of the rows. Returns how many
-/// deals and references were written.
+/// these deals by the payments in `$8` to `$12`. Each parameter is an array with one column of the rows. Returns the
+/// number of deals and references that were written.
 const DEALS: &str = "WITH new AS ( \
         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS n (number, version, facts)), \
     changed AS ( \
@@ -141,9 +141,9 @@ const DEALS: &str = "WITH new AS ( \
         WHERE (k.at, k.units, k.currency) IS DISTINCT FROM (excluded.at, excluded.units, excluded.currency)) \
     SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM inserted) + (SELECT count(*) FROM named)";
 
-/// Writes everything that platform events change, except keys. Returns whether all of it was written. If another server
-/// has inserted the same event or the same reference in the meantime, returns false, and the transaction must be rolled
-/// back.
+/// Writes everything that platform events change, except keys. Returns whether everything was written. Returns false if
+/// another server has inserted the same event or the same reference in the meantime. The caller must then roll the
+/// transaction back.
 pub(super) async fn persist(session: &mut Session<'_>, writes: &InboxWrites) -> Result<bool, StoreError> {
     const EVENTS: &str = "WITH new AS ( \
             SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], \

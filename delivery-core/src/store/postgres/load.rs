@@ -80,7 +80,7 @@ pub(super) async fn purchases(
     found.map_err(store_error)?.iter().map(rows::key).collect()
 }
 
-/// Runs `statement` with the keys' ids as its parameter, and returns the rows it finds.
+/// Runs `statement`, whose only parameter is the ids of keys. Returns the rows that the statement finds.
 pub(super) async fn ask<'a>(
     session: &mut Session<'_>,
     statement: &'static str,
@@ -106,8 +106,8 @@ impl Finder {
     }
 
     async fn find(&mut self, ids: &[KeyId]) -> Result<Vec<Row>, StoreError> {
-        // An idle session may have been cut off. The query is then repeated below on a new session. There is time for
-        // that: callers are refused only after five seconds.
+        // The connection of an idle session may be broken. The query is then repeated below on a new session. There is
+        // time for that, because the queue refuses callers only after five seconds.
         if let Some(mut session) = self.session.take() {
             match timeout(ACQUIRE, keys(&mut session, ids)).await {
                 Ok(Ok(found)) => {

@@ -220,8 +220,8 @@ async fn detached_for<T: Send + 'static>(
 #[async_trait]
 impl Ledger for PostgresStore {
     async fn submit(&self, operation: Operation) -> Result<Answer, StoreError> {
-        // Operations that need a transaction go to a writer of their own, because a batch with even one of them is
-        // atomic.
+        // A batch with even one operation that needs a transaction is written completely or not at all. So these
+        // operations go to a writer of their own, and their conflicts do not undo other operations.
         let queue = match operation.subject() {
             Subject::NewKey(new) if !operation.needs_transaction() => self.writer(new.id),
             Subject::Key(id) if !operation.needs_transaction() => self.writer(id),

@@ -5,9 +5,9 @@ use super::session::Session;
 use crate::ledger::plan::Numbers;
 use crate::store::StoreError;
 
-/// The number of row numbers in a block. It must equal the increment of the sequence in the schema. One block has 16
-/// numbers for each operation of a full batch of 1,024. An order or a use takes at most 11 numbers: one for its key or
-/// use, one for its audit entry, one for its e-mail, and one for each of at most eight webhooks.
+/// The number of row numbers in a block. It must equal the increment of the sequence in the schema. For a full batch of
+/// 1,024 operations, one block has 16 numbers for each operation. An order or a use takes at most 11 numbers: one for
+/// its key or use, one for its audit entry, one for its e-mail, and one for each of at most eight webhooks.
 pub(super) const BLOCK: i64 = 16_384;
 
 /// Takes the next block of numbers.

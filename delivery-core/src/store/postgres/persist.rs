@@ -8,7 +8,8 @@
 //!
 //! All servers take locks in the same order, so that no two servers deadlock:
 //!
-//! - Aliases are inserted first, in the order of their bytes.
+//! - Rows of [platform events](super::inbox) and of requests with an `Idempotency-Key` are written first. Then aliases
+//!   are inserted, in the order of their bytes.
 //! - A statement locks messages by number, purchases by order and product, and keys by number.
 //! - A batch that locks keys before it reads them locks them by number, and afterwards needs no lock of another key.
 //! - A batch with platform events, key rotations or requests with an `Idempotency-Key` takes all its locks before it
@@ -29,7 +30,7 @@ use crate::ledger::plan::{KeyWrite, PurchaseId, Writes};
 use crate::store::sql::messages::{machine, skew_sql as skew};
 use crate::store::{Persisted, StoreError};
 
-/// SQL that inserts the uses in the parameters `$1` to `$5`, leaving out uses whose keys are not in `written`. In each
+/// SQL that inserts the uses in the parameters `$1` to `$5`, except uses whose keys are not in `written`. In each
 /// statement of this module, `written` contains the keys that the statement has written.
 macro_rules! uses {
     () => {
@@ -59,7 +60,7 @@ macro_rules! change {
     };
 }
 
-/// SQL that inserts the messages in the parameters `$21` to `$26`, leaving out messages about keys that are not in
+/// SQL that inserts the messages in the parameters `$21` to `$26`, except messages about keys that are not in
 /// `written`. The parameter `$27` is this machine's time, in milliseconds.
 macro_rules! messages {
     () => {
@@ -75,7 +76,7 @@ macro_rules! messages {
     };
 }
 
-/// SQL that inserts the audit entries in the parameters `$15` to `$20`, leaving out entries about keys that are not in
+/// SQL that inserts the audit entries in the parameters `$15` to `$20`, except entries about keys that are not in
 /// `written`.
 macro_rules! audit_entries {
     () => {

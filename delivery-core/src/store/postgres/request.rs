@@ -1,4 +1,4 @@
-//! Requests that buyers may repeat, because the requests came with an `Idempotency-Key`.
+//! Loads and persists requests that came with an `Idempotency-Key`, so that a repeated request is recognized.
 
 use super::error::store_error;
 use super::session::Session;
@@ -25,8 +25,8 @@ pub(super) async fn load(session: &mut Session<'_>, needs: &Needs, loaded: &mut 
     Ok(())
 }
 
-/// Writes requests with an `Idempotency-Key`. Returns whether all were written. If another server has answered one of
-/// them in the meantime, returns false, and the transaction must be rolled back.
+/// Writes requests with an `Idempotency-Key`. Returns whether all were written. Returns false if another server has
+/// answered one of these requests in the meantime. The caller must then roll the transaction back.
 pub(super) async fn persist(session: &mut Session<'_>, requests: &[RequestRow]) -> Result<bool, StoreError> {
     const REQUESTS: &str = "WITH new AS ( \
             SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) \

@@ -1,4 +1,4 @@
-//! Determining what a batch has written, if the database's reply to the batch was lost.
+//! Finds out what a batch has written, if the database's reply to the batch was lost.
 //!
 //! The batch's plan chose the numbers of the rows that the batch writes. If a row with such a number exists, the batch
 //! has written it. If the row does not exist, the batch may still write it later, because the statement of the lost

@@ -74,8 +74,8 @@ pub(super) async fn newest_migration(session: &mut Session<'_>, schema: &str) ->
     }
 }
 
-/// Compares `newest`, the number of a schema's newest migration, with that of the newest migration known here. Fails if
-/// `newest` is greater.
+/// Compares `newest`, the number of a schema's newest migration, with the number of the newest migration in
+/// [`MIGRATIONS`]. Fails if `newest` is greater.
 pub(super) fn compare(newest: i64) -> Result<Ordering, PostgresError> {
     let needed = MIGRATIONS.last().map_or(0, |(number, ..)| *number);
     match newest.cmp(&needed) {
@@ -92,10 +92,10 @@ pub(super) async fn check_migrated(session: &mut Session<'_>, schema: &str) -> R
     }
 }
 
-/// Returns whether the server is set to keep acknowledged writes after a crash. Also switches `synchronous_commit` on
-/// for the session if it is off. This setting may have been switched off for the role or the server since the store was
-/// opened, and a crash would then lose the last orders. On a connection of the host application, the setting is
-/// switched on for the transaction only.
+/// Returns whether `fsync` and `full_page_writes` are on, so that acknowledged writes survive a crash of the database
+/// server. Also switches `synchronous_commit` on if it is off. An administrator may have switched it off since the
+/// store was opened, and a crash would then lose the last orders. It is switched on for the session, or, on a
+/// connection of the host application, only for the transaction.
 pub(super) async fn is_durable(session: &mut Session<'_>) -> Result<bool, StoreError> {
     const SQL: &str = "SELECT current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' AND \
         set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' \
@@ -135,7 +135,7 @@ async fn make_schema(session: &mut PgConnection, schema: &str) -> Result<(), sql
     sqlx::query(LOCK).bind(schema).execute(&mut *transaction).await?;
     let exists: bool = sqlx::query_scalar(EXISTS).bind(schema).fetch_one(&mut *transaction).await?;
     if !exists {
-        // Quoted, since a name may be a keyword, such as `order`.
+        // The name is quoted, because it may be a keyword, such as `order`.
         let create = sqlx::AssertSqlSafe(format!("CREATE SCHEMA \"{schema}\""));
         sqlx::query(create).execute(&mut *transaction).await?;
     }

@@ -95,8 +95,8 @@ impl DerefMut for Begun<'_> {
 }
 
 impl Session<'_> {
-    /// Returns a statement to run on this session. A session of the store's own keeps it prepared; another connection
-    /// does not.
+    /// Returns a statement to run on this session. A session of the store's own keeps the statement prepared; any other
+    /// session does not.
     pub(super) fn query<'q>(&self, sql: impl SqlSafeStr) -> Query<'q, Postgres, PgArguments> {
         sqlx::query(sql).persistent(self.is_ours())
     }
@@ -113,8 +113,8 @@ impl Session<'_> {
         matches!(self, Self::Own(_) | Self::Reader(_))
     }
 
-    /// Begins a transaction on a session of the store's own. On any other session, a transaction must already be open,
-    /// and is used.
+    /// Begins a transaction on a session of the store's own. On any other session, a transaction must already be open.
+    /// This transaction is then returned.
     pub(super) async fn begin(&mut self) -> Result<Begun<'_>, sqlx::Error> {
         if self.is_ours() { (**self).begin().await.map(Begun::Own) } else { Ok(Begun::Open(self)) }
     }

@@ -133,7 +133,7 @@ impl Writer {
             {
                 persist(&mut session, &planned.writes, true).await?
             } else {
-                // At least one conflict, so that a batch that writes no key is rolled back too.
+                // The list has at least one conflict, so that a batch that writes no key is rolled back too.
                 vec![Persisted::Conflict; planned.writes.keys.len().max(1)]
             };
             Ok((planned, persisted))
@@ -168,7 +168,7 @@ impl Writer {
                     self.session = rolled_back.ok().and_then(Result::ok).flatten();
                     return Err(error);
                 }
-                // Without a COMMIT nothing was written.
+                // Nothing was written, because no COMMIT was sent.
                 Err(StoreError::unavailable("the database does not answer"))
             }
             Err(_) => Err(StoreError::unavailable("the database does not answer")),
@@ -209,9 +209,9 @@ impl Writer {
         planned.answers(is_written)
     }
 
-    /// Reads `keys`, and returns their rows together with the `cached` rows. If `reload` is given, reads everything
-    /// that the batch needs instead. Reserves `wanted` row numbers. If the session has to be replaced by a new one, the
-    /// cached rows are read again too.
+    /// Reads the rows of `keys`, and returns them together with the rows in `cached`. If `reload` is given, reads
+    /// everything that the batch needs instead. Reserves `wanted` row numbers. If a new session has to replace the idle
+    /// session, also reads the cached rows again. Returns the session on which the rows were read.
     async fn read(
         &mut self,
         keys: &HashSet<KeyId>,
@@ -219,7 +219,7 @@ impl Writer {
         reload: Option<&Needs>,
         wanted: i64,
     ) -> Result<(Session<'static>, Vec<Row>), StoreError> {
-        // An idle session may have been cut off. It is then replaced by a new one below.
+        // The connection of an idle session may be broken. A new session then replaces it below.
         if let Some(mut session) = self.session.take() {
             let asked = async {
                 if keys.is_empty() && reload.is_none() && !self.versions.is_awake(SystemClock.monotonic()) {
@@ -230,7 +230,8 @@ impl Writer {
             };
             match timeout(ACQUIRE, asked).await {
                 Ok(Ok(rows)) => return Ok((session, rows.into_iter().chain(cached).collect())),
-                // The session can be used again. The error is that a row cannot be read, or that a table is locked.
+                // The server has answered, so the session can be used again. The error means, for example, that a row
+                // cannot be read, or that a table is locked.
                 Ok(Err(error)) if !matches!(error, StoreError::Unavailable { .. }) => {
                     self.session = Some(session);
                     return Err(error);
@@ -276,7 +277,7 @@ impl Writer {
     }
 }
 
-/// Returns how many row numbers a batch needs at most.
+/// Returns the maximum number of row numbers that a batch needs.
 fn wanted(operations: &[&Operation]) -> i64 {
     operations.iter().map(|operation| operation.numbers()).sum()
 }

@@ -17,9 +17,9 @@ const KEYS: usize = 1 << 16;
 /// The number of batches that read a key from the database, not from the cache, after another server has changed the
 /// key. That server probably goes on using the key.
 const READ_AGAIN: u32 = 64;
-/// How long after its last use a session counts as alive. A session that was idle for longer may have been cut off. Its
-/// next batch therefore reads rows from the database instead of the cache: if the session is dead, the read fails
-/// before anything is written.
+/// How long after its last use a session counts as alive. The connection of a session that was idle for longer may be
+/// broken. The next batch on this session therefore reads rows from the database, not from the cache. If the connection
+/// is broken, the read fails before anything is written.
 const AWAKE: Duration = Duration::from_millis(500);
 
 pub(super) struct VersionCache {
@@ -41,8 +41,8 @@ impl Default for VersionCache {
 }
 
 impl VersionCache {
-    /// Returns the cached rows of `keys`, and removes their keys from `keys`. The remaining keys must be read. If the
-    /// session may have been cut off, returns no rows, and all keys remain.
+    /// Returns the cached rows of `keys` that may be used, and removes the keys of these rows from `keys`. The caller
+    /// must read the remaining keys. If the session may be broken, returns no rows, and all keys remain.
     pub(super) fn take(&mut self, keys: &mut HashSet<KeyId>, now: Duration) -> Vec<Row> {
         let mut cached = Vec::new();
         if !self.is_awake(now) {
@@ -77,14 +77,15 @@ impl VersionCache {
         self.seen = Some(now);
     }
 
-    /// Keeps the next batch from using the cached row.
+    /// Makes the next batch read the key from the database, not from the cache.
     pub(super) fn invalidate(&mut self, id: &KeyId) {
         if let Some(mut known) = self.keys.get_mut(id) {
             known.invalid = known.invalid.max(1);
         }
     }
 
-    /// Records that another server has changed the key, so that the next [`READ_AGAIN`] batches read it.
+    /// Records that another server has changed the key. The next [`READ_AGAIN`] batches then read the key from the
+    /// database.
     pub(super) fn contended(&mut self, id: &KeyId) {
         if let Some(mut known) = self.keys.get_mut(id) {
             known.invalid = READ_AGAIN;

@@ -1,4 +1,4 @@
-//! Noticing changes that other servers make to products.
+//! Watches for changes that other servers make to products.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) async fn watch(sessions: Sessions, cache: Arc<ProductCache>) {
     loop {
         tokio::time::sleep(WATCH).await;
         let Ok(version) = timeout(ACQUIRE, version(&sessions)).await else { continue };
-        // The first check clears the cache too, because products that were cached before it may be outdated.
+        // The first check clears the cache too, because products that were cached before this check may be outdated.
         if let Ok(version) = version
             && known.replace(version) != Some(version)
         {

@@ -24,11 +24,11 @@ pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 /// before a batch, so an idle writer checks later.
 const SETTINGS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A writer. It owns a session that writes, and carries out a share of this server's operations.
+/// A writer. It owns a session, and carries out a part of the operations that are submitted to this store.
 pub(super) struct Writer {
     pub(super) sessions: Sessions,
-    /// The store's own session, while no batch uses it. `None` while the server is unavailable, and after a batch whose
-    /// outcome is unknown. Always `None` if the store uses the host application's pool.
+    /// The store's own session, while no batch uses it. `None` while the database is unavailable, and after a batch
+    /// whose outcome is unknown. Always `None` if the store uses the host application's pool.
     pub(super) session: Option<Session<'static>>,
     pub(super) numbers: Numbers,
     pub(super) versions: VersionCache,
@@ -55,16 +55,16 @@ impl Writer {
         }
     }
 
-    /// Opens a new session. Forgets the row numbers of the previous session, because a server that has crashed may hand
-    /// out the same block of numbers again. Also forgets the cached rows.
+    /// Opens a new session. Discards the row numbers that were reserved on the previous session, because a database
+    /// server that has crashed may hand out the same block of numbers again. Also discards the cached rows.
     pub(super) async fn connect(&mut self) -> Result<Session<'static>, StoreError> {
         self.numbers = Numbers::default();
         self.versions = VersionCache::default();
         self.sessions.serve().await
     }
 
-    /// Begins a transaction. If the idle session was cut off, begins the transaction on a new session. This is safe,
-    /// because nothing was written on the idle session yet.
+    /// Begins a transaction. If the connection of the idle session is broken, begins the transaction on a new session.
+    /// This is safe, because the transaction has not written anything yet.
     pub(super) async fn begin(&mut self) -> Result<Session<'static>, StoreError> {
         // The isolation level is named, because the role or the database may have another default, under which
         // concurrent orders do not see each other.
@@ -92,8 +92,8 @@ impl Writer {
         self.look_at_locked().await;
     }
 
-    /// If the last check was at least [`SETTINGS_INTERVAL`] ago, checks that a crash of the server would still lose no
-    /// acknowledged writes. If the check fails, drops the session, so that nothing is committed on that server.
+    /// If the last check was at least [`SETTINGS_INTERVAL`] ago, checks that a crash of the database server would still
+    /// lose no acknowledged writes. If the check fails, drops the session, so that nothing is committed on this server.
     async fn look_at_durability(&mut self) {
         let now = SystemClock.monotonic();
         if now.saturating_sub(self.looked) < SETTINGS_INTERVAL {
@@ -132,8 +132,8 @@ impl Writer {
 
     /// Runs a single statement that is not part of a batch of operations.
     async fn run(&mut self, statement: &Statement<Session<'static>>) -> Result<Done, StoreError> {
-        // An idle session may have been cut off, so it is pinged first. If it does not answer, a new session replaces
-        // it. This is safe, because the statement was not sent yet.
+        // The connection of an idle session may be broken, so the session is pinged first. If it does not answer, a new
+        // session replaces it. This is safe, because the statement was not sent yet.
         let idle = match self.session.take() {
             Some(mut session) => matches!(timeout(ACQUIRE, session.ping()).await, Ok(Ok(()))).then_some(session),
             None => None,
@@ -236,8 +236,8 @@ impl BatchHandler for Writer {
     async fn maintain(&mut self) {
         self.look_at_locked().await;
         if self.is_unavailable {
-            // Operations that wait during this pause are refused together. Without the pause, each would open a session
-            // on a database that may be just starting.
+            // The operations that arrive during this pause form one batch, which tries to connect once. Without the
+            // pause, each operation might open a session on a database that is just starting.
             tokio::time::sleep(RECONNECT_DELAY).await;
         }
     }

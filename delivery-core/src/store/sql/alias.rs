@@ -1,4 +1,5 @@
-//! Aliases of imported keys, stored in `delivery_alias`.
+//! Finds imported keys by their aliases, which are stored in `delivery_alias`. An alias is a MAC of the key text that
+//! the buyer already had before the import.
 
 use async_trait::async_trait;
 

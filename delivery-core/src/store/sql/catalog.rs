@@ -177,8 +177,8 @@ impl<D: Database> ProductNames for D {
     }
 }
 
-/// Makes calls that add a product or a post only if it does not exist yet run one after the other, even on several
-/// servers. Each call locks the same row until its commit, so it sees what the previous call added. Does nothing on
+/// Serializes the calls that add a product or a post only if it does not exist yet, even if several servers make these
+/// calls. Each call locks the same row until its commit, so it sees what the previous call has added. Does nothing on
 /// SQLite, which has a single writer.
 pub(super) async fn take_turn(session: &mut (dyn Session + '_)) -> Result<(), StoreError> {
     if session.dialect().is_sqlite() {

@@ -67,9 +67,9 @@ fn is_about(row: &impl Columns, email: &Email) -> Result<bool, StoreError> {
     Ok(row.integer("customers")? == 1 || row.text_or_null("body")?.is_some_and(|body| names_buyer(body, email)))
 }
 
-/// For keys whose address was corrected earlier: replaces the reason of a revocation if it contains the erased address.
-/// Returns the ids of the changed keys. Must run before [`ERASE`], which removes the address from the audit log. After
-/// that, nothing shows which keys had the address.
+/// For keys whose address was corrected earlier: replaces the reason of a revocation if the reason contains the erased
+/// address. Returns the ids of the changed keys. Must run before [`ERASE`], which removes the address from the audit
+/// log. Without the entries in the audit log, nothing shows which keys had the address.
 const ERASE_REASONS: &str = concat!(
     "UPDATE delivery_key SET revoked_reason = CASE WHEN CAST($2 AS text) IS NULL THEN revoked_reason ELSE 'erased' END \
         WHERE number IN ",
@@ -79,8 +79,8 @@ const ERASE_REASONS: &str = concat!(
     " RETURNING id"
 );
 
-/// The statements that replace address `$1`, in lower case, by `$2`. They run in this order, after the waiting events
-/// were erased. The first statement returns the ids of the keys that had the address.
+/// The statements that replace address `$1`, in lower case, by `$2`, or delete rows with this address. They run in this
+/// order, after [`FORGET_EVENT`]. The first statement returns the ids of the keys that had the address.
 const ERASE: [&str; 7] = [
     concat!(
         "UPDATE delivery_key SET email = CAST($2 AS text), \

@@ -1,5 +1,5 @@
-//! The inbox: claims, lists, retries and prunes platform events. Also stores dismissed names: events about what a
-//! platform sells under a dismissed name need no attention.
+//! The inbox: claims, lists, retries and prunes platform events. Also stores dismissed names. A dismissed name is a
+//! platform's name for something that is not sold here, so events about it need no attention.
 
 use std::collections::HashSet;
 use std::ops::Range;

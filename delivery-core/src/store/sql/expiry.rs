@@ -65,8 +65,8 @@ const MOST: usize = 500;
 pub(super) async fn notify(session: &mut (dyn Session + '_), scan: ExpiryScan) -> Result<usize, StoreError> {
     let dialect = session.dialect();
     let most = limit(scan.limit.min(MOST));
-    // Skips keys that another transaction has locked: keys for which another server queues e-mails, and keys that are
-    // being used.
+    // Skips keys that another transaction has locked: keys about which another server is queueing e-mails, and keys
+    // that are being used.
     let due = dialect.skipping(EXPIRING);
     let due = session.rows(&due, values![scan.now.timestamp(), scan.until.timestamp(), most]).await?;
     if due.is_empty() {

@@ -21,8 +21,8 @@ const NEWEST: &str = "SELECT number, email FROM delivery_key \
     WHERE lower(email) = $1 AND revoked_at IS NULL AND email NOT LIKE 'erased-%@erased.invalid' ORDER BY id DESC LIMIT 1";
 
 /// Finds a row if an e-mail with lost keys was queued after millisecond `$2` for the address `$1`, which must be in
-/// lower case. `$3` lies in the future. E-mails that were queued at millisecond `$3` or later are ignored, because only
-/// a wrong clock can have set such a time.
+/// lower case. Millisecond `$3` is in the future. E-mails that were queued at `$3` or later are ignored, because only a
+/// wrong clock can have set such a time.
 const RECENT: &str = "SELECT k.number FROM delivery_key k JOIN delivery_message m ON m.key = k.number \
     WHERE lower(k.email) = $1 AND m.kind = 'lost' AND m.queued_at > $2 AND m.queued_at < $3 LIMIT 1";
 
@@ -50,7 +50,7 @@ impl<D: Database> LostKeys for D {
 
 async fn answer(session: &mut (dyn Session + '_), scan: LostScan) -> Result<usize, StoreError> {
     let dialect = session.dialect();
-    // The lock makes servers take turns, so that each server sees the e-mails that the previous one queued.
+    // The lock makes servers take turns, so that each server sees the e-mails that the previous server has queued.
     let waiting = session.rows(&dialect.locking(WAITING), values![limit(scan.limit.min(MOST))]).await?;
     let skew = skew(session).await?;
     let now = scan.now.timestamp_millis() + skew;

@@ -93,10 +93,10 @@ pub(in crate::store) async fn retry(
         .await
 }
 
-/// Makes failed messages due: those that failed for good, and those with a route that wait for another attempt. A
-/// message's route is a fingerprint of the settings with which sending it failed. If `route` is given, messages with
-/// this route are left out. So are leased messages, and messages that another transaction has locked. Returns how many
-/// messages were made due.
+/// Makes messages due: messages that failed for good, and messages with a route that wait for another attempt. A
+/// message's route is a fingerprint of the settings with which sending it failed. If `route` is given, leaves out
+/// messages with this route. Always leaves out leased messages, and messages that another transaction has locked.
+/// Returns how many messages were made due.
 pub(in crate::store) async fn retry_all(
     database: &impl Database,
     route: Option<Route>,

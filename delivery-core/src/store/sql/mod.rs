@@ -16,8 +16,8 @@
 //!
 //! * Loading and persisting a batch of operations, such as sales and uses. The rows are keys, uses, messages, requests
 //!   with an `Idempotency-Key`, aliases, events, references and deals. On SQLite the single writer persists a batch
-//!   with one statement. On PostgreSQL several servers write, so the statements check versions, return what they have
-//!   written, and lock rows in the same order on every server.
+//!   with one statement. On PostgreSQL several servers write, so the statements check versions, return which keys they
+//!   have written, and lock rows in the same order on every server.
 //! * Leasing messages and renewing leases. On PostgreSQL several servers lease at the same time, so the statements skip
 //!   locked rows and allow for clocks that differ. On SQLite nobody else writes, but a key's count of uses may still be
 //!   pending in memory, so the newest count is taken from there.

@@ -38,9 +38,9 @@ const UPDATE_POST: &str = concat!(
 
 const DELETE_POST: &str = concat!("DELETE FROM delivery_post WHERE id = $1 RETURNING ", post_columns!());
 
-/// Selects the numbers, versions and content lengths (in bytes) of at most `$3` posts, newest first. Only posts that
-/// were published before `$1` are selected, or at `$1` with a number below `$2`. Neither database reads the content to
-/// find its length.
+/// Selects the numbers, versions and content lengths (in bytes) of at most `$3` posts, newest first. Selects only posts
+/// that were published before second `$1`, or at second `$1` with a number below `$2`. Neither database reads the
+/// content to find its length.
 const POSTS: &str = "SELECT id, version, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
     WHERE (published_at, id) < ($1, $2) ORDER BY published_at DESC, id DESC LIMIT $3";
 
@@ -169,7 +169,8 @@ async fn change(
 
 /// Returns the parameters of [`ADD_POST`], which are also the first four of [`UPDATE_POST`].
 fn columns(facts: &NewPost) -> Result<Vec<Value>, StoreError> {
-    // The post is made only because `NewPost` has no methods that read its fields. Its number is arbitrary.
+    // The post is made only to read the facts: the methods of `NewPost` called `title` and so on set a value. The
+    // post's number is arbitrary.
     let post = Post::new(parsed(PostId::new(1), "post number")?, facts.clone());
     Ok(values![post.title(), post.category().as_str(), post.content(), post.published_at().timestamp()])
 }

@@ -149,9 +149,9 @@ pub(in crate::store) fn candidates(
     Candidates { sql, parameters }
 }
 
-/// Returns two statements for SQLite that find the newest keys whose address meets the condition `begins`. For each
-/// search, only one of them finds keys. The other gets a limit of 0; SQLite evaluates a limit once, before a statement
-/// runs.
+/// Returns two statements for SQLite that find the newest keys whose address meets the condition `begins`. In each
+/// search, one of the statements gets a limit of 0 and finds no keys. The limit is a subquery that chooses between the
+/// statements. SQLite evaluates a limit only once, before the statement runs.
 ///
 /// - The first statement sorts all keys that meet the condition.
 /// - The second statement reads the keys of the store from the newest on, until the page is full. It is used only if at
@@ -180,8 +180,8 @@ fn by_beginning(begins: &str, status: Option<Status>, most: usize) -> [String; 2
 }
 
 /// Returns the condition for a status, for searches by order, host reference, address or beginning of an address. Keys
-/// that are valid and keys that are used up have the same condition here; the caller of [`candidates`] tells them
-/// apart. The condition is written so that no index matches it. So the planner of the database uses the index of the
+/// that are valid and keys that are used up have the same condition here; the caller of [`candidates`] distinguishes
+/// them. The condition is written so that no index matches it. So the planner of the database uses the index of the
 /// order, reference or address.
 fn among_few(status: Option<Status>) -> &'static str {
     match status {

@@ -71,8 +71,8 @@ pub(in crate::store) struct Completion<'a> {
     /// The new due time, in milliseconds. `None` makes the message due at the time at which it was queued.
     pub(in crate::store) due_at: Option<i64>,
     pub(in crate::store) reason: Option<&'a str>,
-    /// The number of attempts to subtract: 1 if the message was not tried, because leasing it has counted as an
-    /// attempt.
+    /// The number to subtract from the message's attempts: 1 if the message was not tried, because leasing it has
+    /// counted as an attempt; otherwise 0.
     pub(in crate::store) given_back: i64,
     pub(in crate::store) route: Option<String>,
 }
