@@ -27,7 +27,7 @@ pub(crate) struct Opened {
 
 impl Delivery {
     /// Returns the id of a key that the service's keyring signed; `None` for any other text. Computes one MAC, without
-    /// I/O. For a text that may have been made elsewhere, call [`identify`](Self::identify).
+    /// I/O. For a text that may belong to an imported key, call [`identify`](Self::identify).
     #[must_use]
     pub fn verify(&self, key: &str) -> Option<KeyId> {
         self.inner.keyring.verify(key).map(|verified| verified.id)

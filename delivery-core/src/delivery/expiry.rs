@@ -19,7 +19,7 @@ const MARKED_AT_ONCE: usize = 256;
 ///
 /// - the key is revoked or used up,
 /// - a subscription renews the key,
-/// - the buyer of the key was erased, or
+/// - the buyer's address was erased, or
 /// - the key is valid for a shorter time than the notice period, both as it was issued and at present.
 ///
 /// `FromStr` reads 0 to 365. With 0 nobody is notified.

@@ -294,7 +294,7 @@ async fn known(rows: &dyn Files) -> Result<HashMap<ObjectName, Option<DateTime<U
 
 fn objects_error(error: object_store::Error) -> StoreError {
     match error {
-        // A retry does not help.
+        // The object was lost, so a retry does not help.
         object_store::Error::NotFound { .. } => StoreError::corrupt_because("a file without its object", error),
         error => StoreError::unavailable_because("the object store of files", error),
     }

@@ -1,5 +1,5 @@
-//! Keys whose texts were made elsewhere. When such a key is imported, the store keeps a MAC of its text, the
-//! [alias](crate::key::Alias) of the key. The text leads to the key by this alias.
+//! Keys whose texts were made by another system. When such a key is imported, the store keeps a MAC of its text, called
+//! the [alias](crate::key::Alias) of the key. The service finds the key of a text by this alias.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,15 +9,16 @@ use super::Delivery;
 use crate::key::KeyId;
 use crate::store::{Office, StoreError};
 
-/// How long this server relies on the store's answer that it has no alias. Another server may import keys meanwhile.
+/// How long this server assumes that the store has no aliases, after the store was asked. Then the server asks again,
+/// because another server may have imported keys.
 const NONE_FOR: Duration = Duration::from_secs(3);
 
 /// Whether the store has aliases, as far as this server knows.
 #[derive(Debug, Default)]
 pub(crate) struct KnownAliases {
-    /// Set for ever once there was an alias.
+    /// Whether the store ever had an alias. This server then assumes that the store still has aliases.
     any: AtomicBool,
-    /// Until when the store counts as having none, by the monotonic clock.
+    /// The time of the monotonic clock until which this server assumes that the store has no aliases.
     none_until: Mutex<Duration>,
 }
 
@@ -30,8 +31,9 @@ impl KnownAliases {
 
 impl Delivery {
     /// Returns the id of the key with this text; `None` if there is no such key. For a text that the service's keyring
-    /// signed, does the same as [`verify`](Self::verify). A text that was made elsewhere is looked up in the store, if
-    /// the store has such keys. A forged text is refused without I/O.
+    /// signed, does the same as [`verify`](Self::verify). A text in another form may be the text of an imported key, so
+    /// it is looked up if the store has imported key texts. A text that has the service's form but that the keyring did
+    /// not sign is refused without I/O.
     ///
     /// # Errors
     ///
@@ -48,7 +50,7 @@ impl Delivery {
         office.alias(&keyring.aliases(text)).await
     }
 
-    /// Returns whether the store has aliases. Asks the store only if the answer may have changed.
+    /// Returns whether the store has aliases. Asks the store only if its last answer may be out of date.
     async fn has_aliases(&self, office: &dyn Office) -> Result<bool, StoreError> {
         let (known, now) = (&self.inner.aliases, self.inner.clock.monotonic());
         if known.any.load(Ordering::Relaxed) {

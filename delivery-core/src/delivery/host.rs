@@ -212,7 +212,8 @@ impl Delivery {
     /// # Errors
     ///
     /// As for [`Desk::add_product`](super::Desk::add_product), and [`Error::Store`] as for every method that works in a
-    /// transaction of the host application. It is also [`StoreError::Unsupported`] if products are managed elsewhere.
+    /// transaction of the host application. The error is also [`StoreError::Unsupported`] if the host application
+    /// manages products itself.
     pub async fn add_product_in<'t>(
         &self,
         transaction: impl Into<HostTransaction<'t>>,

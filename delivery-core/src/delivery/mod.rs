@@ -118,7 +118,7 @@ pub struct Delivery {
 pub(crate) struct Inner {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) catalog: Arc<dyn Catalog>,
-    /// `None` if products are managed elsewhere.
+    /// `None` if the API cannot edit products, because the host application manages them itself.
     pub(crate) editor: Option<Arc<dyn CatalogEditor>>,
     /// `None` if products have no files.
     #[cfg(feature = "files")]

@@ -13,7 +13,7 @@ pub struct Stores {
     pub ledger: Arc<dyn Ledger>,
     /// The catalog of products.
     pub catalog: Arc<dyn Catalog>,
-    /// The editor of products, for the API; `None` if products are managed elsewhere.
+    /// The editor of products, for the API; `None` if the host application manages products itself.
     pub editor: Option<Arc<dyn CatalogEditor>>,
     /// The store of posts; `None` if the service has no posts.
     pub posts: Option<Arc<dyn Posts>>,
@@ -23,8 +23,8 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// Returns stores with a catalog that is managed elsewhere. There is no editor, no store of posts and no store of
-    /// the names that platforms use.
+    /// Returns stores with a catalog that the host application manages itself. There is no editor, no store of posts
+    /// and no store of the names that platforms use.
     #[must_use]
     pub fn new(ledger: Arc<dyn Ledger>, catalog: Arc<dyn Catalog>) -> Self {
         Self { ledger, catalog, editor: None, posts: None, names: None }

@@ -1,7 +1,7 @@
-//! The exports of platforms: which of their columns have a sale, and what their words mean.
+//! The CSV exports of commerce platforms: which columns describe a sale, and how their texts are interpreted.
 //!
-//! An export names an order and a product as the platform's events do, so that an event about a sale that was imported
-//! changes nothing. How events name them is in the platform's file in [`platform`](crate::platform).
+//! Orders and products are identified in the same way as in the platform's events, so that an event that reports an
+//! imported sale changes nothing. The platform's file in [`platform`](crate::platform) shows how events identify them.
 
 use chrono::{DateTime, NaiveDateTime, Utc};
 
@@ -32,30 +32,33 @@ crate::text::names! {
     }
 }
 
-/// Where an export has what an import needs. Of several columns with a `|` between them, the first that is not empty
-/// counts.
+/// The columns of an export that an import reads. In a text such as `a|b`, the column `b` is used in a row where `a` is
+/// empty.
 pub(super) struct Export {
     /// The columns that the file must have.
     pub(super) required: &'static [&'static str],
-    /// What the rows of an order [share](super::sheet::Sheet::sharing); empty if an order has one row.
+    /// The columns that the rows of an order [share](super::sheet::Sheet::sharing); empty if each order has only one
+    /// row.
     pub(super) shared: &'static [&'static str],
-    /// The number of the order.
+    /// The column with the number of the order.
     pub(super) order: &'static str,
     email: &'static str,
     created_at: &'static str,
     expires_at: Option<&'static str>,
     key: Option<&'static str>,
-    /// The columns with names of the product, each with what the names in events have before it.
+    /// The columns with the platform's names for the product. The second text is the prefix that events write before
+    /// the name, such as `variant:`.
     names: &'static [(&'static str, &'static str)],
-    /// The column with the number that the product has here, and what is before the number.
+    /// The column with the product's number in this service, and the prefix before the number, such as `PROD-`.
     own: Option<(&'static str, &'static str)>,
-    /// Returns whether the whole order was refunded, or why it is not imported.
+    /// Returns whether the whole order was refunded. The error is the reason why the row is refused.
     is_refunded: fn(&SheetRow<'_>) -> Result<bool, String>,
 }
 
+/// The columns are documented by
 /// <https://github.com/antiwork/gumroad/blob/main/app/services/exports/purchase_export_service.rb>. `Purchase ID` is
-/// the `sale_id` of a ping, and `Product ID` its `short_product_id`. The key of a gift is for the person who received
-/// the gift.
+/// `sale_id` in Gumroad's events, and `Product ID` is `short_product_id`. The key of a gift is for the person who
+/// received the gift.
 static GUMROAD: Export = Export {
     required: &["Purchase ID", "Purchase Email", "Product ID", "Fully Refunded?"],
     shared: &[],
@@ -81,9 +84,9 @@ static GUMROAD: Export = Export {
     },
 };
 
-/// Lemon Squeezy does not document the columns of its export. They have the names that the attributes of an order have
-/// in its API, <https://docs.lemonsqueezy.com/api/orders>. An export may lack the number that events have, `id`, and
-/// the numbers of the product. `identifier` and the product's name come nearest.
+/// Lemon Squeezy does not document the columns of its export. The columns are named like the attributes of an order in
+/// its API, <https://docs.lemonsqueezy.com/api/orders>. Events identify an order by `id`, and a product by its numbers.
+/// If the export lacks them, `identifier` and the product's name are used instead.
 static LEMON_SQUEEZY: Export = Export {
     required: &["id|order_id|identifier", "user_email", "variant_id|product_id|product_name", "status"],
     shared: &[],
@@ -97,9 +100,10 @@ static LEMON_SQUEEZY: Export = Export {
     is_refunded: |row| is_refunded(row, "status"),
 };
 
-/// <https://help.shopify.com/en/manual/fulfillment/managing-orders/exporting-orders>. An order has a row for each of
-/// its lines, and only the first row has what is about the order. The export has no numbers of variants and products,
-/// only SKUs. It does not say which line was refunded.
+/// The columns are documented at
+/// <https://help.shopify.com/en/manual/fulfillment/managing-orders/exporting-orders>. An order has one row for each of
+/// its lines, and only the first row contains the data about the whole order. The export identifies a product only by
+/// its SKU, and does not say which line was refunded.
 static SHOPIFY: Export = Export {
     required: &["Name", "Id", "Email", "Lineitem sku", "Financial Status"],
     shared: &["Name", "Id", "Email", "Financial Status", "Paid at", "Created at", "Cancelled at", "Canceled at"],
@@ -115,8 +119,9 @@ static SHOPIFY: Export = Export {
     },
 };
 
-/// <https://support.stripe.com/questions/exporting-payment-data>. Events of a checkout have the session's id as the
-/// number of the order. A payment without a session has no such event. The export has no prices and products.
+/// The columns are documented at <https://support.stripe.com/questions/exporting-payment-data>. Stripe's events about a
+/// checkout use the id of the checkout session as the order's number. A payment without a checkout session has no such
+/// event. The export contains no ids of prices and products.
 static STRIPE: Export = Export {
     required: &["Checkout Session ID", "Customer Email", "Payment Link ID|product_id (metadata)", "Status"],
     shared: &[],
@@ -154,7 +159,8 @@ impl ImportFormat {
         }
     }
 
-    /// Returns whether a row has the totals of the whole file. Gumroad's export ends with such a row.
+    /// Returns whether a row contains totals of the whole file instead of a sale. Gumroad's export ends with a row of
+    /// totals.
     pub(super) fn is_total(self, row: &SheetRow<'_>) -> bool {
         self == Self::Gumroad && row.cell("Purchase ID") == Some("Totals")
     }
@@ -166,7 +172,7 @@ impl ImportFormat {
         Ok(Sale {
             order: OrderRef { source: Source::of(self.as_str()), id: needed(row, order)? },
             email: needed(row, email)?,
-            // A refund is about all products of the order, so it names none.
+            // A refund concerns all products of the order, so no product is set.
             product: if is_refunded { None } else { Some(self.export().product(row)?) },
             created_at: read(row, created_at, time)?,
             expires_at: expires_at.map(|column| read(row, column, time)).transpose()?.flatten(),
@@ -192,7 +198,8 @@ impl Export {
     }
 }
 
-/// Reads the status of an order or a payment.
+/// Returns whether the status of an order or payment in this column is a full refund. The error is the reason why the
+/// row is refused, for example because the order is not paid.
 fn is_refunded(row: &SheetRow<'_>, column: &str) -> Result<bool, String> {
     let status = row.cell(column).unwrap_or_default().to_ascii_lowercase().replace(' ', "_");
     match status.as_str() {
@@ -203,7 +210,7 @@ fn is_refunded(row: &SheetRow<'_>, column: &str) -> Result<bool, String> {
     }
 }
 
-/// Reads a time as exports write it. A time without an offset is in UTC.
+/// Parses a time in any of the forms that the exports use. A time without an offset is in UTC.
 fn time(text: &str) -> Result<DateTime<Utc>, Invalid> {
     let with_offset = DateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S %z").map(|at| at.to_utc());
     let in_utc = |format| NaiveDateTime::parse_from_str(text, format).map(|at| at.and_utc());
@@ -231,7 +238,7 @@ mod tests {
         "a signing secret for tests".parse().unwrap()
     }
 
-    /// What an export says: a text for each row.
+    /// Reads an export, and describes each row in one text.
     fn told(from: ImportFormat, file: &str) -> Vec<String> {
         let export = from.export();
         let mut sheet = Sheet::open(file.as_bytes(), export.required).unwrap().sharing(export.shared);
@@ -287,7 +294,7 @@ mod tests {
                 "lemonsqueezy 8c2f6b94-1e7d-4a35-9f08-6b0d4c3e1a99 dan@example.com Field Guide 2026-11-04T00:00:00Z ",
             ]
         );
-        // With the numbers that events have.
+        // An export that contains the numbers that the platform's events use.
         let file = "id,variant_id,product_id,user_email,status\n1,90210,501,ada@example.com,paid\n";
         let expected = "lemonsqueezy 1 ada@example.com variant:90210 or product:501  ";
         assert_eq!(told(ImportFormat::LemonSqueezy, file), [expected]);

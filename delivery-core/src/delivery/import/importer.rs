@@ -1,4 +1,4 @@
-//! Carries out the rows of a file, or says what would come of them.
+//! Imports the rows of a file: issues keys and records refunds. In a dry run, only finds out what an import would do.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,12 +23,12 @@ pub(super) struct Importer<'d> {
     delivery: &'d Delivery,
     office: &'d dyn Office,
     options: Import,
-    /// The products that platforms' names stand for, of the names that were looked up.
+    /// A cache of the product lookups by a platform's name. The value is `None` if no product has the name.
     names: HashMap<(Source, RefName), Option<ProductId>>,
     rehearsed: Rehearsed,
 }
 
-/// What earlier rows would have written, in a dry run.
+/// What the earlier rows of a dry run would have written.
 #[derive(Default)]
 struct Rehearsed {
     sold: HashMap<OrderRef, HashSet<ProductId>>,
@@ -36,27 +36,29 @@ struct Rehearsed {
     aliases: HashSet<Alias>,
 }
 
-/// A row that was looked up.
+/// A row, with the step that imports it, or the reason why the row is refused.
 pub(super) struct Task {
     line: u64,
     order: String,
     step: Result<Step, String>,
 }
 
-/// What is to be done for a row.
+/// The step that imports a row.
 enum Step {
-    /// Issue a key. The second field has the aliases of the text that the buyer already has, newest secret first.
+    /// Issue the key of an order. The aliases are MACs of the key text that the buyer already has, by each signing
+    /// secret, newest first.
     Sell(Box<NewSale>, OrderRef, Vec<Alias>),
-    /// Record the refund of an order. The product is the one that the row names.
+    /// Record the refund of an order. The product is the one that the row names, if any.
     Refund(OrderRef, Option<ProductId>),
-    /// Report this, because the run is a dry one.
+    /// Only report this outcome, because this is a dry run.
     Report(Done),
 }
 
-/// The outcome of a row that is in, the order's key, and why the outcome is not as the file says.
+/// The outcome of a row that was not refused, the key of its order, and the reason if the outcome differs from what the
+/// row says.
 type Done = (ImportOutcome, Option<KeyId>, Option<&'static str>);
 
-/// Why a row is not in.
+/// Why a row was not imported.
 enum NotIn {
     /// The row is refused, for this reason.
     Refused(&'static str),
@@ -69,7 +71,8 @@ impl<'d> Importer<'d> {
         Self { delivery, office, options, names: HashMap::new(), rehearsed: Rehearsed::default() }
     }
 
-    /// Looks up what a row needs. In a dry run, also finds out what would come of the row.
+    /// Looks up the product of a row, and returns the step that imports the row. In a dry run, the step is to report
+    /// what an import would do.
     pub(super) async fn prepare(&mut self, row: Row) -> Result<Task, Error> {
         let Row { line, order, sale } = row;
         let step = match sale {
@@ -174,8 +177,8 @@ impl<'d> Importer<'d> {
         if self.is_refunded(order).await? {
             return refunded(self.existing(order, sale.key.product).await?);
         }
-        // The planner compares the alias by the newest secret. A key that was imported earlier has one by an older
-        // secret.
+        // When the key is issued, the ledger compares only the alias by the newest secret. A key that was imported
+        // before the secret was replaced has an alias by an older secret, so look for all aliases here.
         if aliases.len() > 1
             && self.existing(order, sale.key.product).await?.is_none()
             && self.is_taken(aliases).await?
@@ -187,7 +190,8 @@ impl<'d> Importer<'d> {
                 if !aliases.is_empty() {
                     self.delivery.inner.aliases.found();
                 }
-                // A refund that was reported in the meantime found no key to revoke.
+                // Check again: a platform may have reported a refund since the first check. This refund found no key
+                // to revoke, so repeat it.
                 if self.is_refunded(order).await? {
                     self.delivery.refund(order, self.options.send).await?;
                     return Ok((ImportOutcome::Refunded, Some(issued.key.id()), Some(REFUNDED_BEFORE)));
@@ -203,7 +207,7 @@ impl<'d> Importer<'d> {
         }
     }
 
-    /// Returns what would come of a step after those that were rehearsed before.
+    /// Returns the outcome that a step would have after the earlier steps of a dry run.
     async fn rehearse(&mut self, step: Step) -> Result<Done, NotIn> {
         match step {
             Step::Report(done) => Ok(done),
@@ -240,8 +244,8 @@ impl<'d> Importer<'d> {
         }
     }
 
-    /// Returns the keys of an order that a refund revokes. A refund is refused if the row names a product, and the
-    /// order has a key for another one: the refund may be about a part of the order.
+    /// Returns the keys of an order that is to be refunded. Refuses the row if it names a product and the order has a
+    /// key for another product that is not revoked, because the refund may concern only a part of the order.
     async fn refundable(&self, order: &OrderRef, product: Option<ProductId>) -> Result<Vec<Key>, NotIn> {
         let keys = self.delivery.keys_of_order(&order.source, &order.id).await?;
         let is_other =
@@ -259,8 +263,8 @@ impl<'d> Importer<'d> {
         Ok(key.map(|key| key.id()))
     }
 
-    /// Returns the reason that says that the text of a row is not kept, because the order already has a key; `None` if
-    /// the row has no text, or if a key has this text.
+    /// Returns the reason that a row reports if its order already has a key, because the key text of the row is then
+    /// not stored. Returns `None` if the row has no key text, or if a key has this text already.
     async fn dropped(&self, aliases: &[Alias]) -> Result<Option<&'static str>, StoreError> {
         Ok((!aliases.is_empty() && !self.is_taken(aliases).await?).then_some(OTHER_TEXT))
     }
@@ -270,14 +274,14 @@ impl<'d> Importer<'d> {
     }
 }
 
-/// Judges a row that says that an order is paid, although it was refunded before. `existing` is the key that the order
-/// has for the row's product, if any.
+/// Returns the outcome of a row that reports a paid order, although the order was refunded before. `existing` is the
+/// key that the order already has for the row's product, if any.
 fn refunded(existing: Option<KeyId>) -> Result<Done, NotIn> {
     existing.ok_or(NotIn::Refused(REFUNDED_BEFORE))?;
     Ok((ImportOutcome::Refunded, existing, Some(REFUNDED_BEFORE)))
 }
 
-/// Separates a refusal of the row, with its reason, from a failure of the store.
+/// Converts a refusal of the row to the inner error, and a failure of the store to the outer error.
 fn judged<T>(judged: Result<T, NotIn>) -> Result<Result<T, String>, Error> {
     match judged {
         Ok(done) => Ok(Ok(done)),

@@ -1,10 +1,11 @@
-//! Imports sales that were made elsewhere, from a CSV file.
+//! Imports sales that were made on other systems, from a CSV file.
 //!
 //! ```text
-//! sheet      finds the cells of a row
-//! formats    knows the columns of platforms' exports
-//! row        reads the cells: a sale, or why there is none
-//! importer   looks up the sale's product, and issues its key or records its refund
+//! sheet      splits the file into rows and cells
+//! formats    defines the columns of the platforms' own exports
+//! row        parses the cells of a row
+//! sale       the sale that a row describes, and functions that parse a cell
+//! importer   looks up the product of a sale, then issues the key or records the refund
 //! ```
 
 mod formats;
@@ -30,39 +31,39 @@ use crate::store::StoreError;
 
 /// The maximum number of rows that are submitted to the store at the same time.
 const AT_ONCE: usize = 256;
-/// The columns that a file must have.
+/// The columns that a file must have, unless it is a platform's own export. `|` separates alternative columns.
 const REQUIRED: &[&str] = &["order_id", "customer_email", "product_id|product_ref"];
-/// What rows of such a file [share](Sheet::sharing).
+/// The columns whose cells several rows [share](Sheet::sharing): none, unless the file is a platform's own export.
 const NOTHING: &[&str] = &[];
 
 /// How a file is imported. The default writes the rows and sends no e-mails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct Import {
-    /// Whether nothing is written, and the report says what would happen.
+    /// Whether this is a dry run, which writes nothing and reports what an import would do.
     pub dry_run: bool,
-    /// Whether buyers are told of the import: by the e-mail with a new key that has not expired, and by the e-mail
-    /// about a key that was revoked because its payment was refunded.
+    /// Whether buyers get e-mails about the import: one with each new key that has not expired yet, and one about each
+    /// key that the import revokes because of a refund.
     pub send: bool,
-    /// The platform whose own export the file is. `None` if the file has the columns that
-    /// [`import`](Delivery::import) lists.
+    /// The platform that exported the file. `None` if the file has the columns that [`import`](Delivery::import)
+    /// lists.
     pub from: Option<ImportFormat>,
 }
 
-/// What an import did with one row.
+/// What an import did with one row, or would do if it is a [dry run](Import::dry_run).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImportedRow {
     /// The line of the file on which the row begins. The header row is on line 1.
     pub line: u64,
-    /// The order's number as the file has it; empty if it has none.
+    /// The order's number as it is written in the file; empty if the row has none.
     pub order: String,
     /// What the import did.
     pub outcome: ImportOutcome,
-    /// The key of the row's order. `None` if there is none, or if it would be issued without
-    /// [`dry_run`](Import::dry_run).
+    /// The key of the row's order. `None` if the row was refused, if the order has no key, or if a
+    /// [dry run](Import::dry_run) did not issue the key.
     pub key: Option<KeyId>,
-    /// Why the row is not as the file says, for the seller to read.
+    /// Why the outcome differs from what the row says, as a text for the seller.
     pub reason: Option<String>,
 }
 
@@ -75,7 +76,7 @@ crate::text::names! {
         Issued = "issued",
         /// The order already had a key for the product, which was not changed.
         Existing = "existing",
-        /// The order was refunded. It gets no key, and the keys that it had are revoked.
+        /// The order was refunded. It gets no key, and its existing keys are revoked.
         Refunded = "refunded",
         /// The row was not imported.
         Refused = "refused",
@@ -112,47 +113,49 @@ pub enum ImportError {
 }
 
 impl Delivery {
-    /// Imports sales that were made elsewhere from a CSV file in UTF-8, and calls `report` for each row, in the order
-    /// of the file. Each row is judged on its own: a row that is refused changes nothing, and the other rows are
-    /// imported. Importing a file again changes nothing, and neither does a platform's event about a sale that was
-    /// imported.
+    /// Imports sales that were made on other systems from a CSV file in UTF-8, and calls `report` for each row, in the
+    /// order of the file. A row that is refused changes nothing, and the other rows are still imported. Importing a
+    /// file again changes nothing. A platform's event that reports an imported sale changes nothing either.
     ///
-    /// The header row names the columns, in any order and case. Other columns are ignored, and an empty cell counts as
-    /// left out. Commas or semicolons separate the cells.
+    /// The header row names the columns, in any order and letter case. Unknown columns are ignored. An empty cell
+    /// counts as absent. Commas or semicolons separate the cells.
     ///
     /// | column | meaning |
     /// |---|---|
     /// | `order_id`, `customer_email` | required |
     /// | `source` | the platform's name, as in the path of its webhook, or another name; default `import` |
     /// | `product_id`, or `product_ref` | the product's number, or the platform's name for the product |
-    /// | `created_at`, `expires_at` | RFC 3339, or a date: its beginning in UTC; default now, and as for a new sale |
-    /// | `max_uses`, `used_count` | -1 is unlimited; default as for a new sale, and 0 |
-    /// | `status` | `paid` (default) or `refunded`: the keys of the order are revoked, and no later row or event of a platform issues one |
-    /// | `key` | the text that the buyer already has, 8 to 512 characters; it keeps working beside the new text, in header fields if it is visible ASCII |
+    /// | `created_at` | the time of the sale: RFC 3339, or a date, whose beginning in UTC is used; default: now |
+    /// | `expires_at` | when the key expires, in the same form; default: as for a sale at `created_at` |
+    /// | `max_uses` | the use limit, or -1 for no limit; default: as for a new sale |
+    /// | `used_count` | how often the key was used already; default 0 |
+    /// | `status` | `paid` (default) or `refunded`; a refund revokes the keys of the order, and later rows and platform events issue no key for it |
+    /// | `key` | the key text that the buyer already has, 8 to 512 characters; it stays valid besides the new text, in header fields only if it is visible ASCII |
     ///
-    /// A refund is refused if it names a product, and the order has a valid key for another one. A row that says `paid`
-    /// is refused if its order was refunded before it had a key for the product.
+    /// A row with status `refunded` is refused if it names a product and the order has a key for another product that
+    /// is not revoked. A row with status `paid` is refused if its order was refunded before, unless the order already
+    /// has a key for the product.
     ///
-    /// A platform's own export has other columns: set [`from`](field@Import::from). The export must have all its
-    /// columns. A row is refused if it is not paid, if its payment is disputed, or if it is a further charge of a
-    /// subscription. An order that was refunded or cancelled as a whole counts as refunded. An order that was refunded
-    /// in part counts as paid.
+    /// A platform's own export has other columns. To import such a file, set [`from`](field@Import::from), and export
+    /// all columns that the platform offers. A row is refused if its order is not paid, if its payment is disputed, or
+    /// if it is a further charge of a subscription. An order that was refunded or cancelled as a whole counts as
+    /// refunded. An order that was refunded in part counts as paid.
     ///
-    /// | platform | order | product | an event about the order |
+    /// | platform | order | product | platform events about an imported order |
     /// |---|---|---|---|
-    /// | Gumroad | `Purchase ID` | `Product ID` | changes nothing, and its refund revokes the key |
-    /// | Shopify | `Id` | `Lineitem sku` | changes nothing, and its cancellation revokes the key: see below |
-    /// | Stripe | `Checkout Session ID` | `Payment Link ID` or `product_id (metadata)` | changes nothing: see below |
+    /// | Gumroad | `Purchase ID` | `Product ID` | a sale changes nothing, a refund revokes the key |
+    /// | Shopify | `Id` | `Lineitem sku` | a sale changes nothing, a cancellation revokes the key; see below |
+    /// | Stripe | `Checkout Session ID` | `Payment Link ID` or `product_id (metadata)` | a sale changes nothing; see below |
     /// | Lemon Squeezy | `id` or `identifier` | `variant_id`, `product_id` or `product_name` | see below |
     ///
-    /// Stripe's event about a refund names only the payment, and Shopify's names only lines of the order, so neither
-    /// revokes an imported key. Lemon Squeezy's events have the order number `id`. If the file has only `identifier`,
-    /// they are about other orders. On each platform, the next charge of a subscription whose first order was imported
-    /// issues another key.
+    /// Stripe's refund events name only the payment, and Shopify's name only lines of the order. Neither of them
+    /// revokes an imported key. Lemon Squeezy's events name an order by `id`. If the file has only `identifier`, the
+    /// service takes these events for events about other orders. On each platform, the next charge of a subscription
+    /// whose first order was imported issues another key.
     ///
-    /// An archived product gets keys too, because the sale was made while it was sold. Observers and webhooks are
-    /// notified of new keys as of any other. `file` is read in small pieces between the rows, without a thread of its
-    /// own: pass a file or bytes in memory, and no network connection.
+    /// An archived product gets keys too, because the sale may have been made while the product was sold. Observers and
+    /// webhooks are notified of imported keys as of all other new keys. Reading `file` blocks the current thread, so
+    /// pass a file or bytes in memory, not a network connection.
     ///
     /// ```
     /// use delivery_core::delivery::Import;
@@ -217,16 +220,16 @@ impl Delivery {
     }
 }
 
-/// Returns the rows that are submitted next. Their outcomes do not depend on which of them is committed first: no two
-/// are about the same product of an order, or about the same key text, and a refund is the only row of its order.
-/// `next` is a row that was read and has to wait for one of these rows.
+/// Returns the rows that are submitted to the store next. Their outcomes do not depend on the order in which they are
+/// committed: no two of them concern the same product of an order, or the same key text, and a refund is the only row
+/// of its order. `next` holds a row that was read already, but must wait until these rows are committed.
 fn take_rows<R: Read>(
     sheet: &mut Sheet<R>,
     next: &mut Option<Row>,
     (keyring, from): (&Keyring, Option<ImportFormat>),
 ) -> Result<Vec<Row>, ImportError> {
     let (mut rows, mut aliases) = (Vec::new(), HashSet::new());
-    // The products of each order. `None` stands for all of them.
+    // The orders of these rows, each with its products. `None` stands for all products of the order.
     let mut orders = HashMap::<OrderRef, HashSet<Option<ProductName>>>::new();
     while rows.len() < AT_ONCE {
         let row = match next.take() {

@@ -1,4 +1,4 @@
-//! Judges one row by itself: whether each of its cells can be read.
+//! Parses the cells of one row into a sale.
 
 use super::formats::ImportFormat;
 use super::sale::{ProductName, Sale, aliases, needed, plausible, read};
@@ -11,19 +11,19 @@ use crate::product::ProductId;
 use crate::terms::{MAX_USES, UseLimit};
 use crate::text::Invalid;
 
-/// A row that was judged.
+/// A row whose cells were parsed.
 pub(super) struct Row {
     /// The line of the file on which the row begins.
     pub(super) line: u64,
-    /// The order's number as the file has it; empty if it has none.
+    /// The order's number as it is written in the file; empty if the row has none.
     pub(super) order: String,
-    /// The sale, or why the row cannot be read.
+    /// The sale, or the reason why the row is refused.
     pub(super) sale: Result<Sale, String>,
 }
 
 impl Row {
-    /// Judges a row of a file with our columns, or of a platform's export. Returns `None` if the row is not about a
-    /// sale.
+    /// Parses a row. If `from` is given, the row has the columns of this platform's export. Otherwise, it has the
+    /// columns that [`Delivery::import`](crate::Delivery::import) lists. Returns `None` if the row is not about a sale.
     pub(super) fn of(row: &SheetRow<'_>, keyring: &Keyring, from: Option<ImportFormat>) -> Option<Self> {
         let (order, sale) = match from {
             Some(from) if from.is_total(row) => return None,
@@ -54,7 +54,7 @@ fn sale(row: &SheetRow<'_>, keyring: &Keyring) -> Result<Sale, String> {
     })
 }
 
-/// Reads the name of a platform. The names of the built-in platforms are recognised in any case, so that orders have
+/// Parses the name of a platform. The letter case of a built-in platform's name does not matter, so that the order has
 /// the same source as in the platform's events.
 fn source(name: &str) -> Result<Source, Invalid> {
     let is_it = |known: &Source| known.as_str().eq_ignore_ascii_case(name);

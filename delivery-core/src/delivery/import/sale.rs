@@ -1,4 +1,4 @@
-//! What a row of a file says about a sale, and how its cells are read.
+//! A sale as a row of the file describes it, and functions that parse a cell.
 
 use std::str::FromStr;
 
@@ -13,7 +13,7 @@ use crate::product::{ProductId, RefName};
 use crate::terms::{NEVER, UseLimit};
 use crate::text::Invalid;
 
-/// A sale that was made elsewhere.
+/// A sale that was made on another system.
 #[derive(Debug)]
 pub(super) struct Sale {
     pub(super) order: OrderRef,
@@ -24,7 +24,8 @@ pub(super) struct Sale {
     pub(super) limit: Option<UseLimit>,
     pub(super) used: u32,
     pub(super) is_refunded: bool,
-    /// The aliases of the text that the buyer already has, newest secret first; empty if the buyer has none.
+    /// The aliases of the key text that the buyer already has: its MACs by each signing secret, newest first. Empty if
+    /// the row has no key text.
     pub(super) aliases: Vec<Alias>,
 }
 
@@ -32,11 +33,11 @@ pub(super) struct Sale {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum ProductName {
     Number(ProductId),
-    /// The names that the row's platform has for the product. One of them is enough to find it.
+    /// The names that the row's platform has for the product. They are tried in this order until one of them is known.
     References(Vec<RefName>),
 }
 
-/// Rounds a time down to whole seconds. Times after [`NEVER`] count as never.
+/// Checks that a time is not before 1970. Rounds the time down to whole seconds, and limits it to [`NEVER`].
 pub(super) fn plausible(at: DateTime<Utc>) -> Result<DateTime<Utc>, Invalid> {
     if at < DateTime::UNIX_EPOCH {
         return Err(Invalid::expected("must be 1970-01-01 or later"));
@@ -44,7 +45,8 @@ pub(super) fn plausible(at: DateTime<Utc>) -> Result<DateTime<Utc>, Invalid> {
     Ok(whole_seconds(at).min(NEVER))
 }
 
-/// Returns the aliases of the text in this column, newest secret first.
+/// Returns the aliases of the key text in this column: its MACs by each signing secret, newest first. Returns an empty
+/// list if the cell is empty.
 pub(super) fn aliases(row: &SheetRow<'_>, column: &str, keyring: &Keyring) -> Result<Vec<Alias>, String> {
     match row.cell(column) {
         None => Ok(Vec::new()),
@@ -54,12 +56,12 @@ pub(super) fn aliases(row: &SheetRow<'_>, column: &str, keyring: &Keyring) -> Re
     }
 }
 
-/// Returns what the cell in this column says. The row is refused if the cell is empty.
+/// Parses the cell in this column. An empty cell is an error.
 pub(super) fn needed<T: FromStr<Err = Invalid>>(row: &SheetRow<'_>, column: &str) -> Result<T, String> {
     read(row, column, str::parse)?.ok_or_else(|| format!("{} is missing", column.replace('|', " or ")))
 }
 
-/// Returns what the cell in this column says; `None` if the cell is empty.
+/// Parses the cell in this column; returns `None` if the cell is empty.
 pub(super) fn read<T>(
     row: &SheetRow<'_>,
     column: &str,

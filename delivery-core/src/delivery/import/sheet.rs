@@ -1,4 +1,5 @@
-//! Reads a CSV file: finds out what separates its cells, and finds the cells of a row by the names of their columns.
+//! Reads a CSV file: detects whether commas or semicolons separate its cells, and finds the cells of a row by the names
+//! of their columns.
 
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 use std::sync::Arc;
@@ -8,26 +9,26 @@ use csv::{ByteRecord, ReaderBuilder, StringRecord, Terminator};
 
 use super::ImportError;
 
-/// How much of the header row is looked at to find out what separates the cells, in bytes.
+/// The maximum number of bytes of the header row that are examined to detect the delimiter.
 const LONGEST_HEADER: u64 = 64 * 1024;
-/// The mark that some programs put before the first character of a file in UTF-8.
+/// The byte order mark that some programs write at the beginning of a UTF-8 file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The header row, the rest of the file, and a line feed at its end.
 type Whole<R> = Chain<Chain<Cursor<Vec<u8>>, BufReader<Counted<R>>>, &'static [u8]>;
 
-/// A CSV file, whose header row was read.
+/// A CSV file whose header row was read.
 pub(super) struct Sheet<R> {
     reader: csv::Reader<Whole<R>>,
-    /// The number of quotation marks that were read.
+    /// The number of quotation marks that were read from the file so far.
     quotes: Arc<AtomicU64>,
-    /// Whether a cell of the last row has a line break.
+    /// Whether a cell of the row that was read last contains a line break.
     has_break: bool,
     /// The names of the columns, in lower case.
     columns: Vec<String>,
-    /// The columns by which rows belong together, and that they share: see [`Sheet::sharing`].
+    /// The indices of the columns that were passed to [`Sheet::sharing`]; empty if rows share no cells.
     shared: Vec<usize>,
-    /// The row before, if rows share columns.
+    /// The previous row, after its shared cells were filled. Not used if rows share no cells.
     before: StringRecord,
 }
 
@@ -40,7 +41,7 @@ pub(super) struct SheetRow<'s> {
     cells: Option<StringRecord>,
 }
 
-/// A file whose quotation marks are counted.
+/// A reader that counts the quotation marks in the bytes that it reads.
 struct Counted<R> {
     file: R,
     quotes: Arc<AtomicU64>,
@@ -56,8 +57,8 @@ impl<R: Read> Read for Counted<R> {
 }
 
 impl<R: Read> Sheet<R> {
-    /// Reads the header row. Each of the `required` columns must be there. A column that may have one of several names
-    /// is required as these names with a `|` between them.
+    /// Reads the header row. It is an error if one of the `required` columns is missing. An entry such as `a|b`
+    /// requires at least one of the columns `a` and `b`.
     pub(super) fn open(file: R, required: &[&'static str]) -> Result<Self, ImportError> {
         let quotes = Arc::<AtomicU64>::default();
         let mut file = BufReader::new(Counted { file, quotes: quotes.clone() });
@@ -67,10 +68,10 @@ impl<R: Read> Sheet<R> {
             header.drain(..BYTE_ORDER_MARK.len());
         }
         let delimiter = delimiter(&String::from_utf8_lossy(&header));
-        // The last row ends with a line feed, too, so that the lines of all rows are counted in the same way.
+        // Append a line feed, so that the last row ends with one too. The lines of all rows are then counted alike.
         let file = Cursor::new(header).chain(file).chain(&b"\n"[..]);
-        // A row ends with a line feed. A carriage return before it is cut off with the spaces around the last cell.
-        // Otherwise, the reader would count the lines of rows that end with both wrongly.
+        // Only a line feed ends a row, because the reader would count the lines wrongly if CR LF could end a row. The
+        // carriage return stays in the last cell, and is removed with the spaces around the cell's text.
         let row_end = Terminator::Any(b'\n');
         let mut reader = ReaderBuilder::new().delimiter(delimiter).terminator(row_end).flexible(true).from_reader(file);
         let names = reader.byte_headers().map_err(io::Error::from)?;
@@ -84,8 +85,8 @@ impl<R: Read> Sheet<R> {
         Ok(Self { reader, quotes, has_break: false, columns, shared: Vec::new(), before: StringRecord::new() })
     }
 
-    /// Makes adjacent rows that have the same text in the first of these columns share the others. If such a cell is
-    /// empty, the row has the text of the row before.
+    /// Makes adjacent rows share these columns if they have the same text in the first of them. If another one of these
+    /// columns is empty in a row, the row gets the text of the previous row there.
     pub(super) fn sharing(self, columns: &[&str]) -> Self {
         let index = |name: &&str| self.columns.iter().position(|column| column.eq_ignore_ascii_case(name));
         let shared = columns.iter().filter_map(index).collect();
@@ -97,7 +98,7 @@ impl<R: Read> Sheet<R> {
         let mut record = ByteRecord::new();
         loop {
             if !self.reader.read_byte_record(&mut record).map_err(io::Error::from)? {
-                // The last cell swallowed the rows behind its quotation mark.
+                // If a quotation mark is not closed, the last cell contains all rows after this mark.
                 let is_open = self.has_break && self.quotes.load(Ordering::Relaxed) % 2 == 1;
                 let error = io::Error::new(io::ErrorKind::InvalidData, "a quotation mark is not closed");
                 return if is_open { Err(error.into()) } else { Ok(None) };
@@ -106,7 +107,8 @@ impl<R: Read> Sheet<R> {
                 break;
             }
         }
-        // The reader is on the line behind the row. It does not tell where the row began: empty lines may precede it.
+        // The reader is now at the line after the row. Count back to the line on which the row begins. The position
+        // before the read would be wrong, because the reader skips empty lines before the row.
         let within = record.as_slice().iter().copied().filter(|byte| *byte == b'\n').count() as u64;
         self.has_break = within > 0;
         let line = self.reader.position().line().saturating_sub(1 + within);
@@ -114,7 +116,7 @@ impl<R: Read> Sheet<R> {
         Ok(Some(SheetRow { line, columns: &self.columns, cells }))
     }
 
-    /// Fills the cells that a row shares with the row before.
+    /// Fills the empty cells that a row shares with the previous row.
     fn filled(&mut self, cells: StringRecord) -> StringRecord {
         let Some((first, shared)) = self.shared.split_first() else { return cells };
         let is_same = cells.get(*first).is_some_and(|text| !text.is_empty() && self.before.get(*first) == Some(text));
@@ -129,7 +131,7 @@ impl<R: Read> Sheet<R> {
 }
 
 impl SheetRow<'_> {
-    /// Returns whether the row can be read; otherwise the reason why not.
+    /// Checks that the row is UTF-8 and has as many cells as the header row. Otherwise, returns the reason.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         match &self.cells {
             None => Err("the row must be UTF-8"),
@@ -140,8 +142,8 @@ impl SheetRow<'_> {
         }
     }
 
-    /// Returns the text in the column of this name, without spaces around it; `None` if there is no such column, or if
-    /// the cell is empty. Of several names with a `|` between them, the first whose cell is not empty counts.
+    /// Returns the text in the column of this name, without the spaces around it; `None` if there is no such column, or
+    /// if the cell is empty. If `column` has several names, such as `a|b`, returns the first text that is not empty.
     pub(super) fn cell(&self, column: &str) -> Option<&str> {
         let text = |name: &str| {
             let index = self.columns.iter().position(|column| column.eq_ignore_ascii_case(name))?;
@@ -151,7 +153,8 @@ impl SheetRow<'_> {
     }
 }
 
-/// Returns what separates the cells of a header row. The names of columns contain neither of the two characters.
+/// Returns the delimiter of a header row: a comma or a semicolon. The names of columns contain neither, so the more
+/// frequent one is the delimiter.
 fn delimiter(header: &str) -> u8 {
     if header.matches(';').count() > header.matches(',').count() { b';' } else { b',' }
 }
@@ -162,7 +165,7 @@ mod tests {
 
     const REQUIRED: &[&str] = &["order_id", "product_id|product_ref"];
 
-    /// The cells `order_id` and `product_id` of each row, with the row's line.
+    /// Returns the line, the cell `order_id` and the cell `product_id` of each row.
     fn read(file: &[u8]) -> Vec<(u64, Option<String>, Option<String>)> {
         let mut sheet = Sheet::open(file, REQUIRED).unwrap();
         let mut rows = Vec::new();

@@ -39,7 +39,7 @@ impl EventContent {
         self.added.product = product.or(self.added.product);
     }
 
-    /// Drops the amounts if the event is about a test purchase, because they are no revenue.
+    /// Removes the amounts of an event about a test purchase, so that they are not counted as revenue.
     pub(super) fn drop_totals_of_tests(&mut self) {
         for event in self.events.iter_mut().flatten().filter(|_| self.is_test) {
             match event {

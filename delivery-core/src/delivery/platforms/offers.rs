@@ -198,8 +198,8 @@ impl Delivery {
 
     /// Returns each line with its product. If the seller has added a product to the event, the added product is used
     /// for every line whose product is unknown or cannot be read. Only if there is no such line, it is used for every
-    /// line whose product is archived. A line with an archived product comes second, because it may already have its
-    /// key, from before the product was archived.
+    /// line whose product is archived. Such a line comes second, because its key may have been issued before the
+    /// product was archived.
     async fn products_of<'b>(&self, source: &Source, bought: &Buying<'b>) -> Result<Vec<(&'b Line, MayBeSold)>, Error> {
         let mut products = Vec::with_capacity(bought.lines.len());
         for line in bought.lines {

@@ -1,5 +1,5 @@
-//! Refunds of orders whose keys were not issued by an event: the keys were imported, or the host application issued
-//! them. Such a refund concerns these keys too.
+//! Refunds of orders whose keys were imported, or issued by the host application, and not by a platform's event. A
+//! platform's refund of such an order revokes these keys too.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ pub(super) fn takes_back(event: &Event) -> Option<&OrderId> {
 }
 
 impl Delivery {
-    /// Records that an order was fully refunded, as the platform's own event would. Its keys are revoked, and a sale
-    /// that is reported later issues none. Calling this again changes nothing. Queues the e-mail to the buyer if
-    /// `sends` is true.
+    /// Records that an order was fully refunded, as the platform's own event would. The keys of the order are revoked,
+    /// and a platform's later report of the sale issues no key. Calling this again changes nothing. Queues an e-mail to
+    /// the buyer of each revoked key if `sends` is true.
     pub(in crate::delivery) async fn refund(&self, order: &OrderRef, sends: bool) -> Result<Received, Error> {
         let events = vec![Event::Refunded(Refund::full(ChargeRef::Order(order.id.clone())))];
-        // The same order always makes the same event.
+        // Derive the id of the event from the order, so that a second refund of the order is the same event.
         let id = format!("import {}", data_encoding::HEXLOWER.encode(&Sha256::digest(order.id.as_str())));
         let told = Notification { id, kind: "import".to_owned(), is_test: false, events: Ok(events.clone()) };
         let now = self.inner.clock.now();
@@ -58,13 +58,14 @@ impl Delivery {
         Ok(keys)
     }
 
-    /// Reports the sale of those keys of an order that no event has issued. Returns `None` if there are no such keys.
-    /// The report offers each product's key under a new id, so that the ledger finds the key of the purchase.
+    /// Makes a report that an order was paid, for those keys of the order that no event has issued. Returns `None` if
+    /// there are no such keys. The report offers a new key for each product. The ledger then finds that the order
+    /// already has a key for the product, and assigns this key to the sale.
     pub(super) async fn sale_without_report(&self, source: &Source, order: &OrderId) -> Result<Option<Report>, Error> {
         let Some(office) = self.inner.ledger.office() else { return Ok(None) };
         let deal = office.deal(source, ReferenceKind::Order, order).await?;
         let mut keys = self.keys_of_order(source, order).await?;
-        // The ledger knows the keys that events have issued.
+        // Leave out the keys that events have issued, because the ledger already knows their sale.
         keys.retain(|key| deal.as_ref().is_none_or(|deal| !deal.has_key_of(key.product())));
         let Some(at) = keys.iter().map(|key| key.granted().issued_at).min() else { return Ok(None) };
         let lines = keys.iter().map(|key| Bought {

@@ -16,8 +16,8 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if products are managed elsewhere; [`StoreError::Refused`] if another product has
-    /// one of the names of this product; another [`StoreError`] if the product may not have been added.
+    /// [`StoreError::Unsupported`] if the host application manages products itself; [`StoreError::Refused`] if another
+    /// product has one of the names of this product; another [`StoreError`] if the product may not have been added.
     pub async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
         let added = self.editor()?.add_product(product, self.edit()).await?;
         self.delivery.retry_events(None, None).await;
@@ -68,8 +68,8 @@ impl Desk<'_> {
                 Err(error) => return Ok(Err(error)),
             };
             match editor.update_product(id, revised, Some(product.facts()), self.edit()).await {
-                // Try again. The product may have been read from an outdated cache. After the conflict, the store reads
-                // it anew.
+                // Try again. The product may have been read from an outdated cache, which the store refreshes after the
+                // conflict.
                 Err(StoreError::Conflict { .. }) if attempt < ATTEMPTS => {}
                 updated => {
                     self.delivery.retry_events(None, None).await;
@@ -85,8 +85,8 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if products are managed elsewhere; another [`StoreError`] if the change may not have
-    /// been saved.
+    /// [`StoreError::Unsupported`] if the host application manages products itself; another [`StoreError`] if the
+    /// change may not have been saved.
     pub async fn archive_product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
         self.editor()?.set_archived(id, true, self.edit()).await
     }

@@ -141,8 +141,8 @@ impl Desk<'_> {
     }
 
     /// Revokes a key whose text leaked, and issues a successor, which is sent to the buyer. The successor has the same
-    /// use limit, count of uses and expiry, and belongs to the same purchase. If the key already has a successor,
-    /// returns the successor, or the last one if the successor was replaced too.
+    /// use limit, count of uses and expiry, and belongs to the same purchase. If the key was already replaced, issues
+    /// nothing and returns the successor. If the successor was replaced too, returns the newest successor.
     ///
     /// # Errors
     ///

@@ -86,8 +86,8 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if products are managed elsewhere; another [`StoreError`] if the store cannot be
-    /// read.
+    /// [`StoreError::Unsupported`] if the host application manages products itself; another [`StoreError`] if the store
+    /// cannot be read.
     pub async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
         self.inner.editor.as_ref().ok_or(StoreError::Unsupported)?.product_called(host_ref).await
     }
@@ -105,8 +105,8 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if products are managed elsewhere; another [`StoreError`] if the store cannot be
-    /// read.
+    /// [`StoreError::Unsupported`] if the host application manages products itself; another [`StoreError`] if the store
+    /// cannot be read.
     pub async fn archived_products(&self) -> Result<Vec<Listing>, StoreError> {
         self.inner.editor.as_ref().ok_or(StoreError::Unsupported)?.archived_products().await
     }

@@ -29,7 +29,7 @@ impl Desk<'_> {
         self.office()?.messages(query).await
     }
 
-    /// Retries a message that failed for good, and counts its attempts anew. Returns `false` if there is no message
+    /// Retries a message that failed for good, and resets its count of attempts. Returns `false` if there is no message
     /// with this number, or if the message is queued or was sent.
     ///
     /// # Errors
@@ -106,10 +106,10 @@ impl Desk<'_> {
 
 impl Desk<'_> {
     /// Applies a platform event, if it [can be applied](crate::ledger::InboxEvent::can_be_applied). Any other event is
-    /// left as it is. `email` is used if the event has no usable address of the buyer. `product` takes the place of
-    /// products that are unknown or cannot be read. If there are none of these, it takes the place of archived
-    /// products. If the seller has [dismissed](Self::dismiss_product) all products of the event, these products are no
-    /// longer dismissed. Returns whether there is an event with this [number](crate::ledger::InboxEvent::number).
+    /// left as it is. `email` is used if the event has no usable address of the buyer. `product` replaces each product
+    /// of the event that is unknown or cannot be read. If the event has no such product, `product` replaces its
+    /// archived products. If the seller has [dismissed](Self::dismiss_product) all products of the event, this undoes
+    /// the dismissals. Returns whether there is an event with this [number](crate::ledger::InboxEvent::number).
     ///
     /// # Errors
     ///
