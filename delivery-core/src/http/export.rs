@@ -96,61 +96,23 @@ struct Reader {
 }
 
 impl Table {
-    /// Returns the name of the table, which is the value of the parameter `what`, and the names of its columns.
-    fn form(&self) -> (&'static str, &'static [&'static str]) {
+    /// Returns the name of the table, which is the value of the parameter `what`, and its header line: the names of the
+    /// columns, with commas between them.
+    fn form(&self) -> (&'static str, &'static str) {
         match self {
             Self::Keys(_) => (
                 "keys",
-                &[
-                    "id",
-                    "product_id",
-                    "product",
-                    "customer_email",
-                    "source",
-                    "order_id",
-                    "status",
-                    "issued_at",
-                    "expires_at",
-                    "max_uses",
-                    "used_count",
-                    "remaining_uses",
-                    "revoked_at",
-                    "revoked_reason",
-                ],
+                "id,product_id,product,customer_email,source,order_id,status,issued_at,expires_at,max_uses,used_count,\
+                 remaining_uses,revoked_at,revoked_reason",
             ),
-            Self::Uses(_) => ("uses", &["key_id", "product_id", "product", "customer_email", "used_at"]),
-            Self::Audit(_) => ("events", &["at", "actor", "action", "key_id", "product_id", "detail"]),
-            Self::Inbox(_) => (
-                "inbox",
-                &[
-                    "id",
-                    "platform",
-                    "event",
-                    "event_id",
-                    "order_id",
-                    "received_at",
-                    "outcome",
-                    "reason",
-                    "key_id",
-                    "key_ids",
-                ],
-            ),
-            Self::Messages(_) => (
-                "messages",
-                &[
-                    "id",
-                    "kind",
-                    "key_id",
-                    "recipient",
-                    "state",
-                    "attempts",
-                    "queued_at",
-                    "due_at",
-                    "sent_at",
-                    "failed_at",
-                    "reason",
-                ],
-            ),
+            Self::Uses(_) => ("uses", "key_id,product_id,product,customer_email,used_at"),
+            Self::Audit(_) => ("events", "at,actor,action,key_id,product_id,detail"),
+            Self::Inbox(_) => {
+                ("inbox", "id,platform,event,event_id,order_id,received_at,outcome,reason,key_id,key_ids")
+            }
+            Self::Messages(_) => {
+                ("messages", "id,kind,key_id,recipient,state,attempts,queued_at,due_at,sent_at,failed_at,reason")
+            }
         }
     }
 
@@ -164,7 +126,8 @@ impl Table {
         let mut reader =
             Reader { delivery, actor, table: Some(self), now, keys, before: None, products, _permit: permit };
         let mut first = BYTE_ORDER_MARK.as_bytes().to_vec();
-        first.extend(lines([columns.iter().map(|name| (*name).to_owned())])?);
+        first.extend(columns.as_bytes());
+        first.extend(b"\r\n");
         first.extend(reader.page(columns).await?);
         let rest = try_unfold(reader, move |mut reader| async move {
             let rows = reader.rows(columns).await?;
@@ -192,7 +155,7 @@ impl Table {
 impl Reader {
     /// Returns the next lines, at least [`PIECE`] bytes unless the table ends before. Returns `None` after the last
     /// line.
-    async fn rows(&mut self, columns: &[&str]) -> Result<Option<Vec<u8>>, StoreError> {
+    async fn rows(&mut self, columns: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let mut text = Vec::new();
         while self.table.is_some() && text.len() < PIECE {
             text.extend(self.page(columns).await?);
@@ -201,10 +164,10 @@ impl Reader {
     }
 
     /// Returns the lines of the next page. There may be no lines although more pages follow.
-    async fn page(&mut self, columns: &[&str]) -> Result<Vec<u8>, StoreError> {
+    async fn page(&mut self, columns: &str) -> Result<Vec<u8>, StoreError> {
         let Some(table) = self.table.take() else { return Ok(Vec::new()) };
         let rows = self.values(table).await?;
-        lines(rows.iter().map(|row| columns.iter().map(|column| cell(&row[*column]))))
+        lines(rows.iter().map(|row| columns.split(',').map(|column| cell(&row[column]))))
     }
 
     /// Returns the rows of the next page as JSON objects. Sets `self.table` to the query for the page after it, if
