@@ -2,7 +2,9 @@
 //! query and in JSON.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
+use std::marker::PhantomData;
 
 use ::http::header;
 use bytes::Bytes;
@@ -55,14 +57,16 @@ impl From<ErrorCode> for Fault {
     }
 }
 
-/// The members of a JSON object: each name with its value as unparsed JSON text.
+/// The fields of a JSON body: each name with its value as unparsed JSON text.
 pub(super) struct Fields<'a> {
-    members: Members<'a>,
+    members: Members<&'a RawValue>,
     /// The fields that the endpoint's row in the [table](super::table) describes. A handler reads no other fields.
     described: &'static [Field],
 }
 
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+/// The members of a JSON object, in the order in which they were sent. It is an error if a name occurs twice in the
+/// object.
+pub(super) struct Members<T>(pub(super) Vec<(String, T)>);
 
 impl<'a> Fields<'a> {
     /// Returns the bytes of a JSON body. It is an error if the body was not read completely, or if the headers of
@@ -217,31 +221,31 @@ fn is_json(call: &Call) -> bool {
         })
 }
 
-impl<'a, 'de: 'a> Deserialize<'de> for Members<'a> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
+        struct Object<T>(PhantomData<T>);
 
-        impl<'de> Visitor<'de> for Object {
-            type Value = Vec<(String, &'de RawValue)>;
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+            type Value = Members<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut fields: Vec<(String, &'de RawValue)> = Vec::new();
-                let mut names = std::collections::HashSet::new();
-                while let Some((name, value)) = map.next_entry::<String, &'de RawValue>()? {
+                let mut members = Vec::new();
+                let mut names = HashSet::new();
+                while let Some((name, value)) = map.next_entry::<String, T>()? {
                     if !names.insert(name.clone()) {
                         return Err(A::Error::custom("a name comes twice"));
                     }
-                    fields.push((name, value));
+                    members.push((name, value));
                 }
-                Ok(fields)
+                Ok(Members(members))
             }
         }
 
-        deserializer.deserialize_map(Object).map(Members)
+        deserializer.deserialize_map(Object(PhantomData))
     }
 }
 
