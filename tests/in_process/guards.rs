@@ -7,12 +7,12 @@ use std::time::Duration;
 use axum::routing::{any, get};
 use axum::{Extension, Router};
 use delivery_core::Delivery;
-use delivery_core::http::{Call, Endpoint, Grant, key_in};
+use delivery_core::http::{Call, Endpoint, Grant};
 use delivery_core::limit::{HostPolicy, Quota};
 use delivery_core::product::NewProduct;
 use delivery_rocket::DeliveryFairing;
 use delivery_testing::{MemoryStore, RecordingMailer, Shop as Whole};
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderName, Method};
 use rocket::{Build, Rocket};
 
 use super::calls::{Axum, Host, OnRocket, Staff, header_of, product, quiet, uses};
@@ -215,26 +215,6 @@ fn a_quota_has_a_window_of_a_second_to_a_year() {
         [(1, 1, true), (u32::MAX, 366 * 86_400, true), (0, 60, false), (1, 0, false), (1, 366 * 86_400 + 1, false)]
     {
         assert_eq!(Quota::new(limit, Duration::from_secs(seconds)).is_ok(), is_one, "{limit} in {seconds} s");
-    }
-}
-
-#[test]
-fn a_key_is_read_out_of_header_fields() {
-    for (fields, key) in [
-        (&[][..], None),
-        (&[("x-api-key", "a")], Some("a")),
-        (&[("authorization", "Bearer a")], Some("a")),
-        (&[("authorization", "bearer a"), ("x-api-key", "a")], Some("a")),
-        (&[("authorization", "Bearer a"), ("x-api-key", "b")], None),
-        (&[("x-api-key", "a"), ("x-api-key", "a")], None),
-        (&[("authorization", "Basic a")], None),
-        (&[("x-api-key", "ä")], None),
-    ] {
-        let mut headers = HeaderMap::new();
-        for (name, value) in fields {
-            headers.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
-        }
-        assert_eq!(key_in(&headers).as_deref(), key, "{headers:?}");
     }
 }
 

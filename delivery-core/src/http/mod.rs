@@ -61,6 +61,5 @@ pub use self::openapi::openapi;
 #[cfg(feature = "pages")]
 pub use self::pages::Page;
 pub use self::pieces::ReplyBody;
-pub use self::query::key_in;
 pub use self::reply::Reply;
 pub use self::table::Endpoint;

@@ -80,30 +80,9 @@ fn is_plain(raw: &str) -> bool {
 /// Returns the text of the key of a call. It can be in the query, in a bearer token or in `X-API-Key`. If it is in
 /// several of these places, it must be the same in all of them.
 pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
-    let places = [KEY.text(call)?, bearer(call)?, api_key(&call.headers)?];
-    one_of(places)?.ok_or_else(|| Fault::missing(KEY.name))
-}
-
-/// Returns the text of the key in the header fields of a request, `Authorization: Bearer` or `X-API-Key`. The key is
-/// not verified. To verify it, call [`Delivery::identify`](crate::Delivery::identify).
-///
-/// Returns `None` in these cases:
-///
-/// - There is no key.
-/// - The two fields contain different keys.
-/// - One of the fields occurs twice, or has a value that is not visible ASCII.
-///
-/// A [`Grant`](super::Grant) reads the key itself. Use this function in code that has only the header fields.
-#[must_use]
-pub fn key_in(headers: &HeaderMap) -> Option<Cow<'_, str>> {
-    one_of([bearer_in(headers).ok()?, api_key(headers).ok()?]).ok().flatten()
-}
-
-/// Returns the key in `places`; `None` if all are empty. It is an error if two places contain different keys.
-fn one_of<const N: usize>(places: [Option<Cow<'_, str>>; N]) -> Result<Option<Cow<'_, str>>, Fault> {
-    let mut keys = places.into_iter().flatten();
-    let Some(key) = keys.next() else { return Ok(None) };
-    if keys.all(|other| other == key) { Ok(Some(key)) } else { Err(Fault::invalid(ONE_KEY)) }
+    let mut keys = [KEY.text(call)?, bearer(&call.headers)?, api_key(&call.headers)?].into_iter().flatten();
+    let key = keys.next().ok_or_else(|| Fault::missing(KEY.name))?;
+    if keys.all(|other| other == key) { Ok(key) } else { Err(Fault::invalid(ONE_KEY)) }
 }
 
 /// The parameters of `/api/product`, without the key.
@@ -139,11 +118,7 @@ fn request(call: &Call) -> Result<Option<RequestId>, Fault> {
 
 /// Returns the token of `Authorization: Bearer`. Returns `None` if the header field is absent, or if it has another
 /// scheme or no token.
-pub(super) fn bearer(call: &Call) -> Result<Option<Cow<'_, str>>, Fault> {
-    bearer_in(&call.headers)
-}
-
-fn bearer_in(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, Fault> {
+fn bearer(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, Fault> {
     let Some(value) = single(headers, &header::AUTHORIZATION)? else { return Ok(None) };
     let Some((scheme, token)) = value.split_once(' ') else { return Ok(None) };
     let token = token.trim_matches(' ');
@@ -219,6 +194,7 @@ mod tests {
             ("key=a", vec![("x-api-key", "b")], Err("INVALID_PARAMS")),
             ("", vec![("authorization", "Bearer a"), ("x-api-key", "b")], Err("INVALID_PARAMS")),
             ("", vec![("authorization", "Bearer a"), ("authorization", "Bearer a")], Err("INVALID_PARAMS")),
+            ("", vec![("x-api-key", "a"), ("x-api-key", "a")], Err("INVALID_PARAMS")),
             ("", vec![("authorization", "Bearer ")], Err("MISSING_PARAMS")),
             ("", vec![("authorization", "Basic a")], Err("MISSING_PARAMS")),
             ("", vec![("authorization", "a")], Err("MISSING_PARAMS")),
