@@ -258,7 +258,7 @@ fn class(path: &str) -> &'static str {
         "{LINK}" => "files",
         path if path.starts_with("/api/file/") && path.ends_with("/guide.pdf") => "files",
         path if path.starts_with("/api/admin/") => "admin",
-        path if PlatformPath::BUILT_IN.iter().any(|platform| platform.path() == path) => "platform",
+        path if PlatformPath::built_in().any(|platform| platform.path() == path) => "platform",
         _ => "",
     }
 }

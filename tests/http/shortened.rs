@@ -8,7 +8,7 @@ use delivery_core::http::PlatformPath;
 pub fn without_platforms(answer: &str) -> String {
     let parts = answer.split_once("\n\n").and_then(|(head, rest)| Some((head, rest.rsplit_once("\n\n(")?)));
     let Some((head, (whole, effects))) = parts else { return answer.to_owned() };
-    let names: Vec<&str> = PlatformPath::BUILT_IN.iter().map(|path| path.name()).collect();
+    let names: Vec<&str> = PlatformPath::built_in().map(PlatformPath::name).collect();
     let mut page = whole.replace(&names.join(", "), "…");
     let options = names.iter().map(|name| (format!("<option value=\"{name}\">"), "</option>"));
     let actors = names.iter().map(|name| (format!("<option value=\"platform:{name}\">"), ""));

@@ -126,7 +126,7 @@ pub fn the_api_describes_itself_to_programs_and_to_people(site: &Site) {
     assert!(head.contains("content-type: text/html; charset=utf-8"), "{head}");
     assert!(head.contains("content-security-policy: default-src 'none'"), "{head}");
     let page = page.replace("&#x2f;", "/");
-    for endpoint in Endpoint::ALL.iter().copied() {
+    for endpoint in Endpoint::all() {
         assert!(page.contains(&format!("<code class=\"path\">{}</code>", endpoint.path())), "{}", endpoint.path());
     }
     // Addresses of the shop itself, in examples.

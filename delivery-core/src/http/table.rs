@@ -146,19 +146,11 @@ endpoints! {
 }
 
 impl Endpoint {
-    /// Every endpoint of the API. The list does not include HTML pages, nor the endpoints of commerce platforms that
+    /// Returns every endpoint of the API, without the HTML pages, and without the endpoints of commerce platforms that
     /// the host application adds. [`served_by`](Self::served_by) includes both.
-    #[expect(clippy::indexing_slicing, reason = "an index out of bounds would not compile")]
-    pub const ALL: &'static [Self] = &{
-        let platforms = PlatformPath::BUILT_IN;
-        let mut all = [Self::OpenApi; NAMED.len() + PlatformPath::BUILT_IN.len()];
-        let mut at = 0;
-        while at < all.len() {
-            all[at] = if at < NAMED.len() { NAMED[at] } else { Self::Platform(platforms[at - NAMED.len()]) };
-            at += 1;
-        }
-        all
-    };
+    pub fn all() -> impl Iterator<Item = Self> {
+        NAMED.iter().copied().chain(PlatformPath::built_in().map(Self::Platform))
+    }
 
     /// Returns every HTML page, for the seller and for buyers. There are none without the feature `pages`.
     pub fn pages() -> impl Iterator<Item = Self> {
@@ -173,7 +165,7 @@ impl Endpoint {
     /// the endpoints of commerce platforms that the host application adds. A binding to a web framework mounts one
     /// route for each endpoint and page.
     pub fn served_by(delivery: &Delivery) -> impl Iterator<Item = Self> {
-        let known = Self::ALL.iter().copied().chain(Self::pages());
+        let known = Self::all().chain(Self::pages());
         let known = known.chain(PlatformPath::of_host(delivery).map(Self::Platform));
         known.filter(move |endpoint| endpoint.is_served_by(delivery))
     }

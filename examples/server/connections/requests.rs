@@ -57,7 +57,7 @@ impl Logged {
     fn new(method: &str, path: &str) -> Self {
         let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("another method");
         // A path with parameters is logged as in the API reference, without their values: a ticket is a secret.
-        let known = Endpoint::ALL.iter().copied().chain(Endpoint::pages()).find(|endpoint| endpoint.is_at(path));
+        let known = Endpoint::all().chain(Endpoint::pages()).find(|endpoint| endpoint.is_at(path));
         let path = known
             .map(Endpoint::path)
             .or_else(|| [health::LIVE, health::READY, docs::PATH].into_iter().find(|ours| *ours == path));

@@ -13,7 +13,7 @@ use super::proof::proof;
 
 /// The names of all platforms.
 pub static PLATFORMS: LazyLock<Vec<&str>> =
-    LazyLock::new(|| PlatformPath::BUILT_IN.iter().map(|path| path.name()).collect());
+    LazyLock::new(|| PlatformPath::built_in().map(PlatformPath::name).collect());
 
 /// When everything is signed.
 pub fn now() -> DateTime<Utc> {

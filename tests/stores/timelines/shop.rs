@@ -126,7 +126,7 @@ impl Shop {
         }
         let query = (!query.is_empty()).then_some(query);
         let sent = Call { query, headers, body: body.into(), ..Call::new(Method::POST) };
-        let path = PlatformPath::BUILT_IN.iter().copied().find(|path| path.name() == platform).unwrap();
+        let path = PlatformPath::built_in().find(|path| path.name() == platform).unwrap();
         self.ask(Endpoint::Platform(path), sent).await.map(drop)
     }
 

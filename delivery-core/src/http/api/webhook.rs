@@ -25,17 +25,10 @@ const BASE: &str = "/api/webhook/";
 pub struct PlatformPath(&'static str);
 
 impl PlatformPath {
-    /// The paths of the platforms that this crate supports.
-    #[expect(clippy::indexing_slicing, reason = "an index out of bounds would not compile")]
-    pub const BUILT_IN: &'static [Self] = &{
-        let mut paths = [Self(""); PLATFORMS.len()];
-        let mut at = 0;
-        while at < paths.len() {
-            paths[at] = Self(PLATFORMS[at].path);
-            at += 1;
-        }
-        paths
-    };
+    /// Returns the paths of the platforms that this crate supports.
+    pub fn built_in() -> impl Iterator<Item = Self> {
+        PLATFORMS.iter().map(|row| Self(row.path))
+    }
 
     /// Returns the path of a platform that the host application adds, such as `/api/webhook/fastspring`.
     ///
@@ -50,7 +43,8 @@ impl PlatformPath {
     /// Returns the paths of the commerce platforms that the host application adds. Skips platforms whose names are not
     /// valid in a path.
     pub(in crate::http) fn of_host(delivery: &Delivery) -> impl Iterator<Item = Self> {
-        delivery.inner.platforms.names().filter_map(Self::named).filter(|path| !Self::BUILT_IN.contains(path))
+        let is_new = |path: &Self| Self::built_in().all(|known| known != *path);
+        delivery.inner.platforms.names().filter_map(Self::named).filter(is_new)
     }
 
     /// Returns the path of the platform with this name. Returns `None` if the name is not valid in a path.

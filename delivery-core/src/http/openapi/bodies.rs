@@ -90,7 +90,7 @@ pub(super) fn of_kind(kind: Kind, takes_null: bool, least: Option<usize>) -> Obj
         Kind::Price => of(Type::Number).minimum(Some(0)).exclusive_maximum(Some(1_000_000_000_000_000_i64)),
         Kind::Language => of(Type::String).max_length(Some(35)).pattern(Some(LANGUAGE)),
         Kind::Platform => {
-            let names = PlatformPath::BUILT_IN.iter().map(|path| path.name()).collect::<Vec<_>>().join("|");
+            let names = PlatformPath::built_in().map(PlatformPath::name).collect::<Vec<_>>().join("|");
             of(Type::String).pattern(Some(format!("^({names})?$")))
         }
         Kind::Refs => refs(of(Type::Object)),
@@ -106,7 +106,7 @@ fn refs(object: ObjectBuilder) -> ObjectBuilder {
     let name = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(255));
     let name = name.pattern(Some(LINE)).description(Some("The platform's name for the product."));
     let names = ArrayBuilder::new().items(name).max_items(Some(crate::product::MOST_REFS)).build();
-    let platforms = PlatformPath::BUILT_IN.iter();
+    let platforms = PlatformPath::built_in();
     let refs = platforms.fold(object, |refs, platform| refs.property(platform.name(), names.clone()));
     refs.additional_properties(Some(AdditionalProperties::FreeForm(false)))
 }

@@ -155,8 +155,8 @@ fn id_of(delivery: &Delivery, key: &str) -> String {
 /// Returns the id of the newest item in the list at `/api/admin/{list}`.
 async fn newest(delivery: &Delivery, list: &str) -> Value {
     let path = format!("/api/admin/{list}");
-    let endpoint = Endpoint::ALL.iter().find(|endpoint| endpoint.path() == path).unwrap();
-    Box::pin(ask(delivery, *endpoint, "")).await[list][0]["id"].clone()
+    let endpoint = Endpoint::all().find(|endpoint| endpoint.path() == path).unwrap();
+    Box::pin(ask(delivery, endpoint, "")).await[list][0]["id"].clone()
 }
 
 /// Creates a service that has issued a key and received a platform event. Returns the service and the text of the key.
@@ -166,7 +166,8 @@ async fn sold(store: &Arc<SqliteStore>) -> (Delivery, String) {
     ask(&shop, Endpoint::AddPost, "").await;
     ask(&shop, Endpoint::PutFile, "").await;
     let issued = ask(&shop, Endpoint::IssueKey, "").await;
-    ask(&shop, Endpoint::Platform(PlatformPath::BUILT_IN[0]), "").await;
+    let platform = PlatformPath::built_in().next().unwrap();
+    ask(&shop, Endpoint::Platform(platform), "").await;
     (shop, issued["api_key"].as_str().unwrap().to_owned())
 }
 

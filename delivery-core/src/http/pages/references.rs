@@ -33,9 +33,7 @@ fn one(request: &PageRequest<'_>, line: &str) -> Result<(Source, RefName), Strin
         NameForm::InUrl(before) => after(name.trim(), before),
         NameForm::Id(begins, _) => in_address(name.trim(), begins),
     };
-    let known: Vec<&str> = PlatformPath::BUILT_IN
-        .iter()
-        .copied()
+    let known: Vec<&str> = PlatformPath::built_in()
         .chain(PlatformPath::of_host(request.delivery))
         .map(PlatformPath::name)
         .collect();

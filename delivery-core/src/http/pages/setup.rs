@@ -155,7 +155,7 @@ async fn platforms(request: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>)
             fault => fault.and_then(|event| event.reason),
         }
     };
-    let all = PlatformPath::BUILT_IN.iter().copied().chain(PlatformPath::of_host(request.delivery));
+    let all = PlatformPath::built_in().chain(PlatformPath::of_host(request.delivery));
     let (mut ready, mut others) = (Vec::new(), Vec::new());
     for path in all {
         let source: Source = path.name().parse().map_err(|_| ApiError::MALFORMED)?;
@@ -169,7 +169,7 @@ async fn platforms(request: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>)
 
 /// Returns the name and the display name of each platform.
 pub(super) fn names(delivery: &Delivery) -> Vec<(&'static str, &'static str)> {
-    let all = PlatformPath::BUILT_IN.iter().copied().chain(PlatformPath::of_host(delivery));
+    let all = PlatformPath::built_in().chain(PlatformPath::of_host(delivery));
     all.map(|path| (path.name(), shown(path.name()))).collect()
 }
 
