@@ -115,6 +115,9 @@ impl Docs {
         success: None,
         has_csv: false,
     };
+
+    /// The same for an endpoint of the seller.
+    pub(super) const SELLER: Self = Self { tag: "seller", ..Self::EMPTY };
 }
 
 impl Row {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::admin::COMMAND;
+use super::admin::CHANGING;
 use super::wire;
 use crate::delivery::Delivery;
 use crate::http::Reply;
@@ -24,7 +24,7 @@ pub(in crate::http) static ORDER: Row = Row {
     limit: Some(Policy::Webhook),
     cross_origin: false,
     handler: Handler::SharedSecret(|delivery, platform, fields| Box::pin(order(delivery, platform, fields))),
-    codes: COMMAND.codes,
+    codes: CHANGING,
     openapi: Docs {
         tag: "platform",
         id: "order",

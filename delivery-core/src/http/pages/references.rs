@@ -33,10 +33,8 @@ fn one(request: &PageRequest<'_>, line: &str) -> Result<(Source, RefName), Strin
         NameForm::InUrl(before) => after(name.trim(), before),
         NameForm::Id(begins, _) => in_address(name.trim(), begins),
     };
-    let known: Vec<&str> = PlatformPath::built_in()
-        .chain(PlatformPath::of_host(request.delivery))
-        .map(PlatformPath::name)
-        .collect();
+    let known: Vec<&str> =
+        PlatformPath::built_in().chain(PlatformPath::of_host(request.delivery)).map(PlatformPath::name).collect();
     let Some(source) = known.contains(&platform.as_str()).then(|| platform.parse().ok()).flatten() else {
         return Err(format!("the first word must be one of {}.", known.join(", ")));
     };

@@ -2,31 +2,30 @@
 
 use serde::Serialize;
 
-use super::{FINDING, LIST};
+use super::{FINDING, query};
 use crate::delivery::Delivery;
 use crate::http::describe::shape;
 use crate::http::error::ApiError;
 use crate::http::filters;
 use crate::http::proof::Seller;
-use crate::http::row::{Docs, Handler, Row};
+use crate::http::row::{Docs, Row};
 use crate::http::{Call, Reply, parameter};
 use crate::language::Language;
 
-pub(in crate::http) static PREVIEW_EMAIL: Row = Row {
-    path: "/api/admin/email",
-    codes: FINDING,
-    openapi: Docs {
+pub(in crate::http) static PREVIEW_EMAIL: Row = query(
+    "/api/admin/email",
+    FINDING,
+    |delivery, seller, call| Box::pin(preview(delivery, seller, call)),
+    Docs {
         id: "previewEmail",
         summary: "Preview an e-mail",
         description: "The e-mail is about an example key for the first product. It is rendered with the templates, the \
             name and the addresses of this shop. Buyers who have lost their keys get the kind `resend` too.",
         parameters: &[parameter::EMAIL_KIND, parameter::LANGUAGE],
         success: shape!(Preview<'_>),
-        ..LIST.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(preview(delivery, seller, call))),
-    ..LIST
-};
+);
 
 async fn preview(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
     let (kind, language) = filters::email(call)?;

@@ -1,19 +1,20 @@
 //! The seller's endpoint for exports: a list as a CSV table, or everything that is known about one person as JSON.
 
-use super::{LIST, NEEDING};
+use super::{NEEDING, query};
 use crate::delivery::Delivery;
 use crate::http::describe::shape;
 use crate::http::error::ApiError;
 use crate::http::export::{person, table};
 use crate::http::fields::Fault;
 use crate::http::proof::Seller;
-use crate::http::row::{Docs, Handler, Row};
+use crate::http::row::{Docs, Row};
 use crate::http::{Call, Reply, parameter};
 
-pub(in crate::http) static EXPORT: Row = Row {
-    path: "/api/admin/export",
-    codes: NEEDING,
-    openapi: Docs {
+pub(in crate::http) static EXPORT: Row = query(
+    "/api/admin/export",
+    NEEDING,
+    |delivery, seller, call| Box::pin(export(delivery, seller, call)),
+    Docs {
         id: "export",
         summary: "Export a list as CSV, or the data about one person",
         description: "`what=person` returns JSON. Every other value returns the list as CSV (RFC 4180, UTF-8 with a \
@@ -43,11 +44,9 @@ pub(in crate::http) static EXPORT: Row = Row {
         ],
         success: shape!(super::wire::Person<'_>),
         has_csv: true,
-        ..LIST.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(export(delivery, seller, call))),
-    ..LIST
-};
+);
 
 async fn export(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
     let (table, email) = (table(delivery, call)?, parameter::PERSON.parsed(call)?);

@@ -8,7 +8,7 @@ use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
 use futures_util::Stream;
 
 use super::super::wire;
-use super::{COMMAND, LIST, NEEDING, done};
+use super::{NEEDING, command, done, query};
 use crate::delivery::{Delivery, Error, NewFile, PutError};
 use crate::error::ErrorCode;
 use crate::files::{Broken, UploadError};
@@ -19,6 +19,7 @@ use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
 use crate::http::row::{Docs, Handler, Row, Verb};
 use crate::http::{Call, Reply, names, parameter};
+use crate::limit::Policy;
 use crate::product::{FileName, MediaType, Product, ProductId};
 use crate::text::Invalid;
 
@@ -26,6 +27,8 @@ pub(in crate::http) static PUT_FILE: Row = Row {
     path: "/api/admin/product/file",
     verb: Verb::Put,
     body: BodyRule::Streamed,
+    limit: Some(Policy::Admin),
+    cross_origin: false,
     handler: Handler::Upload(|delivery, seller, call, pieces| Box::pin(put(delivery, seller, call, pieces))),
     openapi: Docs {
         id: "putFile",
@@ -35,7 +38,7 @@ pub(in crate::http) static PUT_FILE: Row = Row {
             with the same name is replaced. Names are compared without regard to case.",
         parameters: &[parameter::PRODUCT_ID, parameter::FILE_NAME],
         success: shape!(wire::files::FileAdded),
-        ..LIST.openapi
+        ..Docs::SELLER
     },
     codes: &[
         ErrorCode::MissingParams,
@@ -48,27 +51,26 @@ pub(in crate::http) static PUT_FILE: Row = Row {
         ErrorCode::Internal,
         ErrorCode::Unavailable,
     ],
-    ..LIST
 };
 
-pub(in crate::http) static FILES: Row = Row {
-    path: "/api/admin/product/files",
-    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(list(delivery, seller, call))),
-    openapi: Docs {
+pub(in crate::http) static FILES: Row = query(
+    "/api/admin/product/files",
+    NEEDING,
+    |delivery, seller, call| Box::pin(list(delivery, seller, call)),
+    Docs {
         id: "listFiles",
         summary: "The files of a product",
         description: "The files are sorted by name.",
         parameters: &[parameter::PRODUCT_ID],
         success: shape!(wire::files::Files),
-        ..LIST.openapi
+        ..Docs::SELLER
     },
-    codes: NEEDING,
-    ..LIST
-};
+);
 
-pub(in crate::http) static DELETE_FILE: Row = Row {
-    path: "/api/admin/product/file/delete",
-    openapi: Docs {
+pub(in crate::http) static DELETE_FILE: Row = command(
+    "/api/admin/product/file/delete",
+    |delivery, seller, fields| Box::pin(delete(delivery, seller, fields)),
+    Docs {
         id: "deleteFile",
         summary: "Delete a file of a product",
         description: "Downloads that have begun can finish.",
@@ -79,11 +81,9 @@ pub(in crate::http) static DELETE_FILE: Row = Row {
             example: r#"{"product_id":1,"name":"guide.pdf"}"#,
         }),
         success: shape!(super::wire::Done),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(delete(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
 async fn put(
     delivery: &Delivery,

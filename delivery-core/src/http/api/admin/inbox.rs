@@ -2,22 +2,24 @@
 //! event again, and dismiss events.
 
 use super::refs::platform_named;
-use super::{COMMAND, LIST, before, done, explained, number, page_size, wire};
+use super::{LISTING, before, command, done, explained, number, page_size, query, wire};
 use crate::delivery::Delivery;
 use crate::http::describe::{Body, CUSTOMER_EMAIL, EVENT_ID, PLATFORM, PRODUCT_ID, PRODUCT_REF, shape};
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::filters;
 use crate::http::proof::Seller;
-use crate::http::row::{Docs, Handler, Row};
+use crate::http::row::{Docs, Row};
 use crate::http::{Call, Reply, parameter};
 use crate::product::{ProductId, RefName};
 use crate::store::InboxQuery;
 use crate::text::Invalid;
 
-pub(in crate::http) static INBOX: Row = Row {
-    path: "/api/admin/inbox",
-    openapi: Docs {
+pub(in crate::http) static INBOX: Row = query(
+    "/api/admin/inbox",
+    LISTING,
+    |delivery, _, call| Box::pin(inbox(delivery, call)),
+    Docs {
         id: "listInbox",
         summary: "Events of platforms",
         description: "Newest first, each with its outcome. Events that are done are deleted after 30 days.",
@@ -30,15 +32,14 @@ pub(in crate::http) static INBOX: Row = Row {
             parameter::PAGE_SIZE,
         ],
         success: shape!(wire::Inbox<'_>),
-        ..LIST.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::SellerQuery(|delivery, _, call| Box::pin(inbox(delivery, call))),
-    ..LIST
-};
+);
 
-pub(in crate::http) static APPLY_EVENT: Row = Row {
-    path: "/api/admin/inbox/apply",
-    openapi: Docs {
+pub(in crate::http) static APPLY_EVENT: Row = command(
+    "/api/admin/inbox/apply",
+    |delivery, seller, fields| Box::pin(apply(delivery, seller, fields)),
+    Docs {
         id: "applyEvent",
         summary: "Apply an event again",
         description: "Applies an event that was not applied yet, needs attention or was dismissed, or one about a test \
@@ -55,15 +56,14 @@ pub(in crate::http) static APPLY_EVENT: Row = Row {
             example: r#"{"id":"1878913024000000012","product_id":1}"#,
         }),
         success: shape!(wire::Done),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(apply(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
-pub(in crate::http) static DISMISS_EVENT: Row = Row {
-    path: "/api/admin/inbox/dismiss",
-    openapi: Docs {
+pub(in crate::http) static DISMISS_EVENT: Row = command(
+    "/api/admin/inbox/dismiss",
+    |delivery, seller, fields| Box::pin(dismiss(delivery, seller, fields)),
+    Docs {
         id: "dismissEvent",
         summary: "Dismiss an event, or all events of a product",
         description: "Dismisses one event, or all past and future events of a product that is not sold here. Their \
@@ -77,11 +77,9 @@ pub(in crate::http) static DISMISS_EVENT: Row = Row {
             example: r#"{"platform":"stripe","product_ref":"plink_1"}"#,
         }),
         success: shape!(wire::Done),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(dismiss(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
 async fn inbox(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
     let query = InboxQuery { before: before(call)?, limit: page_size(call)?, ..filters::inbox(call)? };

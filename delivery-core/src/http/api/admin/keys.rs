@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{COMMAND, FINDING, LIST, NEEDING, explained, page_size, terms, timestamp_of, wire};
+use super::{FINDING, NEEDING, command, explained, page_size, query, terms, timestamp_of, wire};
 use crate::delivery::{Delivery, Error, Expiry};
 use crate::http::api::wire::IssuedByHand;
 use crate::http::describe::{
@@ -13,7 +13,7 @@ use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::filters;
 use crate::http::proof::Seller;
-use crate::http::row::{Docs, Handler, Row};
+use crate::http::row::{Docs, Row};
 use crate::http::{Call, Reply, parameter};
 use crate::key::{Key, KeyId, LimitChange};
 use crate::product::ProductId;
@@ -32,10 +32,11 @@ const THE_KEY: Body = Body {
     example: r#"{"id":"019aa8a0-5a00-7a5a-9a5a-5a5a5a5a5a5a"}"#,
 };
 
-pub(in crate::http) static KEYS: Row = Row {
-    path: "/api/admin/keys",
-    codes: FINDING,
-    openapi: Docs {
+pub(in crate::http) static KEYS: Row = query(
+    "/api/admin/keys",
+    FINDING,
+    |delivery, _, call| Box::pin(keys(delivery, call)),
+    Docs {
         id: "listKeys",
         summary: "Keys",
         description: "Newest first. If you send several filters, the list has only keys that match all of them.",
@@ -52,31 +53,29 @@ pub(in crate::http) static KEYS: Row = Row {
             parameter::PAGE_SIZE,
         ],
         success: shape!(wire::Keys<'_>),
-        ..LIST.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::SellerQuery(|delivery, _, call| Box::pin(keys(delivery, call))),
-    ..LIST
-};
+);
 
-pub(in crate::http) static KEY: Row = Row {
-    path: "/api/admin/key",
-    codes: NEEDING,
-    openapi: Docs {
+pub(in crate::http) static KEY: Row = query(
+    "/api/admin/key",
+    NEEDING,
+    |delivery, seller, call| Box::pin(key(delivery, seller, call)),
+    Docs {
         id: "showKey",
         summary: "A key with its history",
         description: "Returns the key with its newest 50 uses, 50 messages and 50 audit entries. If a subscription \
             renews the key, the answer names it.",
         parameters: &[parameter::ID_OF_KEY],
         success: shape!(wire::KeyHistory<'_>),
-        ..LIST.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(key(delivery, seller, call))),
-    ..LIST
-};
+);
 
-pub(in crate::http) static ISSUE_KEY: Row = Row {
-    path: "/api/admin/issue-key",
-    openapi: Docs {
+pub(in crate::http) static ISSUE_KEY: Row = command(
+    "/api/admin/issue-key",
+    |delivery, seller, fields| Box::pin(issue_key(delivery, seller, fields)),
+    Docs {
         id: "issueKey",
         summary: "Issue a key by hand",
         description: "Each call issues another key. The key is sent to the buyer unless `send_email` is false.",
@@ -93,15 +92,14 @@ pub(in crate::http) static ISSUE_KEY: Row = Row {
             example: r#"{"product_id":1,"customer_email":"ada@example.com","max_uses":1}"#,
         }),
         success: shape!(IssuedByHand<'_>),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(issue_key(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
-pub(in crate::http) static REVOKE: Row = Row {
-    path: "/api/admin/key/revoke",
-    openapi: Docs {
+pub(in crate::http) static REVOKE: Row = command(
+    "/api/admin/key/revoke",
+    |delivery, seller, fields| Box::pin(revoke(delivery, seller, fields)),
+    Docs {
         id: "revokeKey",
         summary: "Revoke a key",
         description: "After this call, the key is treated as unknown. Revoking a key again changes nothing.",
@@ -112,30 +110,28 @@ pub(in crate::http) static REVOKE: Row = Row {
             example: r#"{"id":"019aa8a0-5a00-7a5a-9a5a-5a5a5a5a5a5a","reason":"shared in a forum"}"#,
         }),
         success: shape!(wire::ChangedKey<'_>),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(revoke(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
-pub(in crate::http) static RESTORE: Row = Row {
-    path: "/api/admin/key/restore",
-    openapi: Docs {
+pub(in crate::http) static RESTORE: Row = command(
+    "/api/admin/key/restore",
+    |delivery, seller, fields| Box::pin(restore(delivery, seller, fields)),
+    Docs {
         id: "restoreKey",
         summary: "Restore a revoked key",
         description: "Lifts the revocation of a key. Restoring a key that is not revoked changes nothing. A key that \
             was rotated cannot be restored.",
         body: Some(THE_KEY),
         success: shape!(wire::ChangedKey<'_>),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(restore(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
-pub(in crate::http) static CHANGE: Row = Row {
-    path: "/api/admin/key/change",
-    openapi: Docs {
+pub(in crate::http) static CHANGE: Row = command(
+    "/api/admin/key/change",
+    |delivery, seller, fields| Box::pin(change(delivery, seller, fields)),
+    Docs {
         id: "changeKey",
         summary: "Change the terms of a key",
         description: "A term that is left out stays as it is. If the key was already used as often as the new limit \
@@ -148,15 +144,14 @@ pub(in crate::http) static CHANGE: Row = Row {
             example: r#"{"id":"019aa8a0-5a00-7a5a-9a5a-5a5a5a5a5a5a","add_uses":5}"#,
         }),
         success: shape!(wire::ChangedKey<'_>),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(change(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
-pub(in crate::http) static RESEND: Row = Row {
-    path: "/api/admin/key/resend",
-    openapi: Docs {
+pub(in crate::http) static RESEND: Row = command(
+    "/api/admin/key/resend",
+    |delivery, seller, fields| Box::pin(resend(delivery, seller, fields)),
+    Docs {
         id: "resendKey",
         summary: "Send a key again",
         description: "Sends the buyer a new e-mail with the key. If `customer_email` is given, it first replaces the \
@@ -168,15 +163,14 @@ pub(in crate::http) static RESEND: Row = Row {
             example: r#"{"id":"019aa8a0-5a00-7a5a-9a5a-5a5a5a5a5a5a","customer_email":"ada@example.com"}"#,
         }),
         success: shape!(wire::ChangedKey<'_>),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(resend(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
-pub(in crate::http) static ROTATE: Row = Row {
-    path: "/api/admin/key/rotate",
-    openapi: Docs {
+pub(in crate::http) static ROTATE: Row = command(
+    "/api/admin/key/rotate",
+    |delivery, seller, fields| Box::pin(rotate(delivery, seller, fields)),
+    Docs {
         id: "rotateKey",
         summary: "Replace a key whose text leaked",
         description: "Revokes the key for good and issues a successor, which is sent to the buyer. The successor has \
@@ -184,11 +178,9 @@ pub(in crate::http) static ROTATE: Row = Row {
             rotated before, the answer has its successor.",
         body: Some(THE_KEY),
         success: shape!(wire::RotatedKey<'_>),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(rotate(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
 async fn keys(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
     let before = parameter::BEFORE.parsed::<KeyId>(call);

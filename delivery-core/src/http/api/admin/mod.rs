@@ -17,12 +17,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Timelike, Utc};
 
-use crate::delivery::Error;
+use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::http::body::BodyRule;
 use crate::http::describe::{EXPIRES_DAYS, Field, MAX_USES};
-use crate::http::error::ApiError;
+use crate::http::error::{Answering, ApiError};
 use crate::http::fields::{Fault, Fields, integer};
+use crate::http::proof::Seller;
 use crate::http::row::{Docs, Handler, Row, Verb};
 use crate::http::{Call, Reply, parameter};
 use crate::key::Refusal;
@@ -30,48 +31,69 @@ use crate::limit::Policy;
 use crate::terms::{OwnTerms, UseLimit, Validity};
 use crate::text::Invalid;
 
-/// The values that all commands of the seller have in the table of endpoints. A command is an endpoint that changes
-/// something.
-pub(in crate::http) const COMMAND: Row = Row {
-    path: "",
-    verb: Verb::Post,
-    // 30 seconds, because a body may have 2 MiB and the seller's connection may be slow.
-    body: BodyRule::Json { limit: 2 << 20, deadline: Duration::from_secs(30) },
-    limit: Some(Policy::Admin),
-    cross_origin: false,
-    handler: Handler::Seller(|_, _, _| Box::pin(async { Err(ApiError::NOT_FOUND) })),
-    codes: &[
-        ErrorCode::MissingParams,
-        ErrorCode::InvalidParams,
-        ErrorCode::Unauthorized,
-        ErrorCode::NotFound,
-        ErrorCode::MethodNotAllowed,
-        ErrorCode::PayloadTooLarge,
-        ErrorCode::UnsupportedMediaType,
-        ErrorCode::RateLimited,
-        ErrorCode::Internal,
-        ErrorCode::Unavailable,
-    ],
-    openapi: Docs { tag: "seller", ..Docs::EMPTY },
-};
+/// Returns the table row of a command of the seller: an endpoint that changes something.
+const fn command(
+    path: &'static str,
+    handler: for<'c> fn(&'c Delivery, Seller, Fields<'c>) -> Answering<'c>,
+    openapi: Docs,
+) -> Row {
+    Row {
+        path,
+        verb: Verb::Post,
+        // 30 seconds, because a body may have 2 MiB and the seller's connection may be slow.
+        body: BodyRule::Json { limit: 2 << 20, deadline: Duration::from_secs(30) },
+        limit: Some(Policy::Admin),
+        cross_origin: false,
+        handler: Handler::Seller(handler),
+        codes: CHANGING,
+        openapi,
+    }
+}
 
-/// The values that are the same in the table rows of the seller's lists and other GET endpoints. Some of these rows
-/// have other `codes`.
-const LIST: Row = Row {
-    verb: Verb::Get,
-    body: BodyRule::None,
-    handler: Handler::SellerQuery(|_, _, _| Box::pin(async { Err(ApiError::NOT_FOUND) })),
-    codes: &[
-        ErrorCode::InvalidParams,
-        ErrorCode::Unauthorized,
-        ErrorCode::NotFound,
-        ErrorCode::MethodNotAllowed,
-        ErrorCode::RateLimited,
-        ErrorCode::Internal,
-        ErrorCode::Unavailable,
-    ],
-    ..COMMAND
-};
+/// Returns the table row of a query of the seller: an endpoint with GET, such as a list.
+const fn query(
+    path: &'static str,
+    codes: &'static [ErrorCode],
+    handler: for<'c> fn(&'c Delivery, Seller, &'c Call) -> Answering<'c>,
+    openapi: Docs,
+) -> Row {
+    Row {
+        path,
+        verb: Verb::Get,
+        body: BodyRule::None,
+        limit: Some(Policy::Admin),
+        cross_origin: false,
+        handler: Handler::SellerQuery(handler),
+        codes,
+        openapi,
+    }
+}
+
+/// The error codes of a command. The order webhook has the same.
+pub(in crate::http) const CHANGING: &[ErrorCode] = &[
+    ErrorCode::MissingParams,
+    ErrorCode::InvalidParams,
+    ErrorCode::Unauthorized,
+    ErrorCode::NotFound,
+    ErrorCode::MethodNotAllowed,
+    ErrorCode::PayloadTooLarge,
+    ErrorCode::UnsupportedMediaType,
+    ErrorCode::RateLimited,
+    ErrorCode::Internal,
+    ErrorCode::Unavailable,
+];
+
+/// The error codes of a GET endpoint that has no required parameters. `NotFound` means that the store does not support
+/// the endpoint.
+const LISTING: &[ErrorCode] = &[
+    ErrorCode::InvalidParams,
+    ErrorCode::Unauthorized,
+    ErrorCode::NotFound,
+    ErrorCode::MethodNotAllowed,
+    ErrorCode::RateLimited,
+    ErrorCode::Internal,
+    ErrorCode::Unavailable,
+];
 
 /// The error codes of a GET endpoint with a required parameter.
 const NEEDING: &[ErrorCode] = &[

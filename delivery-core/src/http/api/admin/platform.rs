@@ -1,19 +1,20 @@
 //! The seller's endpoint for the secrets of commerce platforms.
 
 use super::refs::platform_named;
-use super::{COMMAND, done};
+use super::{command, done};
 use crate::delivery::{Delivery, SecretError};
 use crate::http::Reply;
 use crate::http::describe::{Body, PLATFORM, SECRET, shape};
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
-use crate::http::row::{Docs, Handler, Row};
+use crate::http::row::{Docs, Row};
 use crate::text::Invalid;
 
-pub(in crate::http) static SET_PLATFORM_SECRET: Row = Row {
-    path: "/api/admin/platform/secret",
-    openapi: Docs {
+pub(in crate::http) static SET_PLATFORM_SECRET: Row = command(
+    "/api/admin/platform/secret",
+    |delivery, seller, fields| Box::pin(set(delivery, seller, fields)),
+    Docs {
         id: "setPlatformSecret",
         summary: "Set the secret of a platform",
         description: "From then on, every server accepts events that are signed with this secret. It replaces the \
@@ -30,11 +31,9 @@ pub(in crate::http) static SET_PLATFORM_SECRET: Row = Row {
             example: r#"{"platform":"lemonsqueezy","secret":"a-secret-of-the-webhook"}"#,
         }),
         success: shape!(super::wire::Done),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(set(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
 async fn set(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let unknown = || Fault::malformed(PLATFORM.name, Invalid::expected("must be a platform such as stripe"));

@@ -1,6 +1,6 @@
 //! The endpoints with which the seller adds, changes and deletes posts.
 
-use super::{COMMAND, done, timestamp_of};
+use super::{command, done, timestamp_of};
 use crate::delivery::Delivery;
 use crate::http::Reply;
 use crate::http::api::wire;
@@ -8,13 +8,14 @@ use crate::http::describe::{Body, CATEGORY, CONTENT, Field, NUMBER, PUBLISHED_AT
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
-use crate::http::row::{Docs, Handler, Row};
+use crate::http::row::{Docs, Row};
 use crate::post::{Category, NewPost, Post, PostId};
 use crate::text::Invalid;
 
-pub(in crate::http) static ADD_POST: Row = Row {
-    path: "/api/admin/post",
-    openapi: Docs {
+pub(in crate::http) static ADD_POST: Row = command(
+    "/api/admin/post",
+    |delivery, seller, fields| Box::pin(add_post(delivery, seller, fields)),
+    Docs {
         id: "addPost",
         summary: "Add a post",
         description: "The post is listed from `published_at` on.",
@@ -25,15 +26,14 @@ pub(in crate::http) static ADD_POST: Row = Row {
             example: r#"{"title":"News","category":"releases","content":"A new chapter."}"#,
         }),
         success: shape!(wire::PostAdded<'_>),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(add_post(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
-pub(in crate::http) static UPDATE_POST: Row = Row {
-    path: "/api/admin/post/update",
-    openapi: Docs {
+pub(in crate::http) static UPDATE_POST: Row = command(
+    "/api/admin/post/update",
+    |delivery, seller, fields| Box::pin(update_post(delivery, seller, fields)),
+    Docs {
         id: "updatePost",
         summary: "Change a post",
         description: "A field that is left out stays as it is.",
@@ -50,25 +50,22 @@ pub(in crate::http) static UPDATE_POST: Row = Row {
             example: r#"{"id":1,"title":"Two new chapters"}"#,
         }),
         success: shape!(wire::PostAdded<'_>),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(update_post(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
-pub(in crate::http) static DELETE_POST: Row = Row {
-    path: "/api/admin/post/delete",
-    openapi: Docs {
+pub(in crate::http) static DELETE_POST: Row = command(
+    "/api/admin/post/delete",
+    |delivery, seller, fields| Box::pin(delete_post(delivery, seller, fields)),
+    Docs {
         id: "deletePost",
         summary: "Delete a post",
         description: "Deletes the post. A deleted post cannot be restored.",
         body: Some(Body { name: "ThePost", about: "A post.", fields: &[NUMBER], example: r#"{"id":1}"# }),
         success: shape!(super::wire::Done),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(delete_post(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
 async fn add_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let checked = |field: Field| move |expected: Invalid| Fault::malformed(field.name, expected);

@@ -1,7 +1,7 @@
 //! The endpoints with which the seller adds, changes, archives and restores products.
 
 use super::refs::refs_of;
-use super::{COMMAND, terms};
+use super::{command, terms};
 use crate::delivery::Delivery;
 use crate::http::Reply;
 use crate::http::api::wire;
@@ -12,14 +12,15 @@ use crate::http::describe::{
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
-use crate::http::row::{Docs, Handler, Row};
+use crate::http::row::{Docs, Row};
 use crate::product::{NewProduct, Product, ProductId};
 use crate::store::StoreError;
 use crate::text::Invalid;
 
-pub(in crate::http) static ADD_PRODUCT: Row = Row {
-    path: "/api/admin/product",
-    openapi: Docs {
+pub(in crate::http) static ADD_PRODUCT: Row = command(
+    "/api/admin/product",
+    |delivery, seller, fields| Box::pin(add_product(delivery, seller, fields)),
+    Docs {
         id: "addProduct",
         summary: "Add a product",
         description: "The product is listed and can be sold at once.",
@@ -40,15 +41,14 @@ pub(in crate::http) static ADD_PRODUCT: Row = Row {
             example: r##"{"name":"Guide","content":"# Guide","price":9.99}"##,
         }),
         success: shape!(wire::Added<'_>),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(add_product(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
-pub(in crate::http) static UPDATE_PRODUCT: Row = Row {
-    path: "/api/admin/product/update",
-    openapi: Docs {
+pub(in crate::http) static UPDATE_PRODUCT: Row = command(
+    "/api/admin/product/update",
+    |delivery, seller, fields| Box::pin(update_product(delivery, seller, fields)),
+    Docs {
         id: "updateProduct",
         summary: "Change a product",
         description: "A field that is left out stays as it is. `null` removes the product's own `expires_days`, \
@@ -72,41 +72,37 @@ pub(in crate::http) static UPDATE_PRODUCT: Row = Row {
             example: r#"{"id":1,"price":12.5}"#,
         }),
         success: shape!(wire::Added<'_>),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(update_product(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
-pub(in crate::http) static ARCHIVE_PRODUCT: Row = Row {
-    path: "/api/admin/product/archive",
-    openapi: Docs {
+pub(in crate::http) static ARCHIVE_PRODUCT: Row = command(
+    "/api/admin/product/archive",
+    |delivery, seller, fields| Box::pin(archive(delivery, seller, fields)),
+    Docs {
         id: "archiveProduct",
         summary: "Stop selling a product",
         description: "The product is no longer listed or sold. Keys that were sold before can still fetch it. If an \
             order that was paid before is sent again, the answer still has its key.",
         body: Some(Body { name: "TheProduct", about: "A product.", fields: &[NUMBER], example: r#"{"id":1}"# }),
         success: shape!(wire::Added<'_>),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(archive(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
-pub(in crate::http) static RESTORE_PRODUCT: Row = Row {
-    path: "/api/admin/product/restore",
-    openapi: Docs {
+pub(in crate::http) static RESTORE_PRODUCT: Row = command(
+    "/api/admin/product/restore",
+    |delivery, seller, fields| Box::pin(restore(delivery, seller, fields)),
+    Docs {
         id: "restoreProduct",
         summary: "Sell an archived product again",
         description: "The product is listed and sold again. Sales that waited for it are applied. A product that is \
             not archived stays as it is.",
         body: Some(Body { name: "TheProduct", about: "A product.", fields: &[NUMBER], example: r#"{"id":1}"# }),
         success: shape!(wire::Added<'_>),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(restore(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
 async fn add_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let checked = |field: Field| move |expected: Invalid| Fault::malformed(field.name, expected);

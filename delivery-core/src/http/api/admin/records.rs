@@ -1,6 +1,6 @@
 //! The seller's endpoints for messages, for the audit log, for daily figures, and for erasing a customer.
 
-use super::{COMMAND, LIST, before, done, number, page_size, wire};
+use super::{LISTING, before, command, done, number, page_size, query, wire};
 use crate::delivery::Delivery;
 use crate::http::api::lost::THE_CUSTOMER;
 use crate::http::describe::{Body, CUSTOMER_EMAIL, MESSAGE_ID, shape};
@@ -8,14 +8,16 @@ use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::filters;
 use crate::http::proof::Seller;
-use crate::http::row::{Docs, Handler, Row};
+use crate::http::row::{Docs, Row};
 use crate::http::{Call, Reply, parameter};
 use crate::ledger::MessageNumber;
 use crate::store::{AuditQuery, MessageQuery};
 
-pub(in crate::http) static MESSAGES: Row = Row {
-    path: "/api/admin/messages",
-    openapi: Docs {
+pub(in crate::http) static MESSAGES: Row = query(
+    "/api/admin/messages",
+    LISTING,
+    |delivery, seller, call| Box::pin(messages(delivery, seller, call)),
+    Docs {
         id: "listMessages",
         summary: "Messages",
         description: "E-mails to buyers, and webhooks of the host application, newest first.",
@@ -28,15 +30,14 @@ pub(in crate::http) static MESSAGES: Row = Row {
             parameter::PAGE_SIZE,
         ],
         success: shape!(wire::Messages<'_>),
-        ..LIST.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(messages(delivery, seller, call))),
-    ..LIST
-};
+);
 
-pub(in crate::http) static RETRY_MESSAGE: Row = Row {
-    path: "/api/admin/message/retry",
-    openapi: Docs {
+pub(in crate::http) static RETRY_MESSAGE: Row = command(
+    "/api/admin/message/retry",
+    |delivery, seller, fields| Box::pin(retry(delivery, seller, fields)),
+    Docs {
         id: "retryMessage",
         summary: "Retry a failed message",
         description: "Queues the message again and counts its attempts anew. A message that is queued or was sent is \
@@ -48,15 +49,15 @@ pub(in crate::http) static RETRY_MESSAGE: Row = Row {
             example: r#"{"id":"1878913024000000007"}"#,
         }),
         success: shape!(wire::Done),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(retry(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
-pub(in crate::http) static AUDIT: Row = Row {
-    path: "/api/admin/events",
-    openapi: Docs {
+pub(in crate::http) static AUDIT: Row = query(
+    "/api/admin/events",
+    LISTING,
+    |delivery, seller, call| Box::pin(audit(delivery, seller, call)),
+    Docs {
         id: "listEvents",
         summary: "The audit log",
         description: "Who changed what, newest first. Sales are not in the log, because each key shows its own sale.",
@@ -70,30 +71,29 @@ pub(in crate::http) static AUDIT: Row = Row {
             parameter::PAGE_SIZE,
         ],
         success: shape!(wire::AuditLog<'_>),
-        ..LIST.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(audit(delivery, seller, call))),
-    ..LIST
-};
+);
 
-pub(in crate::http) static STATS: Row = Row {
-    path: "/api/admin/stats",
-    openapi: Docs {
+pub(in crate::http) static STATS: Row = query(
+    "/api/admin/stats",
+    LISTING,
+    |delivery, seller, call| Box::pin(stats(delivery, seller, call)),
+    Docs {
         id: "showStats",
         summary: "Figures of the shop",
         description: "What happened on each of the last days, today first, and the number of keys by product and by \
             status. Days are in UTC.",
         parameters: &[parameter::DAYS],
         success: shape!(wire::Stats),
-        ..LIST.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(stats(delivery, seller, call))),
-    ..LIST
-};
+);
 
-pub(in crate::http) static ERASE: Row = Row {
-    path: "/api/admin/customer/erase",
-    openapi: Docs {
+pub(in crate::http) static ERASE: Row = command(
+    "/api/admin/customer/erase",
+    |delivery, seller, fields| Box::pin(erase(delivery, seller, fields)),
+    Docs {
         id: "eraseCustomer",
         summary: "Forget a person",
         description: "In keys, messages and the audit log, `erased-…@erased.invalid` replaces the address. Messages to \
@@ -101,11 +101,9 @@ pub(in crate::http) static ERASE: Row = Row {
             that can still be applied. No key is revoked. Orders that are sent again are answered as before.",
         body: Some(THE_CUSTOMER),
         success: shape!(wire::Done),
-        ..COMMAND.openapi
+        ..Docs::SELLER
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(erase(delivery, seller, fields))),
-    ..COMMAND
-};
+);
 
 async fn messages(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
     let before = before(call)?.map(MessageNumber::new);

@@ -31,7 +31,7 @@ pub(super) fn refs_of(delivery: &Delivery, fields: &Fields<'_>) -> Result<Option
 /// Returns the platform with this name. Returns `None` if neither this crate nor the host application supports such a
 /// platform.
 pub(super) fn platform_named(delivery: &Delivery, name: &str) -> Option<Source> {
-    let is_known = PlatformPath::built_in().any(|known| known.name() == name)
-        || delivery.inner.platforms.named(name).is_some();
+    let is_known =
+        PlatformPath::built_in().any(|known| known.name() == name) || delivery.inner.platforms.named(name).is_some();
     name.parse().ok().filter(|_| is_known)
 }
