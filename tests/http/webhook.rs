@@ -22,6 +22,11 @@ fn sent(name: &str, body: impl Into<String>) -> Row {
     row(format!("webhook::{name}"), LINE).json(body)
 }
 
+/// A good order, sent with this type.
+fn typed(name: &str, content_type: &'static str) -> Row {
+    row(format!("webhook::{name}"), LINE).typed(content_type, good())
+}
+
 pub fn rows() -> Vec<Row> {
     vec![
         sent("paid_order", good()),
@@ -87,16 +92,24 @@ pub fn rows() -> Vec<Row> {
             order("\"order_id\"", &format!("\"x\":{}{},\"order_id\"", "[".repeat(2000), "]".repeat(2000))),
         )
         .like("paid_order"),
+        sent("nesting_that_does_not_end", format!("{{\"x\":{}", "[".repeat(60_000))).invalid(ONE_OBJECT),
         sent("array", "[]").invalid(ONE_OBJECT),
+        sent("null_instead_of_an_object", "null").invalid(ONE_OBJECT),
+        sent("empty_body", "").invalid(ONE_OBJECT),
         sent("name_twice", order("\"order_id\"", "\"order_id\":\"B\",\"order\\u005fid\"")).invalid(ONE_OBJECT),
         row("webhook::form_instead_of_json", LINE).typed(FORM, "order_id=1").refused("UNSUPPORTED_MEDIA_TYPE"),
         row("webhook::no_content_type", LINE).body(good()).refused("UNSUPPORTED_MEDIA_TYPE"),
-        row("webhook::charset_utf_8", LINE).typed("application/json; charset=\"utf-8\"", good()).like("paid_order"),
-        row("webhook::charset_utf8", LINE).typed("application/json; charset=UTF8", good()).like("paid_order"),
+        typed("empty_content_type", "").refused("UNSUPPORTED_MEDIA_TYPE"),
+        typed("type_with_a_suffix", "application/json-patch+json").refused("UNSUPPORTED_MEDIA_TYPE"),
+        typed("type_in_capitals", "Application/JSON; charset=\"UTF-8\"").like("paid_order"),
+        typed("charset_utf_8", "application/json; charset=utf-8").like("paid_order"),
+        typed("charset_utf8", "application/json;charset=\"Utf8\"").like("paid_order"),
+        typed("semicolon_without_a_parameter", "application/json;").like("paid_order"),
+        typed("charset_latin1", "application/json; charset=latin1").refused("UNSUPPORTED_MEDIA_TYPE"),
+        typed("charset_utf_16", "application/json; charset=utf-16").refused("UNSUPPORTED_MEDIA_TYPE"),
+        typed("another_parameter_than_charset", "application/json; version=1").refused("UNSUPPORTED_MEDIA_TYPE"),
         sent("a_byte_order_mark_is_skipped", "\u{feff}".to_owned() + &good()).like("paid_order"),
-        row("webhook::another_charset", LINE)
-            .typed("application/json; charset=latin1", good())
-            .refused("UNSUPPORTED_MEDIA_TYPE"),
+        sent("two_byte_order_marks", "\u{feff}\u{feff}".to_owned() + &good()).invalid(ONE_OBJECT),
         sent("type_beside_one_that_is_no_utf_8", good())
             .header("content-type", "\u{ff}")
             .refused("UNSUPPORTED_MEDIA_TYPE"),

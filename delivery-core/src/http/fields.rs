@@ -254,27 +254,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_json_in_utf_8_is_json() {
-        for (content_type, accepted) in [
-            ("application/json", true),
-            ("Application/JSON; charset=\"UTF-8\"", true),
-            ("application/json; charset=utf8", true),
-            ("application/json;charset=\"Utf8\"", true),
-            ("application/json;", true),
-            ("application/json; charset=utf-16", false),
-            ("application/json; charset=iso-8859-1", false),
-            ("application/json; version=1", false),
-            ("application/json-patch+json", false),
-            ("text/plain", false),
-            ("", false),
-        ] {
-            let call = Call::new(::http::Method::POST).header(header::CONTENT_TYPE, content_type.parse().unwrap());
-            assert_eq!(is_json(&call), accepted, "{content_type}");
-        }
-        assert!(!is_json(&Call::new(::http::Method::POST)));
-    }
-
-    #[test]
     fn integers_are_json_integers() {
         for (text, number) in [
             ("0", Some(0)),
@@ -296,26 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn objects() {
-        for (body, accepted) in [
-            ("{}", true),
-            (r#"{"a":1,"b":[[[]]]}"#, true),
-            (r#"{"a":1,"a":1}"#, false),
-            (r#"{"a":1,"\u0061":1}"#, false),
-            ("[]", false),
-            ("null", false),
-            ("{} x", false),
-            ("{", false),
-            ("", false),
-            ("\u{feff}{}", true),
-            ("\u{feff}\u{feff}{}", false),
-        ] {
-            assert_eq!(Fields::parse(body.as_bytes(), &[]).is_ok(), accepted, "{body}");
-        }
+    fn a_body_that_is_no_utf_8_is_refused() {
         assert!(Fields::parse(b"{\"a\":\"\xff\"}", &[]).is_err());
-        assert!(
-            Fields::parse(format!("{{\"a\":{}", "[".repeat(60_000)).as_bytes(), &[]).is_err(),
-            "depth does not overflow"
-        );
     }
 }
