@@ -15,16 +15,11 @@ use crate::limit::bodies::{BodyBudget, GaveWay};
 pub(super) enum BodyRule {
     /// The body is not read.
     None,
-    /// A JSON object of at most `limit` bytes that must arrive within `deadline`.
-    Json { limit: usize, deadline: Duration },
-    /// Any content of at most `limit` bytes, which must arrive within `deadline`.
-    Any { limit: usize, deadline: Duration },
+    /// A body of at most `limit` bytes that must arrive within `deadline`. A page reads the body of a POST only.
+    Read { limit: usize, deadline: Duration },
     /// A body of any length, which the handler reads.
     #[cfg(feature = "files")]
     Streamed,
-    /// A submitted HTML form of at most `limit` bytes that must arrive within `deadline`. Only POST requests have one.
-    #[cfg(feature = "pages")]
-    Form { limit: usize, deadline: Duration },
 }
 
 /// The body of an upload, in the pieces in which it arrives.
@@ -79,10 +74,7 @@ pub(super) async fn read<E>(
         #[cfg(feature = "files")]
         BodyRule::Streamed => return Body::Complete(Bytes::new()),
         BodyRule::None => return Body::Complete(Bytes::new()),
-        BodyRule::Json { limit, deadline } => (limit, deadline),
-        BodyRule::Any { limit, deadline } => (limit, deadline),
-        #[cfg(feature = "pages")]
-        BodyRule::Form { limit, deadline } => (limit, deadline),
+        BodyRule::Read { limit, deadline } => (limit, deadline),
     };
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > limit as u64) {

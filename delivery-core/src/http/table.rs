@@ -254,10 +254,7 @@ impl Endpoint {
             BodyRule::None => 0,
             #[cfg(feature = "files")]
             BodyRule::Streamed => usize::MAX,
-            BodyRule::Json { limit, .. } => limit,
-            BodyRule::Any { limit, .. } => limit,
-            #[cfg(feature = "pages")]
-            BodyRule::Form { limit, .. } => limit,
+            BodyRule::Read { limit, .. } => limit,
         }
     }
 }

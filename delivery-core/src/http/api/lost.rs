@@ -40,7 +40,7 @@ struct Asked {
 pub(in crate::http) static RESEND: Row = Row {
     path: "/api/resend",
     verb: Verb::Post,
-    body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },
+    body: BodyRule::Read { limit: 64 << 10, deadline: Duration::from_secs(10) },
     limit: Some(Policy::Resend),
     cross_origin: false,
     handler: Handler::PublicPost(address, |delivery, email| Box::pin(send_keys(delivery, email))),

@@ -20,7 +20,7 @@ pub(in crate::http) static ORDER: Row = Row {
     path: "/api/webhook/order",
     verb: Verb::Post,
     // 10 seconds are enough, because platforms send the whole body within a few round trips.
-    body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },
+    body: BodyRule::Read { limit: 64 << 10, deadline: Duration::from_secs(10) },
     limit: Some(Policy::Webhook),
     cross_origin: false,
     handler: Handler::SharedSecret(|delivery, platform, fields| Box::pin(order(delivery, platform, fields))),

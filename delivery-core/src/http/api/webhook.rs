@@ -85,7 +85,7 @@ fn is_path(path: &str) -> bool {
 pub(in crate::http) static EVENT: Row = Row {
     path: "/api/webhook/{platform}",
     verb: Verb::Post,
-    body: BodyRule::Any { limit: 1 << 20, deadline: Duration::from_secs(10) },
+    body: BodyRule::Read { limit: 1 << 20, deadline: Duration::from_secs(10) },
     // Signed events are never refused by a rate limit, because some platforms never send a refused event again. The
     // pipeline, which calls the handler, counts only connection tests and requests without a valid signature.
     limit: None,

@@ -71,10 +71,10 @@ use super::{Call, Reply, names};
 use crate::delivery::Delivery;
 
 /// The limits on the body of a form that has only short fields: at most 16 KiB, within 10 seconds.
-const FIELDS: BodyRule = BodyRule::Form { limit: 16 << 10, deadline: Duration::from_secs(10) };
+const FIELDS: BodyRule = BodyRule::Read { limit: 16 << 10, deadline: Duration::from_secs(10) };
 /// The limits on the body of a form with the content of a product or a post: at most 4 MiB, within 30 seconds. The
 /// content has at most 1 MiB, but browsers percent-encode it, and this can triple its size.
-const CONTENT: BodyRule = BodyRule::Form { limit: 4 << 20, deadline: Duration::from_secs(30) };
+const CONTENT: BodyRule = BodyRule::Read { limit: 4 << 20, deadline: Duration::from_secs(30) };
 
 /// The values that are the same in the table rows of all pages. [`Page::row`] replaces the path, the body rule and the
 /// handler.

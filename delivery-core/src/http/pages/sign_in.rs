@@ -100,7 +100,7 @@ fn again(request: &PageRequest<'_>, next: &str) -> Result<Reply, ApiError> {
 pub(super) fn is_carried_on(request: &PageRequest<'_>, rule: BodyRule) -> bool {
     let has = |cookie| request.cookie(cookie).is_some();
     let length = request.call.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    let is_short = matches!(rule, BodyRule::Form { limit, .. } if length.unwrap_or(limit) <= SHORT);
+    let is_short = matches!(rule, BodyRule::Read { limit, .. } if length.unwrap_or(limit) <= SHORT);
     request.delivery.inner.tokens.is_some() && (has(Cookie::Session) || has(Cookie::Form) && is_short)
 }
 

@@ -41,7 +41,7 @@ const fn command(
         path,
         verb: Verb::Post,
         // 30 seconds, because a body may have 2 MiB and the seller's connection may be slow.
-        body: BodyRule::Json { limit: 2 << 20, deadline: Duration::from_secs(30) },
+        body: BodyRule::Read { limit: 2 << 20, deadline: Duration::from_secs(30) },
         limit: Some(Policy::Admin),
         cross_origin: false,
         handler: Handler::Seller(handler),
