@@ -164,6 +164,10 @@ fn downloads() -> Vec<Row> {
         |name: &str, line: &str| row(format!("file::{name}"), line).after_file("guide.pdf", "application/pdf", PDF);
     let get = |name: &str| line(name, "GET {LINK}");
     let get_with = |name: &str, field, value| get(name).header(field, value);
+    let picture = |name: &str| {
+        let row = row(format!("file::{name}"), "GET {LINK}?shown").after_file("guide.pdf", "image/png", PDF);
+        row.but("application/pdf", "image/png").but("private, ", "private, max-age=300, ")
+    };
     let fetch = query("product", "/api/product");
     let a_day = Duration::from_hours(24);
     vec![
@@ -194,6 +198,8 @@ fn downloads() -> Vec<Row> {
         get_with("what_the_client_has", "if-none-match", "*"),
         line("head_of_what_the_client_has", "HEAD {LINK}").header("if-none-match", "*").like("what_the_client_has"),
         get_with("what_the_client_has_not", "if-none-match", "\"stale\"").like("download"),
+        picture("a_picture_that_a_page_shows").like("download"),
+        picture("a_picture_that_the_browser_has").header("if-none-match", "*").like("what_the_client_has"),
         get_with("another_file_than_expected", "if-match", "\"stale\""),
         get("of_a_replaced_file").after_file("GUIDE.pdf", "text/plain", "new").like("download"),
         get("of_a_deleted_file")

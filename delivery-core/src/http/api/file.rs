@@ -58,11 +58,12 @@ async fn answer(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
 async fn serve(delivery: &Delivery, call: &Call, ticket: &Ticket) -> Result<Reply, ApiError> {
     let file = delivery.file_of(ticket).await?;
     let digest = HEXLOWER.encode(&file.sha256);
+    let is_shown = call.query.as_deref() == Some("shown") && file.media_type.as_str().starts_with("image/");
     let Ok(tag) = format!("\"{digest}\"").parse::<ETag>() else { return Err(ErrorCode::Internal.into()) };
     let (range, is_part) = match portion(&call.headers, &tag, file.size) {
         Portion::Whole => (0..file.size, false),
         Portion::Part(range) => (range, true),
-        Portion::NotModified => return Ok(described(Reply::not_modified(), &file, &digest)),
+        Portion::NotModified => return Ok(described(Reply::not_modified(), &file, &digest, is_shown)),
         Portion::PreconditionFailed => return Ok(Reply::empty(StatusCode::PRECONDITION_FAILED)),
         Portion::NotSatisfiable => {
             let reply = Reply::empty(StatusCode::RANGE_NOT_SATISFIABLE);
@@ -76,17 +77,11 @@ async fn serve(delivery: &Delivery, call: &Call, ticket: &Ticket) -> Result<Repl
     } else {
         Reply::empty(StatusCode::OK)
     };
-    let mut reply = described(reply, &file, &digest);
-    if is_shown(call, &file) {
-        // A browser that shows the page again within five minutes takes the picture from its cache.
-        reply = reply.text_header(&names::CACHE_CONTROL, "private, max-age=300, no-transform");
-    }
+    let reply = described(reply, &file, &digest, is_shown);
     if call.method == Method::HEAD {
         return Ok(reply.of_length(length));
     }
-    if !is_shown(call, &file)
-        && let Some(link) = delivery.file_link(&file, &file.name.disposition()).await?
-    {
+    if !is_shown && let Some(link) = delivery.file_link(&file, &file.name.disposition()).await? {
         return Ok(Reply::empty(StatusCode::FOUND).text_header(&names::LOCATION, &link));
     }
     let contents = delivery.open_file(&file, range).await?;
@@ -98,13 +93,11 @@ async fn serve(delivery: &Delivery, call: &Call, ticket: &Ticket) -> Result<Repl
 #[cfg(feature = "pages")]
 pub(in crate::http) const SHOWN: &str = "?shown";
 
-fn is_shown(call: &Call, file: &File) -> bool {
-    call.query.as_deref() == Some("shown") && file.media_type.as_str().starts_with("image/")
-}
-
 /// Adds the header fields that describe a file. They make a browser that opens the address save the file instead of
 /// showing or running it.
-fn described(reply: Reply, file: &File, digest: &str) -> Reply {
+fn described(reply: Reply, file: &File, digest: &str, is_shown: bool) -> Reply {
+    // A browser that shows the page again within five minutes takes the picture from its cache.
+    let caching = if is_shown { "private, max-age=300, no-transform" } else { "private, no-transform" };
     reply
         .text_header(&names::CONTENT_TYPE, file.media_type.as_str())
         .text_header(&names::ETAG, &format!("\"{digest}\""))
@@ -113,7 +106,7 @@ fn described(reply: Reply, file: &File, digest: &str) -> Reply {
         .text_header(&names::CONTENT_DISPOSITION, &file.name.disposition())
         .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
         .text_header(&names::CONTENT_SECURITY_POLICY, "sandbox; default-src 'none'")
-        .text_header(&names::CACHE_CONTROL, "private, no-transform")
+        .text_header(&names::CACHE_CONTROL, caching)
         .text_header(&names::REFERRER_POLICY, "no-referrer")
 }
 
