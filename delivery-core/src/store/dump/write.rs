@@ -9,12 +9,12 @@ use super::{Counts, DumpError, Dumped, Frame, Kind, Progress, TABLES, Table};
 use crate::key::KeyId;
 use crate::store::StoreError;
 use crate::store::sql::rows::{Columns, milliseconds, seconds};
-use crate::store::sql::session::{Session, Value, row};
+use crate::store::sql::session::{Session, Value};
 
 /// Writes a dump of the rows that `session` sees. The session must see a snapshot of the database. `keys` is the name
 /// of the table or view from which keys are read, including their use counts.
 pub(in crate::store) async fn write(
-    session: &mut (dyn Session + '_),
+    session: &mut Session<'_>,
     keys: &str,
     to: impl Write + Send,
     mut progress: impl FnMut(Progress) + Send,
@@ -22,7 +22,7 @@ pub(in crate::store) async fn write(
     let mut counts = Vec::with_capacity(TABLES.len());
     for table in &TABLES {
         let count = format!("SELECT CAST(count(*) AS bigint) AS rows FROM {}", table.name);
-        let found = row(session, &count, Vec::new()).await?.ok_or(StoreError::corrupt("a count without a row"))?;
+        let found = session.row(&count, Vec::new()).await?.ok_or(StoreError::corrupt("a count without a row"))?;
         counts.push((table.row.to_owned(), found.integer("rows")?.unsigned_abs()));
     }
     let counts = Counts(counts);

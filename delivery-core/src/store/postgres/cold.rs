@@ -2,12 +2,12 @@
 //! not performance-critical, such as lists, the catalog, statistics and the erasure of buyers.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::TryStreamExt;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Column, Executor, Postgres, TypeInfo};
+use sqlx::{AssertSqlSafe, Column, Either, Executor, Postgres, TypeInfo};
 
 use super::connect::{AT_LENGTH, BATCH, PATIENT};
 use super::error::store_error;
@@ -19,27 +19,31 @@ use crate::ledger::plan::{Loaded, Numbers, ReferenceId};
 use crate::store::StoreError;
 use crate::store::cache::{PostCache, ProductCache};
 use crate::store::sql::records::FIGURES;
-use crate::store::sql::session::{Database, Dialect, Patience, Row, Session, Stale, Task, Value};
+use crate::store::sql::session::{
+    Connection, Database, Dialect, Executed, Patience, Row, Session, Stale, Task, Value, column_names,
+};
 
-pub(super) struct Cold<'s, 'c> {
+struct Cold<'s, 'c> {
     session: &'s mut PgSession<'c>,
     numbers: Numbers,
-    stale: Vec<Stale>,
 }
 
 #[async_trait]
-impl Session for Cold<'_, '_> {
-    async fn rows(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        let found = bound(self.session, sql, values).fetch_all(&mut **self.session).await.map_err(store_error)?;
-        let Some(first) = found.first() else { return Ok(Vec::new()) };
-        let names = sqlx::Row::columns(first).iter().map(|column| column.name().to_owned()).collect::<Vec<_>>();
-        let names: Arc<[String]> = names.into();
-        found.iter().map(|row| values_of(row).map(|values| Row::new(names.clone(), values))).collect()
-    }
-
-    async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
-        let done = bound(self.session, sql, values).execute(&mut **self.session).await.map_err(store_error)?;
-        Ok(done.rows_affected())
+impl Connection for Cold<'_, '_> {
+    async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<Executed, StoreError> {
+        let query = bound(self.session, sql, values);
+        let mut results = (**self.session).fetch_many(query);
+        let (mut executed, mut names) = (Executed::default(), None);
+        while let Some(result) = results.try_next().await.map_err(store_error)? {
+            match result {
+                Either::Left(done) => executed.changed += done.rows_affected(),
+                Either::Right(row) => {
+                    let names = names.get_or_insert_with(|| column_names(&row)).clone();
+                    executed.rows.push(Row::new(names, values_of(&row)?));
+                }
+            }
+        }
+        Ok(executed)
     }
 
     async fn number(&mut self) -> Result<i64, StoreError> {
@@ -51,14 +55,6 @@ impl Session for Cold<'_, '_> {
 
     async fn deals(&mut self, references: HashSet<ReferenceId>) -> Result<Loaded, StoreError> {
         inbox::deals(self.session, references).await
-    }
-
-    fn changed(&mut self, stale: Stale) {
-        self.stale.push(stale);
-    }
-
-    fn dialect(&self) -> Dialect {
-        Dialect::Postgres
     }
 }
 
@@ -149,8 +145,8 @@ impl Database for PostgresStore {
     }
 }
 
-pub(super) fn cold<'s, 'c>(session: &'s mut PgSession<'c>) -> Cold<'s, 'c> {
-    Cold { session, numbers: Numbers::default(), stale: Vec::new() }
+pub(super) fn cold<'s>(session: &'s mut PgSession<'_>) -> Session<'s> {
+    Session::new(Dialect::Postgres, Cold { session, numbers: Numbers::default() })
 }
 
 async fn write<T>(
@@ -165,7 +161,7 @@ async fn write<T>(
     let mut inside = PgSession::Host(&mut transaction);
     let mut cold = cold(&mut inside);
     let done = work(&mut cold).await?;
-    let stale = cold.stale;
+    let stale = cold.into_stale();
     transaction.commit().await.map_err(store_error)?;
     Ok((done, stale))
 }

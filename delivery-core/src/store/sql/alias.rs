@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 
 use super::rows::{Columns, key_id};
-use super::session::{Database, Patience, row, values};
+use super::session::{Database, Patience, values};
 use crate::key::{Alias, KeyId};
 use crate::store::{Aliases, StoreError};
 
@@ -16,7 +16,7 @@ impl<D: Database> Aliases for D {
         self.read(Patience::Usual, move |session| {
             Box::pin(async move {
                 for alias in any_of {
-                    if let Some(found) = row(session, FIND, values![alias.as_bytes().to_vec()]).await? {
+                    if let Some(found) = session.row(FIND, values![alias.as_bytes().to_vec()]).await? {
                         return key_id(&found).map(Some);
                     }
                 }
@@ -28,7 +28,7 @@ impl<D: Database> Aliases for D {
 
     async fn has_aliases(&self) -> Result<bool, StoreError> {
         const ANY: &str = "SELECT key FROM delivery_alias LIMIT 1";
-        let any = self.read(Patience::Usual, |session| Box::pin(row(session, ANY, Vec::new()))).await?;
+        let any = self.read(Patience::Usual, |session| Box::pin(session.row(ANY, Vec::new()))).await?;
         Ok(any.is_some())
     }
 }

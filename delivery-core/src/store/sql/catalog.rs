@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::files::with_files;
 use super::rows::{self, product_columns};
-use super::session::{Database, Patience, Session, Stale, Value, log, row, values};
+use super::session::{Database, Patience, Session, Stale, Value, values};
 use crate::HostRef;
 use crate::ledger::{Action, Edit};
 use crate::order::Source;
@@ -66,7 +66,7 @@ impl<D: Database> Catalog for D {
             return Ok(listing);
         }
         let version = cache.version();
-        let found = self.read(Patience::Usual, |session| session.rows(PRODUCTS, Vec::new())).await?;
+        let found = self.read(Patience::Usual, |session| Box::pin(session.rows(PRODUCTS, Vec::new()))).await?;
         let listing = Arc::new(found.iter().map(rows::listing).collect::<Result<Vec<_>, _>>()?);
         if !self.is_shared() {
             // The list is cached only if no other server changes the database. If other servers change it, the list is
@@ -105,7 +105,7 @@ impl<D: Database + HostTransactions> CatalogEditor for D {
     }
 
     async fn archived_products(&self) -> Result<Vec<Listing>, StoreError> {
-        let found = self.read(Patience::Usual, |session| session.rows(ARCHIVED_PRODUCTS, Vec::new())).await?;
+        let found = self.read(Patience::Usual, |session| Box::pin(session.rows(ARCHIVED_PRODUCTS, Vec::new()))).await?;
         found.iter().map(rows::listing).collect()
     }
 
@@ -169,7 +169,7 @@ impl<D: Database> ProductNames for D {
             return Ok(product);
         }
         let (version, wanted) = (cache.version(), values![source.as_str(), name.as_str()]);
-        let found = self.read(Patience::Usual, |session| Box::pin(row(session, PRODUCT_NAMED, wanted))).await?;
+        let found = self.read(Patience::Usual, |session| Box::pin(session.row(PRODUCT_NAMED, wanted))).await?;
         let number = found.map(|row| rows::Columns::integer(&row, "product")).transpose()?;
         let product = number.map(rows::product_id).transpose()?;
         cache.keep_name(source, name, product, version);
@@ -180,15 +180,15 @@ impl<D: Database> ProductNames for D {
 /// Serializes the calls that add a product or a post only if it does not exist yet, even if several servers make these
 /// calls. Each call locks the same row until its commit, so it sees what the previous call has added. Does nothing on
 /// SQLite, which has a single writer.
-pub(super) async fn take_turn(session: &mut (dyn Session + '_)) -> Result<(), StoreError> {
+pub(super) async fn take_turn(session: &mut Session<'_>) -> Result<(), StoreError> {
     if session.dialect().is_sqlite() {
         return Ok(());
     }
     session.rows("SELECT version FROM delivery_catalog FOR UPDATE", Vec::new()).await.map(drop)
 }
 
-async fn product(session: &mut (dyn Session + '_), sql: &str, wanted: Value) -> Result<Option<Product>, StoreError> {
-    match row(session, sql, vec![wanted]).await? {
+async fn product(session: &mut Session<'_>, sql: &str, wanted: Value) -> Result<Option<Product>, StoreError> {
+    match session.row(sql, vec![wanted]).await? {
         Some(row) => with_files(session, rows::product(&row)?).await.map(Some),
         None => Ok(None),
     }
@@ -196,7 +196,7 @@ async fn product(session: &mut (dyn Session + '_), sql: &str, wanted: Value) -> 
 
 /// Adds a product, with its entry in the audit log.
 pub(in crate::store) async fn add(
-    session: &mut (dyn Session + '_),
+    session: &mut Session<'_>,
     facts: &NewProduct,
     edit: &Edit,
 ) -> Result<Arc<Product>, StoreError> {
@@ -208,15 +208,15 @@ pub(in crate::store) async fn add(
 /// entry and returns `None`. On PostgreSQL, a trigger counts the changes of products, so that other servers notice that
 /// their caches are outdated.
 async fn change(
-    session: &mut (dyn Session + '_),
+    session: &mut Session<'_>,
     (sql, values): (&str, Vec<Value>),
     action: Action,
     edit: &Edit,
 ) -> Result<Option<Arc<Product>>, StoreError> {
     session.changed(Stale::Products);
-    let Some(row) = row(session, sql, values).await? else { return Ok(None) };
+    let Some(row) = session.row(sql, values).await? else { return Ok(None) };
     let product = with_files(session, rows::product(&row)?).await?;
-    log(session, (None, Some(product.id().get())), action, edit).await?;
+    session.log((None, Some(product.id().get())), action, edit).await?;
     Ok(Some(Arc::new(product)))
 }
 

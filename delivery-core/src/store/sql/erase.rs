@@ -1,7 +1,7 @@
 //! Erasure of a customer.
 
 use super::rows::{Columns, key_id};
-use super::session::{Session, Stale, log, values};
+use super::session::{Session, Stale, values};
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::ledger::inbox::names_buyer;
@@ -121,7 +121,7 @@ const ERASE: [&str; 7] = [
 
 /// Erases a customer. Returns the ids of the keys that had the address until this erasure.
 pub(super) async fn erase(
-    session: &mut (dyn Session + '_),
+    session: &mut Session<'_>,
     (email, pseudonym): (Email, Email),
     edit: Edit,
 ) -> Result<Vec<KeyId>, StoreError> {
@@ -144,7 +144,7 @@ pub(super) async fn erase(
         erased.extend(keys.iter().map(key_id).collect::<Result<Vec<_>, _>>()?);
     }
     let detail = Some(pseudonym.as_str().to_owned());
-    log(session, (None, None), Action::CustomerErased, &Edit { detail, ..edit }).await?;
+    session.log((None, None), Action::CustomerErased, &Edit { detail, ..edit }).await?;
     changed.extend_from_slice(&erased);
     session.changed(Stale::Keys(changed));
     Ok(erased)

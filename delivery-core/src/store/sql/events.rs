@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::inbox::{event, event_columns};
 use super::rows::{Columns, milliseconds, parsed};
-use super::session::{Database, Dialect, Patience, Session, Value, log, part_by_part, row, values};
+use super::session::{Database, Dialect, Patience, Session, Value, part_by_part, values};
 use super::statements::limit;
 use crate::email::Email;
 use crate::ledger::plan::{ReferenceId, number_at};
@@ -131,7 +131,7 @@ impl<D: Database> Inbox for D {
     ) -> Result<Vec<InboxEvent>, StoreError> {
         // A worker calls this often, and usually nothing is due. This read finds that out without the cost of a commit.
         let due = values![now.timestamp_millis(), latest_due(now), 1];
-        if self.read(Patience::Usual, |session| Box::pin(row(session, DUE, due))).await?.is_none() {
+        if self.read(Patience::Usual, |session| Box::pin(session.row(DUE, due))).await?.is_none() {
             return Ok(Vec::new());
         }
         self.write(Patience::Usual, move |session| Box::pin(claim(session, (now, lease_until), limit))).await
@@ -166,7 +166,7 @@ impl<D: Database> Inbox for D {
 
     async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError> {
         let wanted = values![source.as_str(), reference.as_str()];
-        let found = self.read(Patience::Usual, |session| Box::pin(row(session, CUSTOMER, wanted))).await?;
+        let found = self.read(Patience::Usual, |session| Box::pin(session.row(CUSTOMER, wanted))).await?;
         parsed(found.map(|row| row.text("email").map(str::parse)).transpose()?.transpose(), "e-mail address")
     }
 
@@ -201,7 +201,7 @@ impl<D: Database> Inbox for D {
             Box::pin(async move {
                 let change = if is_dismissed { DISMISS } else { LIFT_DISMISSAL };
                 if session.execute(change, wanted).await? > 0 {
-                    log(session, (None, None), Action::of_dismissal(is_dismissed), &edit).await?;
+                    session.log((None, None), Action::of_dismissal(is_dismissed), &edit).await?;
                 }
                 Ok(())
             })
@@ -211,7 +211,7 @@ impl<D: Database> Inbox for D {
 
     async fn is_dismissed(&self, source: &Source, name: &RefName) -> Result<bool, StoreError> {
         let wanted = values![source.as_str(), name.as_str()];
-        Ok(self.read(Patience::Usual, |session| Box::pin(row(session, IS_DISMISSED, wanted))).await?.is_some())
+        Ok(self.read(Patience::Usual, |session| Box::pin(session.row(IS_DISMISSED, wanted))).await?.is_some())
     }
 
     async fn prune_inbox(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
@@ -228,7 +228,7 @@ const DUE: &str = concat!(
 );
 
 async fn claim(
-    session: &mut (dyn Session + '_),
+    session: &mut Session<'_>,
     (now, lease_until): (DateTime<Utc>, DateTime<Utc>),
     most: usize,
 ) -> Result<Vec<InboxEvent>, StoreError> {
@@ -254,15 +254,11 @@ async fn claim(
 /// Looks at the next [`AT_ONCE`] events, from number `from` on, and deletes those that are done and were received
 /// before `before`. Returns how many it deleted, and the number from which the next call continues. That number is
 /// `None` if there are no more events.
-async fn prune(
-    session: &mut (dyn Session + '_),
-    before: DateTime<Utc>,
-    from: i64,
-) -> Result<(u64, Option<i64>), StoreError> {
+async fn prune(session: &mut Session<'_>, before: DateTime<Utc>, from: i64) -> Result<(u64, Option<i64>), StoreError> {
     // An event's number contains its time of receipt, but only to the second. `before` may be in the middle of a
     // second, so the range of numbers includes that second. The deletion then compares the exact times.
     let end = number_at(before + TimeDelta::seconds(1), 0);
-    let part = row(session, PART, values![from, AT_ONCE, end]).await?;
+    let part = session.row(PART, values![from, AT_ONCE, end]).await?;
     let part = part.ok_or(StoreError::corrupt("a count without a row"))?;
     let (events, last) = (part.integer("events")?, part.integer("last")?);
     let pruned = session.execute(PRUNE_INBOX, values![from, last, before.timestamp_millis()]).await?;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::messages::{queue, skew};
 use super::rows::{Columns, key_id, parsed, product_id, seconds};
-use super::session::{Database, Patience, Session, row, values};
+use super::session::{Database, Patience, Session, values};
 use super::statements::limit;
 use crate::ledger::MessageKind;
 use crate::ledger::plan::{Loaded, ReferenceId, number_at};
@@ -52,7 +52,7 @@ fn deal_of(row: &impl Columns) -> Result<Option<ReferenceId>, StoreError> {
 /// Returns whether [`EXPIRING`] finds a key.
 pub(super) async fn are_any(database: &impl Database, scan: &ExpiryScan) -> Result<bool, StoreError> {
     let wanted = values![scan.now.timestamp(), scan.until.timestamp(), 1];
-    Ok(database.read(Patience::Usual, |session| Box::pin(row(session, EXPIRING, wanted))).await?.is_some())
+    Ok(database.read(Patience::Usual, |session| Box::pin(session.row(EXPIRING, wanted))).await?.is_some())
 }
 
 /// The maximum number of keys in one transaction. Each key adds four parameters to the statement that queues the
@@ -62,7 +62,7 @@ const MOST: usize = 500;
 /// Queues the e-mails about keys that expire soon. Records the expiry time in the row of each of these keys, so that
 /// [`EXPIRING`] does not find the key again, even if its buyer gets no e-mail. Returns the number of these keys.
 /// Executes few statements, because the keys are locked until the commit.
-pub(super) async fn notify(session: &mut (dyn Session + '_), scan: ExpiryScan) -> Result<usize, StoreError> {
+pub(super) async fn notify(session: &mut Session<'_>, scan: ExpiryScan) -> Result<usize, StoreError> {
     let dialect = session.dialect();
     let most = limit(scan.limit.min(MOST));
     // Skips keys that another transaction has locked: keys about which another server is queueing e-mails, and keys

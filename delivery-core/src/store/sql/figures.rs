@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::rows::{Columns, product_id};
-use super::session::{Row, Session, row, values};
+use super::session::{Row, Session, values};
 use crate::key::{KeyId, Status};
 use crate::ledger::Amount;
 use crate::ledger::plan::number_at;
@@ -71,7 +71,7 @@ const REVENUE: &str = "SELECT at / 86400000 AS day, currency, CAST(sum(units) AS
 
 /// Counts what happened on each day, beginning with the day of `since`, and the keys by their status at `now`.
 pub(super) async fn count(
-    session: &mut (dyn Session + '_),
+    session: &mut Session<'_>,
     since: DateTime<Utc>,
     now: DateTime<Utc>,
 ) -> Result<Figures, StoreError> {
@@ -96,14 +96,14 @@ pub(super) async fn count(
 /// Returns the number of the first use made at millisecond `since` or later, or a number above all uses if there is no
 /// such use. Finds the use by binary search, which works because the SQLite store numbers uses in the order in which it
 /// records them.
-async fn first_use(session: &mut (dyn Session + '_), since: i64) -> Result<i64, StoreError> {
+async fn first_use(session: &mut Session<'_>, since: i64) -> Result<i64, StoreError> {
     const NEWEST: &str = "SELECT coalesce(max(number), 0) AS number FROM delivery_use";
     const NEXT: &str = "SELECT number, at FROM delivery_use WHERE number >= $1 ORDER BY number LIMIT 1";
-    let newest = row(session, NEWEST, Vec::new()).await?.map_or(Ok(0), |row| row.integer("number"))?;
+    let newest = session.row(NEWEST, Vec::new()).await?.map_or(Ok(0), |row| row.integer("number"))?;
     let (mut low, mut high) = (0, newest + 1);
     while low < high {
         let middle = low + (high - low) / 2;
-        match row(session, NEXT, values![middle]).await? {
+        match session.row(NEXT, values![middle]).await? {
             Some(row) if row.integer("at")? < since => low = row.integer("number")? + 1,
             _ => high = middle,
         }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::rows::{self, Columns, milliseconds, parsed};
-use super::session::{Database, Patience, Session, Stale, Value, log, row, values};
+use super::session::{Database, Patience, Session, Stale, Value, values};
 use crate::ledger::{Action, Edit};
 use crate::product::{File, FileName, MOST_FILES, ObjectName, Product, ProductId};
 use crate::store::{FileRow, Files, StoreError};
@@ -41,11 +41,11 @@ impl<D: Database> Files for D {
             Box::pin(async move {
                 // The lock serializes the calls of several servers for one product.
                 let lock = session.dialect().locking("SELECT id FROM delivery_product WHERE id = $1");
-                if row(session, &lock, values![product.get()]).await?.is_none() {
+                if session.row(&lock, values![product.get()]).await?.is_none() {
                     return Ok(None);
                 }
                 let folded = file.name.folded();
-                let others = row(session, OTHERS, values![product.get(), &*folded]).await?;
+                let others = session.row(OTHERS, values![product.get(), &*folded]).await?;
                 let others = others.map(|row| row.integer("others")).transpose()?.unwrap_or_default();
                 if usize::try_from(others).is_ok_and(|others| others >= MOST_FILES) {
                     return Err(StoreError::Refused { source: None });
@@ -79,14 +79,14 @@ impl<D: Database> Files for D {
 
     async fn file(&self, product: ProductId, object: ObjectName) -> Result<Option<File>, StoreError> {
         let wanted = values![object.to_string(), product.get()];
-        let found = self.read(Patience::Usual, |session| Box::pin(row(session, FILE, wanted))).await?;
+        let found = self.read(Patience::Usual, |session| Box::pin(session.row(FILE, wanted))).await?;
         found.as_ref().map(file).transpose()
     }
 
     async fn file_rows(&self, after: Option<ObjectName>, limit: usize) -> Result<Vec<FileRow>, StoreError> {
         let after = after.map(|after| after.to_string()).unwrap_or_default();
         let wanted = values![after, i64::try_from(limit).unwrap_or(i64::MAX)];
-        let found = self.read(Patience::Usual, move |session| session.rows(ROWS, wanted)).await?;
+        let found = self.read(Patience::Usual, move |session| Box::pin(session.rows(ROWS, wanted))).await?;
         let rows = found.iter().map(|row| {
             let ended_at = row.integer_or_null("ended_at")?.map(milliseconds).transpose()?;
             Ok(FileRow { object: object(row)?, ended_at })
@@ -109,19 +109,19 @@ impl<D: Database> Files for D {
 }
 
 /// Reads the files of `product`, and returns the product with them.
-pub(super) async fn with_files(session: &mut (dyn Session + '_), product: Product) -> Result<Product, StoreError> {
+pub(super) async fn with_files(session: &mut Session<'_>, product: Product) -> Result<Product, StoreError> {
     let files = session.rows(FILES, values![product.id().get()]).await?;
     Ok(product.with_files(files.iter().map(file).collect::<Result<_, _>>()?))
 }
 
 async fn log_change(
-    session: &mut (dyn Session + '_),
+    session: &mut Session<'_>,
     product: ProductId,
     action: Action,
     name: &FileName,
     edit: Edit,
 ) -> Result<(), StoreError> {
-    log(session, (None, Some(product.get())), action, &Edit { detail: Some(name.to_string()), ..edit }).await
+    session.log((None, Some(product.get())), action, &Edit { detail: Some(name.to_string()), ..edit }).await
 }
 
 fn file(row: &impl Columns) -> Result<File, StoreError> {

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 
 use super::messages::{queue, skew};
 use super::rows::Columns;
-use super::session::{Database, Patience, Session, row, values};
+use super::session::{Database, Patience, Session, values};
 use super::statements::limit;
 use crate::email::Email;
 use crate::ledger::MessageKind;
@@ -40,7 +40,7 @@ impl<D: Database> LostKeys for D {
     async fn answer_lost(&self, scan: LostScan) -> Result<usize, StoreError> {
         // Usually there is nothing to do. This read finds that out without a write transaction, which on SQLite makes
         // buyers wait.
-        let any = self.read(Patience::Usual, |session| Box::pin(row(session, WAITING, values![1])));
+        let any = self.read(Patience::Usual, |session| Box::pin(session.row(WAITING, values![1])));
         if any.await?.is_none() {
             return Ok(0);
         }
@@ -48,7 +48,7 @@ impl<D: Database> LostKeys for D {
     }
 }
 
-async fn answer(session: &mut (dyn Session + '_), scan: LostScan) -> Result<usize, StoreError> {
+async fn answer(session: &mut Session<'_>, scan: LostScan) -> Result<usize, StoreError> {
     let dialect = session.dialect();
     // The lock makes servers take turns, so that each server sees the e-mails that the previous server has queued.
     let waiting = session.rows(&dialect.locking(WAITING), values![limit(scan.limit.min(MOST))]).await?;
@@ -59,8 +59,8 @@ async fn answer(session: &mut (dyn Session + '_), scan: LostScan) -> Result<usiz
         let (number, address) = (request.integer("number")?, request.text("email")?.to_ascii_lowercase());
         // If the customer is being erased at the same time, the lock makes this statement wait until the erasure is
         // committed. The address then has no keys.
-        let newest = row(session, &dialect.locking(NEWEST), values![address.as_str()]).await?;
-        let recent = row(session, RECENT, values![address, since, until]).await?;
+        let newest = session.row(&dialect.locking(NEWEST), values![address.as_str()]).await?;
+        let recent = session.row(RECENT, values![address, since, until]).await?;
         if let (Some(key), None) = (newest, recent) {
             let message = number_at(scan.now, session.number().await?);
             let message = (message, key.integer("number")?, key.text("email")?.to_owned(), scan.name(number)?);

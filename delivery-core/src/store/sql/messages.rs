@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::rows::Columns;
-use super::session::{Database, Patience, Session, log, row, values};
+use super::session::{Database, Patience, Session, values};
 use super::statements::stored_route;
 use crate::clock::{Clock, SystemClock};
 use crate::ledger::{Action, Edit, MessageId, MessageKind, MessageNumber, Route};
@@ -12,7 +12,7 @@ use crate::store::StoreError;
 /// Queues messages of one kind in one statement. They are due at `now`, in milliseconds. Each message consists of its
 /// number, the row number of its key, its recipient and its message id.
 pub(super) async fn queue(
-    session: &mut (dyn Session + '_),
+    session: &mut Session<'_>,
     kind: MessageKind,
     messages: Vec<(i64, i64, String, MessageId)>,
     now: i64,
@@ -64,13 +64,13 @@ pub(in crate::store) fn machine() -> i64 {
 
 /// Returns how far the database's clock is ahead of this machine's clock, in milliseconds; 0 if they differ by at most
 /// two seconds. Returns 0 for SQLite, which has no clock of its own.
-pub(super) async fn skew(session: &mut (dyn Session + '_)) -> Result<i64, StoreError> {
+pub(super) async fn skew(session: &mut Session<'_>) -> Result<i64, StoreError> {
     const SKEW: &str = concat!("SELECT ", skew!("$1"), " AS skew");
     if session.dialect().is_sqlite() {
         return Ok(0);
     }
     let now = SystemClock.now().timestamp_millis();
-    row(session, SKEW, values![now]).await?.ok_or(StoreError::corrupt("a clock without a time"))?.integer("skew")
+    session.row(SKEW, values![now]).await?.ok_or(StoreError::corrupt("a clock without a time"))?.integer("skew")
 }
 
 /// Retries a message that failed for good. Returns `false` if no message with this number has failed for good.
@@ -85,8 +85,8 @@ pub(in crate::store) async fn retry(
         .write(Patience::Usual, move |session| {
             Box::pin(async move {
                 let now = edit.at.timestamp_millis() + skew(session).await?;
-                let Some(row) = row(session, RETRY, values![now, message.get()]).await? else { return Ok(false) };
-                log(session, (Some(row.integer("key")?), None), Action::MessageRetried, &edit).await?;
+                let Some(row) = session.row(RETRY, values![now, message.get()]).await? else { return Ok(false) };
+                session.log((Some(row.integer("key")?), None), Action::MessageRetried, &edit).await?;
                 Ok(true)
             })
         })

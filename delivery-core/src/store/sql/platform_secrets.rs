@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::rows::{Columns, parsed};
-use super::session::{Database, Patience, log, values};
+use super::session::{Database, Patience, values};
 use crate::ledger::{Action, Edit};
 use crate::order::Source;
 use crate::store::{PlatformSecrets, SealedSecret, StoreError};
@@ -36,7 +36,7 @@ impl<D: Database> PlatformSecrets for D {
         self.write(Patience::Usual, move |session| {
             Box::pin(async move {
                 if session.execute(change.0, change.1).await? > 0 {
-                    log(session, (None, None), Action::of_secret(is_set), &edit).await?;
+                    session.log((None, None), Action::of_secret(is_set), &edit).await?;
                 }
                 Ok(())
             })

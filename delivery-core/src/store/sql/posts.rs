@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::catalog::take_turn;
 use super::rows::{self, Columns, parsed};
-use super::session::{Database, Patience, Session, Value, log, row, values};
+use super::session::{Database, Patience, Session, Value, values};
 use super::statements::limit;
 use crate::ledger::{Action, Edit};
 use crate::post::{NewPost, Post, PostId};
@@ -71,7 +71,7 @@ impl<D: Database> Posts for D {
         let before = query.before.map_or(i64::MAX, PostId::get);
         let mut wanted = values![query.until.timestamp(), before, limit(query.limit)];
         wanted.extend(query.category.as_ref().map(|category| Value::from(category.as_str())));
-        let ids = listed(&self.read(Patience::Usual, |session| session.rows(sql, wanted)).await?)?;
+        let ids = listed(&self.read(Patience::Usual, |session| Box::pin(session.rows(sql, wanted))).await?)?;
         let cache = Database::posts(self);
         if let Some(held) = cache.get(&ids) {
             return Ok(held);
@@ -98,7 +98,7 @@ impl<D: Database> Posts for D {
         self.write(Patience::Long, move |session| {
             Box::pin(async move {
                 take_turn(session).await?;
-                let newest = row(session, NEWEST, values![repeats_until(&post).timestamp()]).await?;
+                let newest = session.row(NEWEST, values![repeats_until(&post).timestamp()]).await?;
                 let newest = newest.map(|row| rows::post(&row)).transpose()?;
                 match newest.filter(|newest| are_alike(newest, &post)) {
                     Some(newest) => Ok(newest),
@@ -110,7 +110,7 @@ impl<D: Database> Posts for D {
     }
 
     async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError> {
-        let found = self.read(Patience::Usual, move |session| Box::pin(row(session, POST, values![id.get()])));
+        let found = self.read(Patience::Usual, move |session| Box::pin(session.row(POST, values![id.get()])));
         found.await?.map(|row| rows::post(&row)).transpose()
     }
 
@@ -126,7 +126,7 @@ impl<D: Database> Posts for D {
             Box::pin(async move {
                 if let Some(was) = &was {
                     let sql = session.dialect().locking(POST);
-                    let is = row(session, &sql, values![id.get()]).await?.map(|row| rows::post(&row)).transpose()?;
+                    let is = session.row(&sql, values![id.get()]).await?.map(|row| rows::post(&row)).transpose()?;
                     unchanged(is.as_ref().map(Post::facts), Some(was))?;
                 }
                 let mut facts = columns(&post)?;
@@ -148,22 +148,22 @@ impl<D: Database> Posts for D {
     }
 }
 
-async fn add(session: &mut (dyn Session + '_), facts: &NewPost, edit: &Edit) -> Result<Post, StoreError> {
+async fn add(session: &mut Session<'_>, facts: &NewPost, edit: &Edit) -> Result<Post, StoreError> {
     let added = change(session, (ADD_POST, columns(facts)?), Action::PostAdded, edit).await?;
     added.ok_or(StoreError::corrupt("a post that was added and is not there"))
 }
 
 /// Changes a post and adds an entry to the audit log. Returns `None` if there is no such post.
 async fn change(
-    session: &mut (dyn Session + '_),
+    session: &mut Session<'_>,
     (sql, values): (&str, Vec<Value>),
     action: Action,
     edit: &Edit,
 ) -> Result<Option<Post>, StoreError> {
-    let Some(row) = row(session, sql, values).await? else { return Ok(None) };
+    let Some(row) = session.row(sql, values).await? else { return Ok(None) };
     let post = rows::post(&row)?;
     let detail = Some(format!("post {}", post.id().get()));
-    log(session, (None, None), action, &Edit { detail, ..edit.clone() }).await?;
+    session.log((None, None), action, &Edit { detail, ..edit.clone() }).await?;
     Ok(Some(post))
 }
 

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 
 use super::rows::{Columns, key_id, milliseconds, parsed, product_id};
 use super::search::unmarked;
-use super::session::{Database, Patience, Value, log, row, values};
+use super::session::{Database, Patience, Value, values};
 use super::statements::limit;
 use super::{erase, expiry, figures};
 use crate::email::{ERASED, Email};
@@ -44,7 +44,7 @@ impl<D: Database> Records for D {
 
     async fn log(&self, action: Action, edit: Edit) -> Result<(), StoreError> {
         self.write(Patience::Usual, move |session| {
-            Box::pin(async move { log(session, (None, None), action, &edit).await })
+            Box::pin(async move { session.log((None, None), action, &edit).await })
         })
         .await
     }
@@ -56,7 +56,7 @@ impl<D: Database> Records for D {
     async fn backlog(&self) -> Result<Backlog, StoreError> {
         let sql = select_backlog();
         let found =
-            self.read(Patience::Usual, move |session| Box::pin(async move { row(session, &sql, Vec::new()).await }));
+            self.read(Patience::Usual, move |session| Box::pin(async move { session.row(&sql, Vec::new()).await }));
         backlog(&found.await?.ok_or(StoreError::corrupt("a backlog without a row"))?)
     }
 
@@ -71,7 +71,7 @@ impl<D: Database> Records for D {
 
     async fn mark_expired(&self, now: DateTime<Utc>, most: usize) -> Result<usize, StoreError> {
         let any =
-            self.read(Patience::Usual, move |session| Box::pin(row(session, unmarked!(), values![now.timestamp(), 1])));
+            self.read(Patience::Usual, move |session| Box::pin(session.row(unmarked!(), values![now.timestamp(), 1])));
         if any.await?.is_none() {
             return Ok(0);
         }

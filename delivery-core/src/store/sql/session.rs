@@ -64,14 +64,11 @@ pub(in crate::store) enum Stale {
     Keys(Vec<KeyId>),
 }
 
-/// A database connection, for the duration of one [`Task`].
+/// A connection to a database. This is all that a database must implement for a [`Session`].
 #[async_trait]
-pub(in crate::store) trait Session: Send {
-    /// Executes a statement and returns its rows.
-    async fn rows(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError>;
-
-    /// Executes a statement. Returns how many rows it changed.
-    async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError>;
+pub(in crate::store) trait Connection: Send {
+    /// Executes a statement.
+    async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<Executed, StoreError>;
 
     /// Returns a row number that is unused and is never handed out again. May be called only in a session that writes.
     async fn number(&mut self) -> Result<i64, StoreError>;
@@ -79,21 +76,31 @@ pub(in crate::store) trait Session: Send {
     /// Loads the [deals](crate::ledger::Deal) that `references` identify, without locking them. A deal is what a
     /// platform has reported about one sale or subscription.
     async fn deals(&mut self, references: HashSet<ReferenceId>) -> Result<Loaded, StoreError>;
+}
 
-    /// Records that this cached data is outdated once the transaction is committed.
-    fn changed(&mut self, stale: Stale);
+/// The result of a statement.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Executed {
+    pub(in crate::store) rows: Vec<Row>,
+    /// How many rows the statement changed. Meaningful only for a statement that writes.
+    pub(in crate::store) changed: u64,
+}
 
-    fn dialect(&self) -> Dialect;
+/// A database connection, for the duration of one [`Task`].
+pub(in crate::store) struct Session<'c> {
+    connection: Box<dyn Connection + 'c>,
+    dialect: Dialect,
+    stale: Vec<Stale>,
 }
 
 /// A closure that works on a [`Session`].
 pub(in crate::store) trait Task<T>:
-    for<'s> FnOnce(&'s mut (dyn Session + 's)) -> BoxFuture<'s, Result<T, StoreError>> + Send + 'static
+    for<'s, 'c> FnOnce(&'s mut Session<'c>) -> BoxFuture<'s, Result<T, StoreError>> + Send + 'static
 {
 }
 
 impl<T, W> Task<T> for W where
-    W: for<'s> FnOnce(&'s mut (dyn Session + 's)) -> BoxFuture<'s, Result<T, StoreError>> + Send + 'static
+    W: for<'s, 'c> FnOnce(&'s mut Session<'c>) -> BoxFuture<'s, Result<T, StoreError>> + Send + 'static
 {
 }
 
@@ -147,7 +154,7 @@ pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
 /// of changed rows.
 pub(in crate::store) async fn part_by_part<P>(database: &impl Database, part: P) -> Result<u64, StoreError>
 where
-    P: for<'s> Fn(&'s mut (dyn Session + 's), i64) -> BoxFuture<'s, Result<(u64, Option<i64>), StoreError>>
+    P: for<'s, 'c> Fn(&'s mut Session<'c>, i64) -> BoxFuture<'s, Result<(u64, Option<i64>), StoreError>>
         + Send
         + Sync
         + Clone
@@ -165,27 +172,63 @@ where
     }
 }
 
-/// Executes a statement that returns at most one row. Returns that row.
-pub(in crate::store) async fn row(
-    session: &mut (dyn Session + '_),
-    sql: &str,
-    values: Vec<Value>,
-) -> Result<Option<Row>, StoreError> {
-    Ok(session.rows(sql, values).await?.into_iter().next())
-}
+impl<'c> Session<'c> {
+    pub(in crate::store) fn new(dialect: Dialect, connection: impl Connection + 'c) -> Self {
+        Self { connection: Box::new(connection), dialect, stale: Vec::new() }
+    }
 
-/// Adds an entry to the audit log. The entry concerns the key with row number `key`, the product with number `product`,
-/// or neither.
-pub(in crate::store) async fn log(
-    session: &mut (dyn Session + '_),
-    (key, product): (Option<i64>, Option<i64>),
-    action: Action,
-    edit: &Edit,
-) -> Result<(), StoreError> {
-    let number = number_at(edit.at, session.number().await?);
-    let at = edit.at.timestamp_millis();
-    let entry = values![number, key, product, at, edit.by.as_str(), action.as_str(), edit.detail.clone()];
-    session.execute(LOG, entry).await.map(drop)
+    pub(in crate::store) fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Executes a statement and returns its rows.
+    pub(in crate::store) async fn rows(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        Ok(self.connection.run(sql, values).await?.rows)
+    }
+
+    /// Executes a statement that returns at most one row. Returns that row.
+    pub(in crate::store) async fn row(&mut self, sql: &str, values: Vec<Value>) -> Result<Option<Row>, StoreError> {
+        Ok(self.rows(sql, values).await?.into_iter().next())
+    }
+
+    /// Executes a statement. Returns how many rows it changed.
+    pub(in crate::store) async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+        Ok(self.connection.run(sql, values).await?.changed)
+    }
+
+    /// See [`Connection::number`].
+    pub(in crate::store) async fn number(&mut self) -> Result<i64, StoreError> {
+        self.connection.number().await
+    }
+
+    /// See [`Connection::deals`].
+    pub(in crate::store) async fn deals(&mut self, references: HashSet<ReferenceId>) -> Result<Loaded, StoreError> {
+        self.connection.deals(references).await
+    }
+
+    /// Adds an entry to the audit log. The entry concerns the key with row number `key`, the product with number
+    /// `product`, or neither.
+    pub(in crate::store) async fn log(
+        &mut self,
+        (key, product): (Option<i64>, Option<i64>),
+        action: Action,
+        edit: &Edit,
+    ) -> Result<(), StoreError> {
+        let number = number_at(edit.at, self.number().await?);
+        let at = edit.at.timestamp_millis();
+        let entry = values![number, key, product, at, edit.by.as_str(), action.as_str(), edit.detail.clone()];
+        self.execute(LOG, entry).await.map(drop)
+    }
+
+    /// Records that this cached data is outdated once the transaction is committed.
+    pub(in crate::store) fn changed(&mut self, stale: Stale) {
+        self.stale.push(stale);
+    }
+
+    /// Ends the session, and returns which cached data is outdated once the transaction is committed.
+    pub(in crate::store) fn into_stale(self) -> Vec<Stale> {
+        self.stale
+    }
 }
 
 impl Dialect {
@@ -239,6 +282,11 @@ impl Row {
         let at = self.names.iter().position(|it| it == name);
         at.and_then(|at| self.values.get(at)).ok_or(StoreError::corrupt("a column that was not asked for"))
     }
+}
+
+/// Returns the names of a row's columns.
+pub(in crate::store) fn column_names<R: sqlx::Row>(row: &R) -> Arc<[String]> {
+    row.columns().iter().map(|column| sqlx::Column::name(column).to_owned()).collect()
 }
 
 /// Returns the error for a column whose value has another type than expected, or is NULL although a value is required.

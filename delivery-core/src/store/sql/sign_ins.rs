@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::rows::{Columns, parsed, seconds};
-use super::session::{Database, Patience, row, values};
+use super::session::{Database, Patience, values};
 use crate::store::{SignIn, SignInId, SignIns, StoreError};
 
 #[async_trait]
@@ -13,26 +13,26 @@ impl<D: Database> SignIns for D {
         const OPEN: &str = "INSERT INTO delivery_session (id, actor, token, expires_at) VALUES ($1, $2, $3, $4)";
         let SignIn { id, actor, token, expires_at } = sign_in;
         let opened = values![id.as_bytes().to_vec(), actor.as_str(), token.to_vec(), expires_at.timestamp()];
-        self.write(Patience::Usual, move |session| session.execute(OPEN, opened)).await.map(drop)
+        self.write(Patience::Usual, move |session| Box::pin(session.execute(OPEN, opened))).await.map(drop)
     }
 
     async fn signed_in(&self, id: SignInId) -> Result<Option<SignIn>, StoreError> {
         const FIND: &str = "SELECT actor, token, expires_at FROM delivery_session WHERE id = $1";
         let wanted = values![id.as_bytes().to_vec()];
-        let find = self.read(Patience::Usual, move |session| Box::pin(row(session, FIND, wanted)));
+        let find = self.read(Patience::Usual, move |session| Box::pin(session.row(FIND, wanted)));
         find.await?.map(|found| signed_in(id, &found)).transpose()
     }
 
     async fn sign_out(&self, id: SignInId) -> Result<(), StoreError> {
         const CLOSE: &str = "DELETE FROM delivery_session WHERE id = $1";
         let closed = values![id.as_bytes().to_vec()];
-        self.write(Patience::Usual, move |session| session.execute(CLOSE, closed)).await.map(drop)
+        self.write(Patience::Usual, move |session| Box::pin(session.execute(CLOSE, closed))).await.map(drop)
     }
 
     async fn prune_sign_ins(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
         const PRUNE: &str = "DELETE FROM delivery_session WHERE expires_at < $1";
         let before = values![before.timestamp()];
-        self.write(Patience::Usual, move |session| session.execute(PRUNE, before)).await
+        self.write(Patience::Usual, move |session| Box::pin(session.execute(PRUNE, before))).await
     }
 }
 

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::TryStreamExt;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
-use sqlx::{AssertSqlSafe, Column, Connection, Sqlite, TypeInfo, ValueRef};
+use sqlx::{AssertSqlSafe, Connection as _, Either, Executor, Sqlite, TypeInfo, ValueRef};
 
 use super::error::store_error;
 use super::json::json;
@@ -19,46 +20,47 @@ use crate::store::StoreError;
 use crate::store::batch::STALLED;
 use crate::store::cache::{PostCache, ProductCache};
 use crate::store::sql::records::FIGURES;
-use crate::store::sql::session::{Database, Dialect, Patience, Row, Session, Stale, Task, Value};
+use crate::store::sql::session::{
+    Connection, Database, Dialect, Executed, Patience, Row, Session, Task, Value, column_names,
+};
 
 /// The maximum number of row numbers that one task may take. They are reserved before the task begins.
 pub(super) const NUMBERS: i64 = 10_000;
 
-pub(super) struct Cold<'c> {
+struct Cold<'c> {
     connection: &'c mut SqliteConnection,
     /// The row number that was taken last, and the highest row number that may be taken. `None` for a session that only
     /// reads.
     numbers: Option<(&'c mut i64, i64)>,
-    pub(super) stale: Vec<Stale>,
 }
 
-impl<'c> Cold<'c> {
-    /// Returns a session that only reads.
-    pub(super) fn reading(connection: &'c mut SqliteConnection) -> Self {
-        Self { connection, numbers: None, stale: Vec::new() }
-    }
+/// Returns a session that only reads.
+pub(super) fn reading(connection: &mut SqliteConnection) -> Session<'_> {
+    Session::new(Dialect::Sqlite, Cold { connection, numbers: None })
+}
 
-    /// Returns a session that writes, inside an open transaction. The caller must have reserved the [`NUMBERS`] row
-    /// numbers after `newest`.
-    pub(super) fn writing(connection: &'c mut SqliteConnection, newest: &'c mut i64) -> Self {
-        let last = *newest + NUMBERS;
-        Self { connection, numbers: Some((newest, last)), stale: Vec::new() }
-    }
+/// Returns a session that writes, inside an open transaction. The caller must have reserved the [`NUMBERS`] row numbers
+/// after `newest`.
+pub(super) fn writing<'c>(connection: &'c mut SqliteConnection, newest: &'c mut i64) -> Session<'c> {
+    let last = *newest + NUMBERS;
+    Session::new(Dialect::Sqlite, Cold { connection, numbers: Some((newest, last)) })
 }
 
 #[async_trait]
-impl Session for Cold<'_> {
-    async fn rows(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        let found = bound(sql, values)?.fetch_all(&mut *self.connection).await.map_err(store_error)?;
-        let Some(first) = found.first() else { return Ok(Vec::new()) };
-        let names = sqlx::Row::columns(first).iter().map(|column| column.name().to_owned()).collect::<Vec<_>>();
-        let names: std::sync::Arc<[String]> = names.into();
-        found.iter().map(|row| values_of(row).map(|values| Row::new(names.clone(), values))).collect()
-    }
-
-    async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
-        let done = bound(sql, values)?.execute(&mut *self.connection).await.map_err(store_error)?;
-        Ok(done.rows_affected())
+impl Connection for Cold<'_> {
+    async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<Executed, StoreError> {
+        let mut results = self.connection.fetch_many(bound(sql, values)?);
+        let (mut executed, mut names) = (Executed::default(), None);
+        while let Some(result) = results.try_next().await.map_err(store_error)? {
+            match result {
+                Either::Left(done) => executed.changed += done.rows_affected(),
+                Either::Right(row) => {
+                    let names = names.get_or_insert_with(|| column_names(&row)).clone();
+                    executed.rows.push(Row::new(names, values_of(&row)?));
+                }
+            }
+        }
+        Ok(executed)
     }
 
     async fn number(&mut self) -> Result<i64, StoreError> {
@@ -73,14 +75,6 @@ impl Session for Cold<'_> {
 
     async fn deals(&mut self, references: HashSet<ReferenceId>) -> Result<Loaded, StoreError> {
         inbox::deals(self.connection, references).await
-    }
-
-    fn changed(&mut self, stale: Stale) {
-        self.stale.push(stale);
-    }
-
-    fn dialect(&self) -> Dialect {
-        Dialect::Sqlite
     }
 }
 
@@ -150,7 +144,7 @@ async fn read<T>(store: &SqliteStore, limit: Duration, work: impl Task<T>) -> Re
     timely_for(limit, async {
         // All reads of the task are in one transaction, so they see one snapshot.
         let mut snapshot = store.readers.begin().await.map_err(store_error)?;
-        work(&mut Cold::reading(&mut snapshot)).await
+        work(&mut reading(&mut snapshot)).await
     })
     .await
 }
@@ -159,9 +153,9 @@ async fn write<T>(writer: &mut Writer, work: impl Task<T>) -> Result<T, StoreErr
     // The numbers are reserved before the transaction begins, so that a rollback does not undo the reservation.
     writer.reserve(NUMBERS).await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
-    let mut session = Cold::writing(&mut transaction, &mut writer.newest);
+    let mut session = writing(&mut transaction, &mut writer.newest);
     let done = work(&mut session).await?;
-    let stale = session.stale;
+    let stale = session.into_stale();
     transaction.commit().await.map_err(store_error)?;
     writer.refresh(stale).await;
     Ok(done)
@@ -171,7 +165,6 @@ async fn write<T>(writer: &mut Writer, work: impl Task<T>) -> Result<T, StoreErr
 mod tests {
     use super::*;
     use crate::store::sql::rows::Columns;
-    use crate::store::sql::session::row;
     use crate::store::{LostKeys, Records};
 
     #[tokio::test]
@@ -207,7 +200,7 @@ mod tests {
         }
         let asks = async || {
             let sql = "SELECT count(*) AS asks FROM delivery_lost";
-            let count = read(&store, Duration::from_secs(5), move |session| Box::pin(row(session, sql, Vec::new())));
+            let count = read(&store, Duration::from_secs(5), move |session| Box::pin(session.row(sql, Vec::new())));
             count.await.unwrap().unwrap().integer("asks").unwrap()
         };
         assert_eq!(asks().await, 0);

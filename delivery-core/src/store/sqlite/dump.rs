@@ -10,13 +10,12 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 
 use super::backup::{folder, make, with_end};
-use super::cold::Cold;
 use super::error::store_error;
 use super::inspect::{reading, step};
 use super::json::json;
 use super::lock::Lock;
 use super::open::{migrate, newest_script};
-use super::{SqliteError, SqliteStore, keyring};
+use super::{SqliteError, SqliteStore, cold, keyring};
 use crate::key::{Acceptance, Fingerprint};
 use crate::store::dump::{self, Checked, DumpError, Dumped, Kind, Progress, Table, Target};
 use crate::store::sql::session::Value;
@@ -46,7 +45,7 @@ impl SqliteStore {
         }
         let mut snapshot = reader.begin().await.map_err(store_error)?;
         snapshot.execute(COUNTED).await.map_err(store_error)?;
-        let dumped = dump::write(&mut Cold::reading(&mut snapshot), "delivery_dumped_key", to, progress).await?;
+        let dumped = dump::write(&mut cold::reading(&mut snapshot), "delivery_dumped_key", to, progress).await?;
         snapshot.commit().await.map_err(store_error)?;
         reader.close().await.map_err(store_error)?;
         Ok(dumped)
@@ -137,7 +136,7 @@ async fn refuse_a_store(path: &Path) -> Result<(), DumpError> {
     if step(&mut reader).await.map_err(failed)?.is_none() {
         return Err(SqliteError::NotAStore { path: path.to_owned() }.into());
     }
-    let is_empty = dump::is_empty(&mut Cold::reading(&mut reader)).await;
+    let is_empty = dump::is_empty(&mut cold::reading(&mut reader)).await;
     reader.close().await.map_err(failed)?;
     if is_empty? { Ok(()) } else { Err(DumpError::NotEmpty) }
 }

@@ -10,12 +10,11 @@ use futures_util::future::BoxFuture;
 use sqlx::{Connection, Executor};
 use tokio::time::timeout;
 
-use super::cold::Cold;
 use super::error::store_error;
 use super::persist::persist;
 use super::transaction::SqliteTransaction;
 use super::writer::{Writer, has_ended, rolled_back};
-use super::{SqliteStore, alias, flush, load};
+use super::{SqliteStore, alias, cold, flush, load};
 use crate::key::{Key, KeyId};
 use crate::ledger::operation::{needs, plan};
 use crate::ledger::plan::{Loaded, Numbers, Writes};
@@ -229,9 +228,9 @@ impl HostTransactions for SqliteStore {
     ) -> Result<Arc<Product>, StoreError> {
         let mut transaction = self.own(transaction)?;
         transaction.begin().await?;
-        let mut session = Cold::writing(transaction.connection, transaction.newest);
+        let mut session = cold::writing(transaction.connection, transaction.newest);
         let added = catalog::add(&mut session, &product, &edit).await;
-        let stale = session.stale;
+        let stale = session.into_stale();
         transaction.stale.extend(stale);
         transaction.end(added).await
     }
