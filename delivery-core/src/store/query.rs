@@ -7,7 +7,7 @@ use crate::host_ref::HostRef;
 use crate::key::{Key, KeyId, Status};
 use crate::order::{OrderId, Source};
 use crate::product::ProductId;
-use crate::store::Period;
+use crate::store::{Period, StoreError};
 
 /// The conditions of a search for keys. A condition that is `None` matches every key.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -71,6 +71,16 @@ fn begins(address: &str, prefix: &str) -> bool {
 
 pub(crate) fn page_size(limit: usize) -> usize {
     limit.clamp(1, 1000)
+}
+
+/// Converts [`StoreError::Unsupported`] to `None`. A store returns this error if it does not keep the requested
+/// records.
+pub(crate) fn or_none<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(StoreError::Unsupported) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// A page of a longer list.

@@ -9,7 +9,9 @@ use super::Desk;
 use crate::email::Email;
 use crate::key::{Key, KeyId};
 use crate::ledger::{Action, Customer, InboxEvent, Recipient, ReferenceKind, names_buyer, names_customer};
-use crate::store::{AuditEntry, AuditQuery, InboxQuery, KeyQuery, MessageQuery, Page, StoreError, StoredMessage, Use};
+use crate::store::{
+    AuditEntry, AuditQuery, InboxQuery, KeyQuery, MessageQuery, Page, StoreError, StoredMessage, Use, or_none,
+};
 
 /// How many items are read at a time.
 const ITEMS: usize = 1_000;
@@ -152,10 +154,7 @@ async fn all<'a, T, C>(
 ) -> Result<Vec<T>, StoreError> {
     let (mut items, mut before) = (Vec::new(), None);
     loop {
-        let found = match page(before).await {
-            Err(StoreError::Unsupported) => return Ok(items),
-            found => found?,
-        };
+        let Some(found) = or_none(page(before).await)? else { return Ok(items) };
         items.extend(found.items.into_iter().filter(&is_kept));
         before = found.next;
         if before.is_none() {

@@ -13,7 +13,7 @@ use super::{ApiError, PageRequest, SignedIn};
 use crate::delivery::{Error, Expiry};
 use crate::http::{Reply, query};
 use crate::key::{Key, KeyId, LimitChange, Refusal};
-use crate::store::{MessageQuery, StoreError};
+use crate::store::{MessageQuery, or_none};
 use crate::terms::{UseLimit, Uses};
 
 #[derive(Debug, Clone, Copy)]
@@ -197,11 +197,8 @@ const NEWEST: usize = 50;
 /// Returns the message number of the newest e-mail that delivers a key. Returns 0 if there is no such e-mail.
 pub(super) async fn newest_message(request: &PageRequest<'_>, seller: &SignedIn, key: KeyId) -> Result<i64, ApiError> {
     let query = MessageQuery { key: Some(key), limit: NEWEST, ..MessageQuery::default() };
-    let newest = match request.delivery.desk(&seller.actor).messages(&query).await {
-        Ok(page) => page.items.into_iter().find(|message| message.kind.brings_key()),
-        Err(StoreError::Unsupported) => None,
-        Err(error) => return Err(error.into()),
-    };
+    let page = or_none(request.delivery.desk(&seller.actor).messages(&query).await)?;
+    let newest = page.and_then(|page| page.items.into_iter().find(|message| message.kind.brings_key()));
     Ok(newest.map_or(0, |message| message.message.get()))
 }
 

@@ -9,7 +9,7 @@ use super::{ApiError, PageRequest, SignedIn};
 use crate::http::Reply;
 use crate::key::{Key, KeyId, Status};
 use crate::ledger::Action;
-use crate::store::{AuditEntry, AuditQuery, KeyQuery, MessageQuery, StoreError};
+use crate::store::{AuditEntry, AuditQuery, KeyQuery, MessageQuery, or_none};
 
 /// The maximum number of entries shown in each part of a key's history: uses, messages and audit entries.
 const NEWEST: usize = 50;
@@ -112,14 +112,4 @@ fn actions(key: &Key, status: Status, has_page: bool) -> Vec<(&'static str, &'st
         actions.push(("revoke", "Revoke it"));
     }
     actions
-}
-
-/// Converts [`StoreError::Unsupported`] to `None`. A store returns this error if it does not keep the requested
-/// records.
-fn or_none<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(StoreError::Unsupported) => Ok(None),
-        Err(error) => Err(error),
-    }
 }

@@ -17,7 +17,7 @@ use crate::http::parameter::{BEFORE, OF_PRODUCT, SINCE, SOURCE, STATUS, UNTIL};
 use crate::key::{KeyId, Status};
 use crate::look::grouped;
 use crate::order::OrderId;
-use crate::store::{KeyQuery, MessageQuery, Page, StoreError};
+use crate::store::{KeyQuery, MessageQuery, Page, or_none};
 
 const STATUSES: &[(&str, &str)] =
     &[("valid", "valid"), ("expired", "expired"), ("exhausted", "used up"), ("revoked", "revoked")];
@@ -109,11 +109,9 @@ async fn several(request: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
 
 /// Returns the message number of the newest message in the outbox. Returns 0 if the store has no messages.
 async fn newest_of_all(request: &PageRequest<'_>, seller: &SignedIn) -> Result<i64, ApiError> {
-    match request.delivery.desk(&seller.actor).messages(&MessageQuery { limit: 1, ..MessageQuery::default() }).await {
-        Ok(page) => Ok(page.items.first().map_or(0, |message| message.message.get())),
-        Err(StoreError::Unsupported) => Ok(0),
-        Err(error) => Err(error.into()),
-    }
+    let query = MessageQuery { limit: 1, ..MessageQuery::default() };
+    let page = or_none(request.delivery.desk(&seller.actor).messages(&query).await)?;
+    Ok(page.and_then(|page| page.items.into_iter().next()).map_or(0, |message| message.message.get()))
 }
 
 /// The query parameter with the search text. The text is encrypted, because it may be an e-mail address, and proxies

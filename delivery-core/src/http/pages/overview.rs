@@ -17,7 +17,7 @@ use crate::ledger::{Amount, Currency, EventOutcome};
 use crate::look::{grouped, plot};
 use crate::order::Source;
 use crate::product::ProductId;
-use crate::store::{Backlog, Day, Figures, InboxQuery, KeyQuery, StoreError};
+use crate::store::{Backlog, Day, Figures, InboxQuery, KeyQuery, or_none};
 
 /// Platform events, and products that are not linked to a platform, are counted up to this number. If there are more,
 /// the page says "More than 100".
@@ -35,11 +35,7 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn) -> Result<R
     // `None` if the store keeps no messages.
     let backlog = match seller.backlog {
         Some(backlog) => Some(backlog),
-        None => match delivery.backlog().await {
-            Ok(backlog) => Some(backlog),
-            Err(StoreError::Unsupported) => None,
-            Err(error) => return Err(error.into()),
-        },
+        None => or_none(delivery.backlog().await)?,
     };
     let waits = backlog.map(|backlog| waiting(&backlog, delivery.now()));
     let failed = backlog.map_or(0, |backlog| backlog.unanswered);
@@ -183,13 +179,9 @@ async fn attention(
         all.push((format!("{count} could not be sent"), "/desk/messages?state=failed".to_owned()));
     }
     let waits = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: MOST, ..InboxQuery::default() };
-    match request.delivery.events(&waits).await {
-        Ok(page) if !page.items.is_empty() => {
-            let count = counted(page.items.len(), page.next.is_some(), "event of a platform", "events of platforms");
-            all.push((format!("{count} could not be applied"), "/desk/events?outcome=needs_attention".to_owned()));
-        }
-        Ok(_) | Err(StoreError::Unsupported) => {}
-        Err(error) => return Err(error.into()),
+    if let Some(page) = or_none(request.delivery.events(&waits).await)?.filter(|page| !page.items.is_empty()) {
+        let count = counted(page.items.len(), page.next.is_some(), "event of a platform", "events of platforms");
+        all.push((format!("{count} could not be applied"), "/desk/events?outcome=needs_attention".to_owned()));
     }
     if platforms.is_any() {
         all.extend(unlinked(request, products).await?);
@@ -201,11 +193,8 @@ async fn attention(
 /// no events.
 async fn last_event(request: &PageRequest<'_>, platform: &Source) -> Result<Option<DateTime<Utc>>, ApiError> {
     let query = InboxQuery { source: Some(platform.clone()), limit: 1, ..InboxQuery::default() };
-    match request.delivery.events(&query).await {
-        Ok(page) => Ok(page.items.first().map(|event| event.received_at)),
-        Err(StoreError::Unsupported) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let page = or_none(request.delivery.events(&query).await)?;
+    Ok(page.and_then(|page| page.items.into_iter().next()).map(|event| event.received_at))
 }
 
 /// Returns the entry about products that are not linked to any platform. Returns `None` if all products are linked.

@@ -12,7 +12,7 @@ use crate::http::export::person;
 use crate::http::{PlatformPath, Reply};
 use crate::ledger::{EventOutcome, InboxEvent, Recipient};
 use crate::order::Source;
-use crate::store::{InboxQuery, MessageQuery, MessageState, StoreError};
+use crate::store::{InboxQuery, MessageQuery, MessageState, StoreError, or_none};
 
 /// How many messages [`last_trouble`] reads at a time.
 const RECENT: usize = 100;
@@ -84,10 +84,7 @@ async fn page(
     (email, platform): (&str, &str),
     fault: Option<&FormError>,
 ) -> Result<Reply, ApiError> {
-    match request.delivery.read_secrets_at_once().await {
-        Ok(()) | Err(StoreError::Unsupported) => {}
-        Err(error) => return Err(error.into()),
-    }
+    or_none(request.delivery.read_secrets_at_once().await)?;
     let (ready, others) = platforms(request).await?;
     let sender = request.delivery.inner.outbox.sender.to_string();
     let reaches_nobody = request.delivery.inner.outbox.mailer.reaches_nobody();
@@ -107,11 +104,7 @@ async fn last_trouble(request: &PageRequest<'_>, seller: &SignedIn) -> Result<Op
         let mut query = MessageQuery { state: Some(state), limit: RECENT, ..MessageQuery::default() };
         // Read on until an e-mail with an error is found. Newer messages may have no error, or be for webhooks.
         for _ in 0..PAGES {
-            let page = match desk.messages(&query).await {
-                Ok(page) => page,
-                Err(StoreError::Unsupported) => return Ok(None),
-                Err(error) => return Err(error.into()),
-            };
+            let Some(page) = or_none(desk.messages(&query).await)? else { return Ok(None) };
             let mut emails = page.items.into_iter().filter(|it| matches!(it.recipient, Recipient::Email(_)));
             let found = emails.find_map(|message| Some((message.queued_at, message.reason?)));
             query.before = page.next;
@@ -131,11 +124,7 @@ async fn platforms(request: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>)
     let inner = &request.delivery.inner;
     let newest = async |source: Source, outcome| -> Result<Option<InboxEvent>, StoreError> {
         let query = InboxQuery { source: Some(source), outcome, limit: 1, ..InboxQuery::default() };
-        match request.delivery.events(&query).await {
-            Ok(page) => Ok(page.items.into_iter().next()),
-            Err(StoreError::Unsupported) => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(or_none(request.delivery.events(&query).await)?.and_then(|page| page.items.into_iter().next()))
     };
     let platform = |path: PlatformPath, last: Option<InboxEvent>, fault: Option<InboxEvent>| {
         let guide = PlatformRow::named(path.name()).map(|row| &row.guide);

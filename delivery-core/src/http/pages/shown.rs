@@ -13,7 +13,7 @@ use crate::http::Reply;
 use crate::key::{Key, Status};
 use crate::ledger::Recipient;
 use crate::product::{Price, ProductId};
-use crate::store::{AuditEntry, MessageState, StoreError, StoredMessage, Subscribed};
+use crate::store::{AuditEntry, MessageState, StoredMessage, Subscribed, or_none};
 use crate::terms::NEVER;
 
 /// The periods that the overview can show: the number of days and the label. The first one is the default.
@@ -103,10 +103,7 @@ pub(super) async fn names(delivery: &Delivery) -> Result<BTreeMap<ProductId, Str
 
 /// Returns the names of archived products. The result is empty if the host application manages the products.
 pub(super) async fn archived(delivery: &Delivery) -> Result<Vec<(ProductId, String)>, ApiError> {
-    let archived = match delivery.archived_products().await {
-        Err(StoreError::Unsupported) => Vec::new(),
-        found => found?,
-    };
+    let archived = or_none(delivery.archived_products().await)?.unwrap_or_default();
     Ok(archived.into_iter().map(|product| (product.id, product.name)).collect())
 }
 

@@ -17,7 +17,7 @@ use crate::http::row::{Docs, Row};
 use crate::http::{Call, Reply, parameter};
 use crate::key::{Key, KeyId, LimitChange};
 use crate::product::ProductId;
-use crate::store::{AuditQuery, KeyQuery, MessageQuery, Page, StoreError};
+use crate::store::{AuditQuery, KeyQuery, MessageQuery, or_none};
 use crate::terms::{UseLimit, Uses, Validity};
 use crate::text::Invalid;
 
@@ -196,23 +196,14 @@ async fn key(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, 
     let key = delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
     let subscribed = delivery.subscription_of(&key).await?;
     let total = delivery.total_of(&key).await?;
-    let uses = or_none(delivery.history(id, None, NEWEST).await)?;
+    let uses = or_none(delivery.history(id, None, NEWEST).await)?.map(|page| page.items).unwrap_or_default();
     let messages = MessageQuery { key: Some(id), limit: NEWEST, ..MessageQuery::default() };
-    let messages = or_none(desk.messages(&messages).await)?;
-    let events = or_none(desk.audit(&AuditQuery { key: Some(id), limit: NEWEST, ..AuditQuery::default() }).await)?;
+    let messages = or_none(desk.messages(&messages).await)?.map(|page| page.items).unwrap_or_default();
+    let events = AuditQuery { key: Some(id), limit: NEWEST, ..AuditQuery::default() };
+    let events = or_none(desk.audit(&events).await)?.map(|page| page.items).unwrap_or_default();
     let history = (&uses[..], &messages[..], &events[..]);
     let denied = delivery.denied(&key);
     Ok(Reply::json(&wire::KeyHistory::of((&key, subscribed.as_ref(), total, denied.as_ref()), now, history)))
-}
-
-/// Returns the items of a page. If the store does not keep such records, returns no items instead of the error
-/// [`StoreError::Unsupported`].
-fn or_none<T, N>(found: Result<Page<T, N>, StoreError>) -> Result<Vec<T>, StoreError> {
-    match found {
-        Ok(page) => Ok(page.items),
-        Err(StoreError::Unsupported) => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
 }
 
 fn id(fields: &Fields<'_>) -> Result<KeyId, Fault> {
