@@ -14,7 +14,7 @@ use crate::http::parameter::{BEFORE, OUTCOME, PLATFORM, SINCE, UNTIL};
 use crate::ledger::{EventOutcome, InboxEvent};
 use crate::order::{OrderRef, Source};
 use crate::product::{ProductId, RefName, Refs};
-use crate::store::{InboxQuery, StoreError};
+use crate::store::{InboxQuery, StoreError, or_none};
 
 pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
     let chosen = chosen(&request, &[OUTCOME.name, PLATFORM.name, SINCE.name, UNTIL.name])?;
@@ -32,6 +32,18 @@ pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<R
             ..desk(&request, &seller, "/desk/events")
         },
     )
+}
+
+/// Returns the newest event of a platform, or the newest one with this outcome. Returns `None` if there is no such
+/// event, or if the store keeps no events.
+pub(super) async fn newest_event(
+    request: &PageRequest<'_>,
+    source: &Source,
+    outcome: Option<EventOutcome>,
+) -> Result<Option<InboxEvent>, ApiError> {
+    let query = InboxQuery { source: Some(source.clone()), outcome, limit: 1, ..InboxQuery::default() };
+    let page = or_none(request.delivery.events(&query).await)?;
+    Ok(page.and_then(|page| page.items.into_iter().next()))
 }
 
 fn event_values(event: &InboxEvent) -> Value {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use minijinja::{Value, context};
 
+use super::events::newest_event;
 use super::frame::desk;
 use super::lists::parameter;
 use super::shown::{PERIODS, all_names, day_and_month, names, time};
@@ -160,7 +161,7 @@ async fn attention(
     for name in platforms.names() {
         if let Some(refused) = platforms.refused_at(name.as_str())
             && platforms.named(name.as_str()).is_some()
-            && last_event(request, name).await?.is_none_or(|last| last < refused)
+            && newest_event(request, name, None).await?.is_none_or(|last| last.received_at < refused)
         {
             // Anybody can send a request with a wrong signature. So the sentence does not state that the secret is
             // wrong.
@@ -187,14 +188,6 @@ async fn attention(
         all.extend(unlinked(request, products).await?);
     }
     Ok(all)
-}
-
-/// Returns when the newest event of a platform was received. Returns `None` if there is no event, or if the store keeps
-/// no events.
-async fn last_event(request: &PageRequest<'_>, platform: &Source) -> Result<Option<DateTime<Utc>>, ApiError> {
-    let query = InboxQuery { source: Some(platform.clone()), limit: 1, ..InboxQuery::default() };
-    let page = or_none(request.delivery.events(&query).await)?;
-    Ok(page.and_then(|page| page.items.into_iter().next()).map(|event| event.received_at))
 }
 
 /// Returns the entry about products that are not linked to any platform. Returns `None` if all products are linked.

@@ -2,6 +2,7 @@
 
 use minijinja::{Value, context};
 
+use super::events::newest_event;
 use super::form::{Form, FormError, said};
 use super::frame::desk;
 use super::shown::time;
@@ -12,7 +13,7 @@ use crate::http::export::person;
 use crate::http::{PlatformPath, Reply};
 use crate::ledger::{EventOutcome, InboxEvent, Recipient};
 use crate::order::Source;
-use crate::store::{InboxQuery, MessageQuery, MessageState, StoreError, or_none};
+use crate::store::{MessageQuery, MessageState, or_none};
 
 /// How many messages [`last_trouble`] reads at a time.
 const RECENT: usize = 100;
@@ -122,10 +123,6 @@ async fn last_trouble(request: &PageRequest<'_>, seller: &SignedIn) -> Result<Op
 /// the platform, and the time of the platform's last event.
 async fn platforms(request: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>), ApiError> {
     let inner = &request.delivery.inner;
-    let newest = async |source: Source, outcome| -> Result<Option<InboxEvent>, StoreError> {
-        let query = InboxQuery { source: Some(source), outcome, limit: 1, ..InboxQuery::default() };
-        Ok(or_none(request.delivery.events(&query).await)?.and_then(|page| page.items.into_iter().next()))
-    };
     let platform = |path: PlatformPath, last: Option<InboxEvent>, fault: Option<InboxEvent>| {
         let guide = PlatformRow::named(path.name()).map(|row| &row.guide);
         let SecretGuide { query, hint, label } = guide.map_or(SIGNING_SECRET, |guide| guide.secret);
@@ -148,8 +145,8 @@ async fn platforms(request: &PageRequest<'_>) -> Result<(Vec<Value>, Vec<Value>)
     let (mut ready, mut others) = (Vec::new(), Vec::new());
     for path in all {
         let source: Source = path.name().parse().map_err(|_| ApiError::MALFORMED)?;
-        let last = newest(source.clone(), None).await?;
-        let fault = newest(source, Some(EventOutcome::NeedsAttention)).await?;
+        let last = newest_event(request, &source, None).await?;
+        let fault = newest_event(request, &source, Some(EventOutcome::NeedsAttention)).await?;
         let is_ready = inner.platforms.named(path.name()).is_some() || inner.platforms.is_unreadable(path.name());
         (if is_ready { &mut ready } else { &mut others }).push(platform(path, last, fault));
     }
