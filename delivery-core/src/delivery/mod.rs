@@ -57,6 +57,7 @@ pub use self::platforms::SecretError;
 #[cfg(feature = "pages")]
 pub(crate) use self::recent::Recent;
 pub use self::running::Running;
+pub(crate) use self::seller::KeyHistory;
 pub use self::seller::{Desk, Expiry, KnownKey, Person, PreviewError};
 pub(crate) use self::settings::PLATFORMS;
 #[cfg(any(feature = "pages", all(test, feature = "sqlite", feature = "files")))]

@@ -1,6 +1,7 @@
 //! The operations of a seller. The audit log records who made each change.
 
 mod catalog;
+mod history;
 mod keys;
 #[cfg(feature = "pages")]
 mod mail;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+pub(crate) use self::history::KeyHistory;
 pub use self::keys::Expiry;
 pub use self::person::{KnownKey, Person};
 pub use self::preview::PreviewError;

@@ -6,13 +6,12 @@ use super::frame::desk;
 use super::lists::parameter;
 use super::shown::{all_names, entry, key, message, subscription, time};
 use super::{ApiError, PageRequest, SignedIn};
+use crate::delivery::KeyHistory;
 use crate::http::Reply;
 use crate::key::{Key, KeyId, Status};
 use crate::ledger::Action;
-use crate::store::{AuditEntry, AuditQuery, KeyQuery, MessageQuery, or_none};
+use crate::store::{AuditEntry, KeyQuery};
 
-/// The maximum number of entries shown in each part of a key's history: uses, messages and audit entries.
-const NEWEST: usize = 50;
 /// The maximum number of other keys of the same address that are shown.
 const OTHERS: usize = 10;
 
@@ -31,17 +30,10 @@ pub(super) async fn page(
     text: Option<(&str, &str)>,
 ) -> Result<Reply, ApiError> {
     let (delivery, now) = (request.delivery, request.delivery.inner.clock.now());
-    let found = delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
-    let subscribed = delivery.subscription_of(&found).await?;
-    let total = delivery.total_of(&found).await?;
+    let history = delivery.desk(&seller.actor).key_history(id).await?.ok_or(ApiError::NOT_FOUND)?;
+    let KeyHistory { key: found, subscribed, total, denied, uses, messages, audit } = history;
     let references = delivery.references_of(&found).await?;
     let references: Vec<_> = references.into_iter().map(|(kind, name)| (kind.as_str(), name)).collect();
-    let seller_desk = delivery.desk(&seller.actor);
-    let uses = or_none(delivery.history(id, None, NEWEST).await)?.map(|page| page.items).unwrap_or_default();
-    let messages = MessageQuery { key: Some(id), limit: NEWEST, ..MessageQuery::default() };
-    let messages = or_none(seller_desk.messages(&messages).await)?.map(|page| page.items).unwrap_or_default();
-    let audit = AuditQuery { key: Some(id), limit: NEWEST, ..AuditQuery::default() };
-    let audit = or_none(seller_desk.audit(&audit).await)?.map(|page| page.items).unwrap_or_default();
     let mut issued = audit.iter().filter(|entry| entry.action == Action::Issued);
     let predecessor = issued.find_map(|entry| entry.detail.as_deref()?.strip_prefix("in place of "));
     let reaches_nobody = delivery.inner.outbox.mailer.reaches_nobody();
@@ -61,7 +53,7 @@ pub(super) async fn page(
         "the_key.html",
         context! {
             key => key(&found, now, &names),
-            denied => delivery.denied(&found).map(|denied| denied.to_string()),
+            denied => denied.map(|denied| denied.to_string()),
             subscription => subscribed.as_ref().map(subscription),
             text => text.map(|(how, text)| context! { how, text }),
             predecessor, others, references, total => total.map(|total| total.to_string()),

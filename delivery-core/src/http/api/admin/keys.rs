@@ -17,12 +17,9 @@ use crate::http::row::{Docs, Row};
 use crate::http::{Call, Reply, parameter};
 use crate::key::{Key, KeyId, LimitChange};
 use crate::product::ProductId;
-use crate::store::{AuditQuery, KeyQuery, MessageQuery, or_none};
+use crate::store::KeyQuery;
 use crate::terms::{UseLimit, Uses, Validity};
 use crate::text::Invalid;
-
-/// The maximum number of entries in each part of a key's history: uses, messages and audit entries.
-const NEWEST: usize = 50;
 
 /// The request body of commands that need only the id of a key.
 const THE_KEY: Body = Body {
@@ -191,19 +188,9 @@ async fn keys(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
 
 async fn key(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
     let id = parameter::ID_OF_KEY.parsed::<KeyId>(call)?.ok_or_else(|| Fault::missing(parameter::ID_OF_KEY.name))?;
-    let desk = delivery.desk(seller.actor());
     let now = delivery.inner.clock.now();
-    let key = delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
-    let subscribed = delivery.subscription_of(&key).await?;
-    let total = delivery.total_of(&key).await?;
-    let uses = or_none(delivery.history(id, None, NEWEST).await)?.map(|page| page.items).unwrap_or_default();
-    let messages = MessageQuery { key: Some(id), limit: NEWEST, ..MessageQuery::default() };
-    let messages = or_none(desk.messages(&messages).await)?.map(|page| page.items).unwrap_or_default();
-    let events = AuditQuery { key: Some(id), limit: NEWEST, ..AuditQuery::default() };
-    let events = or_none(desk.audit(&events).await)?.map(|page| page.items).unwrap_or_default();
-    let history = (&uses[..], &messages[..], &events[..]);
-    let denied = delivery.denied(&key);
-    Ok(Reply::json(&wire::KeyHistory::of((&key, subscribed.as_ref(), total, denied.as_ref()), now, history)))
+    let history = delivery.desk(seller.actor()).key_history(id).await?.ok_or(ApiError::NOT_FOUND)?;
+    Ok(Reply::json(&wire::KeyHistory::of(&history, now)))
 }
 
 fn id(fields: &Fields<'_>) -> Result<KeyId, Fault> {

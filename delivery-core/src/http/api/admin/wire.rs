@@ -11,10 +11,10 @@ use crate::clock::timestamp;
 use crate::delivery::Issued;
 use crate::email::Email;
 use crate::http::api::wire::Problem;
-use crate::key::{Denied, Key, KeyId, Reason};
+use crate::key::{Key, KeyId, Reason};
 use crate::ledger::{Amount, Customer, InboxEvent, ReferenceKind};
 use crate::order::OrderRef;
-use crate::store::{AuditEntry, Page, StoredMessage, Subscribed, Use};
+use crate::store::{Page, Subscribed, Use};
 
 /// A key, without its text.
 #[derive(Serialize)]
@@ -243,19 +243,13 @@ impl<'a> Keys<'a> {
 }
 
 impl<'a> KeyHistory<'a> {
-    pub(in crate::http) fn of(
-        (key, subscribed, total, denied): (&'a Key, Option<&'a Subscribed>, Option<Amount>, Option<&'a Denied>),
-        now: DateTime<Utc>,
-        (uses, messages, events): (&'a [Use], &'a [StoredMessage], &'a [AuditEntry]),
-    ) -> Self {
+    pub(in crate::http) fn of(history: &'a crate::delivery::KeyHistory, now: DateTime<Utc>) -> Self {
+        let key = ShownKey::of(&history.key, now).renewed_by(history.subscribed.as_ref()).paid_with(history.total);
         Self {
-            key: ShownKey {
-                denied: denied.map(Problem::denied),
-                ..ShownKey::of(key, now).renewed_by(subscribed).paid_with(total)
-            },
-            uses: ShownUse::all(uses),
-            messages: messages.iter().map(ShownMessage::of).collect(),
-            events: events.iter().map(ShownEvent::of).collect(),
+            key: ShownKey { denied: history.denied.as_ref().map(Problem::denied), ..key },
+            uses: ShownUse::all(&history.uses),
+            messages: history.messages.iter().map(ShownMessage::of).collect(),
+            events: history.audit.iter().map(ShownEvent::of).collect(),
         }
     }
 }
