@@ -1,15 +1,6 @@
 use super::*;
 
 #[test]
-fn every_template_of_ours_is_there() {
-    let look = Look::default();
-    for (name, source) in ours::ALL {
-        Environment::new().add_template(name, source).unwrap();
-        assert!(look.environment.get_template(name).is_ok(), "{name}");
-    }
-}
-
-#[test]
 fn the_shop_is_named_and_escaped() {
     let email: Email = "help@example.com".parse().unwrap();
     let look = Look::default().name("<b>Ada's</b>").unwrap().support(email);

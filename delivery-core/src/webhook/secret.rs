@@ -51,30 +51,6 @@ impl fmt::Debug for WebhookSigningSecret {
 mod tests {
     use super::*;
 
-    /// The test vectors are from the test suites of the specification's libraries for JavaScript, Go and Rust.
-    #[test]
-    fn a_signature_is_what_the_specification_says() {
-        for (secret, id, timestamp, body, expected) in [
-            (
-                "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
-                "msg_p5jXN8AQM9LWM0D4loKWxJek",
-                1_614_265_330,
-                r#"{"test": 2432232314}"#,
-                "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
-            ),
-            (
-                "C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
-                "msg_27UH4WbU6Z5A5EzD8u03UvzRbpk",
-                1_649_367_553,
-                r#"{"email":"test@example.com","username":"test_user"}"#,
-                "v1,tZ1I4/hDygAJgO5TYxiSd6Sd0kDW6hPenDe+bTa3Kkw=",
-            ),
-        ] {
-            let secret: WebhookSigningSecret = secret.parse().unwrap();
-            assert_eq!(secret.sign(id, timestamp, body.as_bytes()).as_deref(), Some(expected));
-        }
-    }
-
     #[test]
     fn a_secret_has_24_to_64_bytes_in_base64_and_is_not_shown() {
         let encoded = |length| format!("whsec_{}", BASE64.encode(&vec![7; length]));
@@ -84,6 +60,7 @@ mod tests {
             (encoded(64), true),
             (encoded(65), false),
             (encoded(32).trim_end_matches('=').to_owned(), true),
+            ("C2FVsBQIhrscChlQIMV+b5sSYspob7oD".to_owned(), true),
             ("whsec_not base64 but a good deal of text".to_owned(), false),
             (String::new(), false),
         ] {

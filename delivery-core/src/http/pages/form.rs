@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn forms_are_read() {
-        let kind = |kind: &str| Call::new(Method::POST).header(header::CONTENT_TYPE, kind.parse().unwrap());
-        let call = kind("application/x-www-form-urlencoded; charset=utf-8");
+        let kind = "application/x-www-form-urlencoded; charset=utf-8".parse().unwrap();
+        let call = Call::new(Method::POST).header(header::CONTENT_TYPE, kind);
         let body = Body::Complete("a=1+2&b=%C3%A9%0D%0Ax&a=3&c=%20&d".into());
         let form = Form::read(&call, &body).unwrap();
         for (name, text, given) in
@@ -166,17 +166,7 @@ mod tests {
         {
             assert_eq!((form.text(name), form.given(name)), (text, given), "{name}");
         }
-        let many = |fields: usize| Body::Complete("a=1&".repeat(fields).into());
-        assert!(Form::read(&call, &many(FIELDS)).is_ok());
-        for (call, body, code) in [
-            (kind("application/x-www-form-urlencoded"), many(FIELDS + 1), ErrorCode::InvalidParams),
-            (kind("application/json"), Body::Complete("{}".into()), ErrorCode::UnsupportedMediaType),
-            (Call::new(Method::POST), Body::Complete("a=1".into()), ErrorCode::UnsupportedMediaType),
-            (kind("multipart/form-data; boundary=x"), Body::Complete("".into()), ErrorCode::UnsupportedMediaType),
-            (kind("application/x-www-form-urlencoded"), Body::TooLarge, ErrorCode::PayloadTooLarge),
-            (kind("application/x-www-form-urlencoded"), Body::Broken, ErrorCode::InvalidParams),
-        ] {
-            assert_eq!(Form::read(&call, &body).unwrap_err(), code);
-        }
+        let most = Body::Complete("a=1&".repeat(FIELDS).into());
+        assert!(Form::read(&call, &most).is_ok());
     }
 }
