@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::desk::SALE;
 use crate::row::{FORM, Row, command, query, row};
 
 const NAME: &str = "name must be 1 to 200 characters without control characters, / or \\\\, and neither . nor ...";
@@ -41,6 +42,10 @@ fn pages() -> Vec<Row> {
         upload("a_file_before_the_token", &[part("a.pdf"), ours()]).page("403 Forbidden"),
         upload("a_token_that_is_wrong_is_refused", &[token("wrong"), part("a.pdf")]).page("403 Forbidden"),
         upload("no_file", &[ours(), part("")]),
+        upload("shows_how_many_events_wait", &[ours(), part("")])
+            .after_event(SALE)
+            .like("no_file")
+            .but("Activity</a>", "Activity <span class=\"count\" title=\"need you\">1</span></a>"),
         upload("a_name_that_is_none", &[ours(), part("..")]).like("no_file").but("Choose a file first.", NO_NAME),
         upload("too_large", &[ours(), part("a.pdf").replace(PDF, &"x".repeat(1001))])
             .like("no_file")

@@ -33,7 +33,6 @@ struct Done {
 }
 
 pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn, pieces: Pieces<'_>) -> Result<Reply, ApiError> {
-    let seller = seller.counting(request.delivery).await;
     if !request.is_form() {
         return page(&request, &seller, &Form::of([("dry_run", "yes".to_owned())]), Ok(None));
     }

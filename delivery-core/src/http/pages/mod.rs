@@ -257,6 +257,7 @@ pub(super) async fn answer<E>(
         #[cfg(feature = "files")]
         PageHandler::Upload(show) => {
             let seller = SignedIn::find(&request).await?.ok_or_else(|| SignedIn::is_missing(&request))?;
+            let seller = seller.counting(delivery).await;
             let pieces = pin!(body.map(|piece| piece.map_err(|_| crate::files::Broken)));
             return show(request, seller, pieces).await;
         }
