@@ -119,6 +119,21 @@ async fn a_key_that_is_not_sent_is_shown_once() {
 }
 
 #[tokio::test]
+async fn a_key_leads_to_the_one_whose_place_it_took_however_often_it_was_changed() {
+    let shop = shop().await;
+    let (old, admin) = (shop.paid("A-1").await.key.id(), Actor::admin());
+    let seller_desk = shop.delivery.desk(&admin);
+    let new = seller_desk.rotate(old).await.unwrap().key.id();
+    for uses in 1..=60 {
+        let limit = UseLimit::from_count(uses).ok().map(LimitChange::Set);
+        seller_desk.set_terms(new, None, limit).await.unwrap();
+    }
+    let call = Call::new(Method::GET).query(format!("id={new}"));
+    let page = text(&Endpoint::Page(Page::Key).call(&shop.delivery, call).await);
+    assert!(page.contains(&format!("id={old}\">the key whose place it took")), "{page}");
+}
+
+#[tokio::test]
 async fn a_form_that_was_open_for_long_is_shown_again_so_that_its_key_has_the_right_time() {
     let shop = shop().await;
     let ada = "customer_email=ada%40example.com&sends=yes";

@@ -10,7 +10,7 @@ use crate::delivery::KeyHistory;
 use crate::http::Reply;
 use crate::key::{Key, KeyId, Status};
 use crate::ledger::Action;
-use crate::store::{AuditEntry, KeyQuery};
+use crate::store::{AuditEntry, AuditQuery, KeyQuery, or_none};
 
 /// The maximum number of other keys of the same address that are shown.
 const OTHERS: usize = 10;
@@ -34,8 +34,11 @@ pub(super) async fn page(
     let KeyHistory { key: found, subscribed, total, denied, uses, messages, audit } = history;
     let references = delivery.references_of(&found).await?;
     let references: Vec<_> = references.into_iter().map(|(kind, name)| (kind.as_str(), name)).collect();
-    let mut issued = audit.iter().filter(|entry| entry.action == Action::Issued);
-    let predecessor = issued.find_map(|entry| entry.detail.as_deref()?.strip_prefix("in place of "));
+    // This entry is the oldest one about the key, so it may not be among the newest ones.
+    let issued = AuditQuery { key: Some(id), action: Some(Action::Issued), limit: 1, ..AuditQuery::default() };
+    let issued = or_none(delivery.desk(&seller.actor).audit(&issued).await)?;
+    let issued = issued.and_then(|page| page.items.into_iter().next()?.detail);
+    let predecessor = issued.as_deref().and_then(|detail| detail.strip_prefix("in place of "));
     let reaches_nobody = delivery.inner.outbox.mailer.reaches_nobody();
     let product = delivery.product(found.product()).await?;
     let names = product.iter().map(|product| (product.id(), product.name().to_owned())).collect();
