@@ -118,8 +118,8 @@ pub use self::period::Period;
 pub use self::platform_secrets::{PlatformSecrets, SealedSecret};
 #[cfg(feature = "postgres")]
 pub use self::postgres::{PostgresError, PostgresOptions, PostgresStore};
-pub(crate) use self::query::{or_none, page_size};
 pub use self::query::{KeyQuery, Page, Use, UseId};
+pub(crate) use self::query::{or_none, page_size};
 pub use self::records::{
     AuditEntry, AuditQuery, Backlog, Day, ExpiryScan, Figures, MessageQuery, MessageState, Records, StoredMessage,
 };
