@@ -3,9 +3,10 @@
 use chrono::TimeDelta;
 use delivery_core::Delivery;
 use delivery_core::key::Actor;
+use delivery_core::order::Source;
 use delivery_core::post::{Category, NewPost};
-use delivery_core::product::Product;
-use delivery_core::store::{Backend, Catalog, CatalogEditor, Posts};
+use delivery_core::product::{Product, RefName, Refs};
+use delivery_core::store::{Backend, Catalog, CatalogEditor, Posts, ProductNames};
 use delivery_testing::Shop;
 
 use super::two_servers;
@@ -36,6 +37,23 @@ async fn a_product_that_one_server_changes_is_served_by_the_other_within_a_secon
     one.set_archived(id, true, by_admin()).await.unwrap().unwrap();
     served("newer", true).await;
     assert!(other.products().await.unwrap().is_empty());
+    one.close().await;
+    other.close().await;
+}
+
+/// A sale may follow at once, so the other server must not repeat what it answered before.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn a_name_that_one_server_adds_is_found_by_the_other_at_once() {
+    let schema = unique();
+    let (one, other) = (postgresql(&schema, false).await, postgresql(&schema, false).await);
+    let (source, name): (Source, RefName) = ("own".parse().unwrap(), "guide".parse().unwrap());
+    assert_eq!(other.product_named(&source, &name).await.unwrap(), None);
+    let refs = Refs::new([(source.clone(), name.clone())]).unwrap();
+    let id = one.add_product(facts("Guide").refs(refs), by_admin()).await.unwrap().id();
+    assert_eq!(other.product_named(&source, &name).await.unwrap(), Some(id));
+    one.update_product(id, facts("Guide"), None, by_admin()).await.unwrap().unwrap();
+    assert_eq!(other.product_named(&source, &name).await.unwrap(), None);
     one.close().await;
     other.close().await;
 }

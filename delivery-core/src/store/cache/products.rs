@@ -1,5 +1,4 @@
-//! The product cache. It contains products, the list of products, and the names that commerce platforms have for them.
-//! Adding or changing a product empties the cache.
+//! The product cache. It contains products and the list of products. Adding or changing a product empties the cache.
 //!
 //! If a reader does not find what it needs in the cache, it reads the cache's [`version`](ProductCache::version),
 //! queries the database, and passes the result to the cache together with the version. If a product was changed in the
@@ -8,17 +7,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::order::Source;
-use crate::product::Listing;
-use crate::product::{Product, ProductId, RefName};
+use crate::product::{Listing, Product, ProductId};
 
 /// The maximum length of the contents of all cached products together, in bytes.
 const CONTENT: usize = 64 << 20;
-/// The maximum number of cached names. A name is what a platform calls a product.
-const NAMES: usize = 10_000;
 
-/// Products by number and by the names that platforms have for them. Also contains the list of products, unless
-/// several servers can share the database.
+/// Products by number. Also contains the list of products, unless several servers can share the database.
 #[derive(Debug, Default)]
 pub(in crate::store) struct ProductCache(Mutex<Held>);
 
@@ -26,8 +20,6 @@ pub(in crate::store) struct ProductCache(Mutex<Held>);
 struct Held {
     products: HashMap<ProductId, Arc<Product>>,
     listing: Option<Arc<Vec<Listing>>>,
-    /// Products by the names that platforms have for them; `None` for a name that no product has.
-    names: HashMap<(Source, RefName), Option<ProductId>>,
     /// The length of the contents of all cached products together, in bytes.
     bytes: usize,
     version: u64,
@@ -73,31 +65,6 @@ impl ProductCache {
         let mut held = self.held();
         if held.version == version {
             held.listing = Some(listing.clone());
-        }
-    }
-
-    /// Returns the product to which a platform gave this name. Returns `Some(None)` if it is known that no product has
-    /// the name, and `None` if the name is not cached.
-    #[expect(clippy::option_option, reason = "`None` is not cached, `Some(None)` no product")]
-    pub(in crate::store) fn named(&self, source: &Source, name: &RefName) -> Option<Option<ProductId>> {
-        self.held().names.get(&(source.clone(), name.clone())).copied()
-    }
-
-    /// Adds the result of looking a name up at `version`, unless a product was changed since. If `product` is `None`,
-    /// no product has the name.
-    pub(in crate::store) fn keep_name(
-        &self,
-        source: &Source,
-        name: &RefName,
-        product: Option<ProductId>,
-        version: u64,
-    ) {
-        let mut held = self.held();
-        if held.names.len() >= NAMES {
-            held.names.clear();
-        }
-        if held.version == version {
-            held.names.insert((source.clone(), name.clone()), product);
         }
     }
 

@@ -164,16 +164,11 @@ impl<D: Database + HostTransactions> CatalogEditor for D {
 #[async_trait]
 impl<D: Database> ProductNames for D {
     async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError> {
-        let cache = Database::products(self);
-        if let Some(product) = cache.named(source, name) {
-            return Ok(product);
-        }
-        let (version, wanted) = (cache.version(), values![source.as_str(), name.as_str()]);
+        // Read each time: a cached answer would hide a name that another server has just added.
+        let wanted = values![source.as_str(), name.as_str()];
         let found = self.read(Patience::Usual, |session| Box::pin(session.row(PRODUCT_NAMED, wanted))).await?;
         let number = found.map(|row| rows::Columns::integer(&row, "product")).transpose()?;
-        let product = number.map(rows::product_id).transpose()?;
-        cache.keep_name(source, name, product, version);
-        Ok(product)
+        number.map(rows::product_id).transpose()
     }
 }
 

@@ -57,7 +57,7 @@ pub(in crate::store) enum Dialect {
 /// Cached data that is outdated because a write has changed the database.
 #[derive(Debug)]
 pub(in crate::store) enum Stale {
-    /// Products, the list of all products, or the names that platforms have for products.
+    /// Products, or the list of all products.
     Products,
     /// The keys with these ids.
     #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "PostgreSQL's cache compares versions instead"))]
