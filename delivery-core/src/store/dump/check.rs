@@ -1,5 +1,6 @@
 //! Checking a whole dump before any of it is loaded.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -7,13 +8,13 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
-use super::{Counts, DumpError, FORMAT, Frame, Progress, TABLES, VERSION};
+use super::{DumpError, FORMAT, Frame, Progress, TABLES, VERSION};
 use crate::key::Fingerprint;
 
 /// A dump that was checked and is complete. The reader is positioned at the first row.
 pub(in crate::store) struct Checked {
     pub(super) rows: BufReader<File>,
-    pub(super) counts: Counts,
+    pub(super) counts: BTreeMap<String, u64>,
     pub(super) sha256: [u8; 32],
     /// The hash of the lines read so far.
     hash: Sha256,
@@ -68,15 +69,14 @@ pub(in crate::store) fn check(
         _ => return Err(torn("its last line is missing")),
     };
     let sha256: [u8; 32] = hash.finalize().into();
-    let counted = first.counts.0.iter().try_fold(1_u64, |sum, (_, count)| sum.checked_add(*count));
+    let counted = first.counts.values().try_fold(1_u64, |sum, count| sum.checked_add(*count));
     if last.sha256 != Some(HEXLOWER.encode(&sha256)) {
         return Err(torn("its SHA-256 is not the one in its last line"));
     }
     if last.counts != first.counts || counted != Some(rows) {
         return Err(torn("its rows are not as many as it says"));
     }
-    let known = |row: &String| TABLES.iter().any(|table| table.row == row);
-    if !first.counts.0.iter().all(|(row, _)| known(row)) {
+    if !first.counts.keys().all(|row| TABLES.iter().any(|table| table.row == row)) {
         return Err(DumpError::OtherVersion { path: path.to_owned(), version: first.version });
     }
     if !signed_by.is_empty() && !secrets.iter().any(|secret| signed_by.contains(secret)) {

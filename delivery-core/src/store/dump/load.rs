@@ -30,10 +30,9 @@ pub(in crate::store) async fn load(
     target: &mut (dyn Target + '_),
     mut progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
-    let counts = std::mem::take(&mut checked.counts.0);
-    let (mut line, mut number, mut loaded) = (Vec::new(), 1, Vec::with_capacity(counts.len()));
-    for (row, of) in counts {
-        let Some(table) = TABLES.iter().find(|table| table.row == row) else { continue };
+    let (mut line, mut number, mut loaded) = (Vec::new(), 1, Vec::with_capacity(TABLES.len()));
+    for table in &TABLES {
+        let of = checked.counts.get(table.row).copied().unwrap_or(0);
         let mut done = 0;
         while done < of {
             let most = usize::try_from(of - done).unwrap_or(usize::MAX).min(table.chunk);

@@ -2,11 +2,12 @@
 //! between databases, machines and versions.
 //!
 //! A dump is JSON Lines. The first line contains the name of the format and the number of rows of each table. The rows
-//! follow, one per line, table by table, each table in the order of its primary key; fields without a value are
-//! omitted. The last line repeats the counts and adds the SHA-256 of everything before it:
+//! follow, one per line: table by table in the order of `TABLES`, which the order of the counts does not show, and each
+//! table in the order of its primary key. Fields without a value are omitted. The last line repeats the counts and adds
+//! the SHA-256 of everything before it:
 //!
 //! ```text
-//! {"format":"delivery-dump","version":1,"counts":{"keyring":1,"product":2,…}}
+//! {"format":"delivery-dump","version":1,"counts":{"alias":0,"audit":3,…}}
 //! {"row":"keyring","fingerprint":"0001…"}
 //! {"row":"key","number":7,"key_id":"019a…","product_id":1,"customer_email":"ada@example.com",…}
 //! {"format":"delivery-dump","version":1,"counts":{…},"sha256":"…"}
@@ -28,6 +29,8 @@ mod load;
 mod table;
 mod tables;
 mod write;
+
+use std::collections::BTreeMap;
 
 pub(in crate::store) use self::check::{Checked, check};
 pub(in crate::store) use self::empty::is_empty;
@@ -69,51 +72,19 @@ pub struct Dumped {
 struct Frame {
     format: String,
     version: u32,
-    counts: Counts,
+    /// The number of rows of each table. A table is named by the value that its rows have in the field `row`.
+    counts: BTreeMap<String, u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
 }
 
-/// The number of rows of each table, in the order of the dump. Each table is named by the value that its rows have in
-/// the field `row`, such as `key`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Counts(Vec<(String, u64)>);
-
 impl Frame {
-    fn new(counts: Counts, sha256: Option<String>) -> Self {
+    fn new(counts: BTreeMap<String, u64>, sha256: Option<String>) -> Self {
         Self { format: FORMAT.to_owned(), version: VERSION, counts, sha256 }
     }
 
     fn line(&self) -> Result<String, DumpError> {
         let line = serde_json::to_string(self).map_err(|error| DumpError::Write { source: error.into() })?;
         Ok(line + "\n")
-    }
-}
-
-impl serde::Serialize for Counts {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(row, count)| (row, count)))
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for Counts {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Pairs;
-        impl<'de> serde::de::Visitor<'de> for Pairs {
-            type Value = Counts;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a count for each kind of row")
-            }
-
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Counts, A::Error> {
-                let mut counts = Vec::new();
-                while let Some(count) = map.next_entry()? {
-                    counts.push(count);
-                }
-                Ok(Counts(counts))
-            }
-        }
-        deserializer.deserialize_map(Pairs)
     }
 }

@@ -1,11 +1,12 @@
 //! Writing a dump.
 
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
-use super::{Counts, DumpError, Dumped, Frame, Kind, Progress, TABLES, Table};
+use super::{DumpError, Dumped, Frame, Kind, Progress, TABLES, Table};
 use crate::key::KeyId;
 use crate::store::StoreError;
 use crate::store::sql::rows::{Columns, milliseconds, seconds};
@@ -19,17 +20,17 @@ pub(in crate::store) async fn write(
     to: impl Write + Send,
     mut progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
-    let mut counts = Vec::with_capacity(TABLES.len());
+    let mut counts = BTreeMap::new();
     for table in &TABLES {
         let count = format!("SELECT CAST(count(*) AS bigint) AS rows FROM {}", table.name);
         let found = session.row(&count, Vec::new()).await?.ok_or(StoreError::corrupt("a count without a row"))?;
-        counts.push((table.row.to_owned(), found.integer("rows")?.unsigned_abs()));
+        counts.insert(table.row.to_owned(), found.integer("rows")?.unsigned_abs());
     }
-    let counts = Counts(counts);
     let mut to = Hashing { to: BufWriter::with_capacity(1 << 16, to), hash: Sha256::new() };
     to.write(Frame::new(counts.clone(), None).line()?.as_bytes())?;
     let mut rows = Vec::with_capacity(TABLES.len());
-    for (table, (_, of)) in TABLES.iter().zip(&counts.0) {
+    for table in &TABLES {
+        let of = counts.get(table.row).copied().unwrap_or(0);
         let source = if table.name == "delivery_key" { keys } else { table.name };
         let mut done = 0;
         let mut last: Option<Vec<Value>> = None;
@@ -46,7 +47,7 @@ pub(in crate::store) async fn write(
             to.write(&lines)?;
             done += count as u64;
             if count > 0 {
-                progress(Progress { what: table.what, done, of: *of });
+                progress(Progress { what: table.what, done, of });
             }
             if count < table.chunk {
                 break;
