@@ -30,7 +30,7 @@ impl Delivery {
     /// I/O. For a text that may belong to an imported key, call [`identify`](Self::identify).
     #[must_use]
     pub fn verify(&self, key: &str) -> Option<KeyId> {
-        self.inner.keyring.verify(key).map(|verified| verified.id)
+        self.inner.keyring.verify(key)
     }
 
     /// Returns the key with this text if it could be used now. Counts no use.

@@ -40,8 +40,8 @@ impl Delivery {
     /// [`StoreError`] if the store cannot be read.
     pub async fn identify(&self, text: &str) -> Result<Option<KeyId>, StoreError> {
         let keyring = &self.inner.keyring;
-        if let Some(verified) = keyring.verify(text) {
-            return Ok(Some(verified.id));
+        if let Some(id) = keyring.verify(text) {
+            return Ok(Some(id));
         }
         let Some(office) = self.inner.ledger.office().filter(|_| keyring.is_foreign(text)) else { return Ok(None) };
         if !self.has_aliases(office).await? {

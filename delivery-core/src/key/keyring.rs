@@ -52,8 +52,8 @@ static BASE32: LazyLock<Option<Encoding>> = LazyLock::new(|| {
 /// let keyring = Keyring::new(Prefix::default(), &["a secret of 16 or more".parse()?])?;
 /// let id = KeyId::from_bytes([7; 16]);
 /// let text = keyring.text(id, keyring.newest());
-/// assert_eq!(keyring.verify(text.expose()).unwrap().id, id);
-/// assert!(keyring.verify("dlv_000000000000000000000000000000000000000000000000").is_none());
+/// assert_eq!(keyring.verify(text.expose()), Some(id));
+/// assert_eq!(keyring.verify("dlv_000000000000000000000000000000000000000000000000"), None);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -61,15 +61,6 @@ pub struct Keyring {
     prefix: Prefix,
     newest: Signer,
     older: Vec<Signer>,
-}
-
-/// A key that was signed with a secret of this keyring. The store may not know the key, and the key may be revoked,
-/// expired or used up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Verified {
-    /// The key's id.
-    pub id: KeyId,
 }
 
 /// A keyring that cannot be used.
@@ -203,15 +194,16 @@ impl Keyring {
         KeyText(text)
     }
 
-    /// Returns the id of a key that this keyring signed; `None` for any other text. This costs one MAC and no I/O.
+    /// Returns the id of a key that this keyring signed; `None` for any other text. This costs one MAC and no I/O. The
+    /// store may not know the key, and the key may be revoked, expired or used up.
     #[must_use]
-    pub fn verify(&self, text: &str) -> Option<Verified> {
+    pub fn verify(&self, text: &str) -> Option<KeyId> {
         let bytes = self.decoded(text)?;
         let (version, rest) = bytes.split_first_chunk::<VERSION>()?;
         let (id, tag) = rest.split_first_chunk::<ID>()?;
         let id = KeyId::from_bytes(*id);
         let signer = self.signer(SecretVersion(u16::from_be_bytes(*version)))?;
-        bool::from(signer.tag(id).as_slice().ct_eq(tag)).then_some(Verified { id })
+        bool::from(signer.tag(id).as_slice().ct_eq(tag)).then_some(id)
     }
 
     /// Returns whether `text` has the form of the texts that this keyring makes. Such a text is a key of this keyring,

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use uuid::{Builder, Uuid};
 
 pub use self::alias::Alias;
-pub use self::keyring::{Keyring, KeyringError, Verified};
+pub use self::keyring::{Keyring, KeyringError};
 pub use self::parts::{Acceptance, Fingerprint, KeyText, Prefix, SecretVersion};
 pub use self::rule::{Denied, Rule, Rules};
 pub use self::rules::{Change, LimitChange, Refusal, Status};

@@ -23,13 +23,13 @@ fn texts(id: KeyId) -> [String; 2] {
 fuzz_target!(|input: ([u8; 16], String, u8, u8)| {
     let (id, text, place, byte) = input;
     // Whatever it is: if it verifies, it is what we would have written.
-    if let Some(verified) = RING.verify(&text) {
-        assert!(texts(verified.id).contains(&text), "another spelling");
+    if let Some(id) = RING.verify(&text) {
+        assert!(texts(id).contains(&text), "another spelling");
     }
     // Ours, and ours with a byte changed.
     let id = KeyId::from_bytes(id);
     for ours in texts(id) {
-        assert_eq!(RING.verify(&ours).map(|verified| verified.id), Some(id));
+        assert_eq!(RING.verify(&ours), Some(id));
         let mut bytes = ours.clone().into_bytes();
         let place = usize::from(place) % bytes.len();
         bytes[place] = byte;
