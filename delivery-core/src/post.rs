@@ -102,11 +102,6 @@ impl NewPost {
         self
     }
 
-    /// Returns when the post is published.
-    pub(crate) fn publication(&self) -> DateTime<Utc> {
-        self.published_at
-    }
-
     /// Sets when the post is published, rounded down to whole seconds.
     #[must_use]
     pub fn published_at(mut self, published_at: DateTime<Utc>) -> Self {

@@ -87,6 +87,7 @@ impl NewProduct {
         })
     }
 
+    #[cfg(feature = "pages")]
     pub(crate) fn is_called(&self, name: &str) -> bool {
         self.name == name
     }

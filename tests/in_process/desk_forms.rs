@@ -9,6 +9,7 @@ use delivery_core::http::{Call, Endpoint, Page, Reply};
 use delivery_core::key::{Actor, LimitChange};
 use delivery_core::look::Look;
 use delivery_core::object_store::memory::InMemory;
+use delivery_core::product::ProductId;
 use delivery_core::seller::{Head, Seller};
 use delivery_core::store::KeyQuery;
 use delivery_core::terms::UseLimit;
@@ -283,6 +284,41 @@ async fn a_message_that_failed_needs_the_seller_until_another_one_is_sent() {
     shop.delivery.desk(&Actor::admin()).resend(key, "right@example.com".parse().ok()).await.unwrap();
     let overview = get(&shop, Page::Overview).await;
     assert!(!overview.contains("could not be sent"), "{overview}");
+}
+
+/// Sends a form twice at once, and returns where both lead.
+async fn sent_twice(shop: &Shop, page: Page, form: &str) -> String {
+    let csrf = field(&get(shop, page).await, "csrf");
+    let send = || post(shop, page, format!("csrf={csrf}&{form}"));
+    let (one, other) = tokio::join!(send(), send());
+    let [one, other] = [one, other].map(|sent| header_of(&sent, "location").unwrap().to_owned());
+    assert_eq!(one, other);
+    one
+}
+
+/// Not promised: that two servers which get the form at the same moment add one.
+#[tokio::test]
+async fn a_form_that_adds_a_product_or_a_post_adds_one_however_often_it_is_sent() {
+    let shop = shop().await;
+    let product = async |content: &str| {
+        let form = format!("name=Atlas&content={content}");
+        sent_twice(&shop, Page::Product, &form).await
+    };
+    let first = product("one").await;
+    assert_eq!(product("one").await, first);
+    assert_ne!(product("two").await, first, "it says something else");
+    shop.delivery.desk(&Actor::admin()).archive_product(ProductId::new(2).unwrap()).await.unwrap().unwrap();
+    assert_ne!(product("one").await, first, "it is sold no more");
+    assert_eq!(shop.delivery.products().await.unwrap().len(), 3, "that of the shop, and both that are sold");
+    let news = async |content: &str| {
+        shop.clock.advance(Duration::from_mins(1));
+        let form = format!("title=Atlas&category=news&content={content}");
+        sent_twice(&shop, Page::Post, &form).await
+    };
+    let first = news("one").await;
+    assert_eq!(news("one").await, first);
+    assert_ne!(news("two").await, first, "it says something else");
+    assert_ne!(news("one").await, first, "it is not the newest");
 }
 
 /// Posts a form of the buyer's page.

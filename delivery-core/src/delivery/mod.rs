@@ -168,8 +168,8 @@ pub(crate) struct Inner {
     #[cfg(feature = "pages")]
     pub(crate) counted: std::sync::Mutex<recent::Counted>,
     /// Held while a form of the desk (the seller's web pages) adds a product or a post, or sends keys again. A form
-    /// that is submitted twice therefore takes effect once. This lock works within one server. If several servers share
-    /// a store, the store lets only one of them at a time add a product or a post.
+    /// that is submitted twice therefore takes effect once. This lock works within one server: a form that reaches two
+    /// servers at the same moment may take effect twice.
     #[cfg(feature = "pages")]
     pub(crate) adding: Mutex<()>,
     /// Held while the figures for the seller (statistics of keys and recent days) are counted. Counting reads all keys,

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 use super::{Files, StoreError};
 use crate::HostRef;
@@ -56,24 +56,6 @@ pub trait CatalogEditor: Catalog + ProductNames {
     /// [`StoreError::Refused`] if another product already has one of this product's names: its [`HostRef`], or a name
     /// that a platform has for it. Another [`StoreError`] if nothing was added.
     async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError>;
-
-    /// Adds a product like [`add_product`](Self::add_product), but at most once: if a product that is not archived has
-    /// identical [facts](Product::facts), returns that product. So a form that is submitted twice adds one product. The
-    /// service makes one call of this method at a time. A store that several servers share must also serialize the
-    /// calls of different servers.
-    ///
-    /// # Errors
-    ///
-    /// As for [`add_product`](Self::add_product).
-    async fn add_product_once(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
-        for listed in self.products().await?.iter().filter(|listed| product.is_called(&listed.name)) {
-            let found = self.product(listed.id).await?;
-            if let Some(found) = found.filter(|found| *found.facts() == product) {
-                return Ok(found);
-            }
-        }
-        self.add_product(product, edit).await
-    }
 
     /// Returns the product to which the host application gave this [name](crate::HostRef), archived or not; `None` if
     /// no product has this name.
@@ -170,23 +152,6 @@ pub trait Posts: Debug + Send + Sync + 'static {
     /// [`StoreError`] if nothing was added.
     async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError>;
 
-    /// Adds a post like [`add_post`](Self::add_post), but at most once: compares `post` with the newest of the posts
-    /// that are published at most a minute after `post`. If the two are the same apart from their times, returns the
-    /// existing post and adds nothing. A store that several servers share must serialize the calls of different
-    /// servers, as for [`add_product_once`](CatalogEditor::add_product_once).
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] if nothing was added.
-    async fn add_post_once(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
-        let newest = PostQuery { category: None, until: repeats_until(&post), before: None, limit: 1 };
-        let newest = self.posts(&newest).await?;
-        match newest.first().filter(|newest| are_alike(newest, &post)) {
-            Some(newest) => Ok(newest.clone()),
-            None => self.add_post(post, edit).await,
-        }
-    }
-
     /// Returns the post with this number, published or not; `None` if there is no such post.
     ///
     /// # Errors
@@ -229,17 +194,6 @@ pub struct PostQuery {
     pub before: Option<PostId>,
     /// The maximum number of posts to return.
     pub limit: usize,
-}
-
-/// Returns the latest publication time of the posts among which [`Posts::add_post_once`] looks for a post that is the
-/// same as `post`. It is a minute after the publication of `post`, because the clocks of two servers may differ.
-pub(super) fn repeats_until(post: &NewPost) -> DateTime<Utc> {
-    post.publication() + TimeDelta::minutes(1)
-}
-
-/// Returns whether two posts are the same apart from their times.
-pub(super) fn are_alike(post: &Post, other: &NewPost) -> bool {
-    *post.facts() == other.clone().published_at(post.published_at())
 }
 
 /// Returns [`StoreError::Conflict`] if the current facts `is` differ from the expected facts `was`. Succeeds if either

@@ -1,16 +1,14 @@
 //! Products that several servers serve.
 
-use chrono::TimeDelta;
 use delivery_core::Delivery;
 use delivery_core::key::Actor;
 use delivery_core::order::Source;
-use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{Product, RefName, Refs};
-use delivery_core::store::{Backend, Catalog, CatalogEditor, Posts, ProductNames};
+use delivery_core::store::{Backend, Catalog, CatalogEditor, ProductNames};
 use delivery_testing::Shop;
 
 use super::two_servers;
-use crate::fixtures::{by_admin, facts, now, until};
+use crate::fixtures::{by_admin, facts, until};
 use crate::places::postgresql;
 use support::postgres::unique;
 
@@ -56,31 +54,6 @@ async fn a_name_that_one_server_adds_is_found_by_the_other_at_once() {
     assert_eq!(other.product_named(&source, &name).await.unwrap(), None);
     one.close().await;
     other.close().await;
-}
-
-/// As when a form is sent twice.
-#[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(without = "postgres", ignore = "needs postgres")]
-async fn what_is_added_once_on_two_servers_at_the_same_time_is_added_once() {
-    const ROUNDS: usize = 20;
-    let schema = unique();
-    let stores = [postgresql(&schema, false).await, postgresql(&schema, false).await];
-    for (round, minutes) in (0..ROUNDS).zip(0..) {
-        let product = facts(&format!("Atlas {round}"));
-        let [one, other] = stores.each_ref().map(|store| store.add_product_once(product.clone(), by_admin()));
-        let (one, other) = tokio::join!(one, other);
-        assert_eq!(one.unwrap().id(), other.unwrap().id(), "round {round}");
-        let at = now() + TimeDelta::minutes(minutes);
-        let post = NewPost::new(format!("News {round}"), Category::new("news").unwrap(), at).unwrap();
-        let post = post.content("x").unwrap();
-        let [one, other] = stores.each_ref().map(|store| store.add_post_once(post.clone(), by_admin()));
-        let (one, other) = tokio::join!(one, other);
-        assert_eq!(one.unwrap().id(), other.unwrap().id(), "round {round}");
-    }
-    assert_eq!(stores[0].products().await.unwrap().len(), ROUNDS);
-    for store in stores {
-        store.close().await;
-    }
 }
 
 /// What each server has read may be half a second old.

@@ -22,10 +22,6 @@ const PRODUCT_CALLED: &str = concat!("SELECT ", product_columns!(), " FROM deliv
 /// Selects the number of the product that platform `$1` calls `$2`.
 const PRODUCT_NAMED: &str = "SELECT product FROM delivery_product_ref WHERE source = $1 AND name = $2";
 
-/// Selects the products with the name `$1` that are not archived.
-const PRODUCTS_NAMED: &str =
-    concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE name = $1 AND archived = 0 ORDER BY id");
-
 const PRODUCTS: &str = "SELECT id, name, description, kind, price FROM delivery_product WHERE archived = 0 ORDER BY id";
 
 const ARCHIVED_PRODUCTS: &str =
@@ -81,21 +77,6 @@ impl<D: Database> Catalog for D {
 impl<D: Database + HostTransactions> CatalogEditor for D {
     async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
         self.write(Patience::Usual, move |session| Box::pin(async move { add(session, &product, &edit).await })).await
-    }
-
-    async fn add_product_once(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
-        self.write(Patience::Long, move |session| {
-            Box::pin(async move {
-                take_turn(session).await?;
-                let called = session.rows(PRODUCTS_NAMED, values![draft(&product)?.name()]).await?;
-                let called = called.iter().map(rows::product).collect::<Result<Vec<_>, _>>()?;
-                match called.into_iter().find(|called| *called.facts() == product) {
-                    Some(found) => Ok(Arc::new(with_files(session, found).await?)),
-                    None => add(session, &product, &edit).await,
-                }
-            })
-        })
-        .await
     }
 
     async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
@@ -172,16 +153,6 @@ impl<D: Database> ProductNames for D {
     }
 }
 
-/// Serializes the calls that add a product or a post only if it does not exist yet, even if several servers make these
-/// calls. Each call locks the same row until its commit, so it sees what the previous call has added. Does nothing on
-/// SQLite, which has a single writer.
-pub(super) async fn take_turn(session: &mut Session<'_>) -> Result<(), StoreError> {
-    if session.dialect().is_sqlite() {
-        return Ok(());
-    }
-    session.rows("SELECT version FROM delivery_catalog FOR UPDATE", Vec::new()).await.map(drop)
-}
-
 async fn product(session: &mut Session<'_>, sql: &str, wanted: Value) -> Result<Option<Product>, StoreError> {
     match session.row(sql, vec![wanted]).await? {
         Some(row) => with_files(session, rows::product(&row)?).await.map(Some),
@@ -215,15 +186,10 @@ async fn change(
     Ok(Some(Arc::new(product)))
 }
 
-/// Makes a product from `facts`, because `NewProduct` has no methods that read its fields. The product's number is
-/// arbitrary.
-fn draft(facts: &NewProduct) -> Result<Product, StoreError> {
-    Ok(Product::new(rows::product_id(1)?, facts.clone()))
-}
-
 /// Returns the parameters of [`ADD_PRODUCT`], which are also the first ten of [`UPDATE_PRODUCT`].
 fn columns(facts: &NewProduct) -> Result<Vec<Value>, StoreError> {
-    let product = draft(facts)?;
+    // The product is made only because `NewProduct` has no methods that read its fields. Its number is arbitrary.
+    let product = Product::new(rows::product_id(1)?, facts.clone());
     Ok(values![
         product.name(),
         product.description(),

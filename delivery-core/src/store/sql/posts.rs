@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::catalog::take_turn;
 use super::rows::{self, Columns, parsed};
 use super::session::{Database, Patience, Session, Value, values};
 use super::statements::limit;
 use crate::ledger::{Action, Edit};
 use crate::post::{NewPost, Post, PostId};
 use crate::store::cache::PostVersion;
-use crate::store::catalog::{are_alike, fitting, repeats_until, unchanged};
+use crate::store::catalog::{fitting, unchanged};
 use crate::store::{PostQuery, Posts, StoreError};
 
 /// The columns that [`rows::post`] reads.
@@ -57,13 +56,6 @@ fn listed(rows: &[impl Columns]) -> Result<Vec<PostVersion>, StoreError> {
     rows.iter().take(fit).map(|row| Ok((id(row)?, row.integer("version")?))).collect()
 }
 
-/// Selects the newest post that was published at `$1` or earlier.
-const NEWEST: &str = concat!(
-    "SELECT ",
-    post_columns!(),
-    " FROM delivery_post WHERE published_at <= $1 ORDER BY published_at DESC, id DESC LIMIT 1"
-);
-
 #[async_trait]
 impl<D: Database> Posts for D {
     async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
@@ -91,19 +83,10 @@ impl<D: Database> Posts for D {
     }
 
     async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
-        self.write(Patience::Usual, move |session| Box::pin(async move { add(session, &post, &edit).await })).await
-    }
-
-    async fn add_post_once(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
-        self.write(Patience::Long, move |session| {
+        self.write(Patience::Usual, move |session| {
             Box::pin(async move {
-                take_turn(session).await?;
-                let newest = session.row(NEWEST, values![repeats_until(&post).timestamp()]).await?;
-                let newest = newest.map(|row| rows::post(&row)).transpose()?;
-                match newest.filter(|newest| are_alike(newest, &post)) {
-                    Some(newest) => Ok(newest),
-                    None => add(session, &post, &edit).await,
-                }
+                let added = change(session, (ADD_POST, columns(&post)?), Action::PostAdded, &edit).await?;
+                added.ok_or(StoreError::corrupt("a post that was added and is not there"))
             })
         })
         .await
@@ -146,11 +129,6 @@ impl<D: Database> Posts for D {
         })
         .await
     }
-}
-
-async fn add(session: &mut Session<'_>, facts: &NewPost, edit: &Edit) -> Result<Post, StoreError> {
-    let added = change(session, (ADD_POST, columns(facts)?), Action::PostAdded, edit).await?;
-    added.ok_or(StoreError::corrupt("a post that was added and is not there"))
 }
 
 /// Changes a post and adds an entry to the audit log. Returns `None` if there is no such post.

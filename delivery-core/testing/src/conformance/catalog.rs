@@ -23,7 +23,6 @@ cases![
     products_are_listed_by_number,
     an_updated_product_is_served_at_once,
     an_archived_product_is_not_listed_and_still_found,
-    what_is_added_once_is_not_added_again,
     a_product_is_found_by_what_the_host_calls_it,
     a_product_is_found_by_what_platforms_call_it,
     posts_are_listed_newest_first_by_category_and_time,
@@ -128,26 +127,6 @@ async fn an_archived_product_is_not_listed_and_still_found(catalog: Port) {
     for archived in [true, false] {
         assert_eq!(catalog.set_archived(product(99), archived, edit()).await.expect("answered"), None);
     }
-}
-
-async fn what_is_added_once_is_not_added_again(catalog: Port) {
-    let add = async |content: &str| {
-        let facts = NewProduct::new("Atlas").expect("a name").content(content).expect("content");
-        catalog.add_product_once(facts, edit()).await.expect("added").id()
-    };
-    let first = add("one").await;
-    assert_eq!(add("one").await, first);
-    assert_ne!(add("two").await, first, "it says something else");
-    catalog.set_archived(first, true, edit()).await.expect("archived");
-    assert_ne!(add("one").await, first, "it is sold no more");
-    assert_eq!(catalog.products().await.expect("listed").len(), 2);
-    let post = async |content: &str, minutes| {
-        catalog.add_post_once(new_post("Atlas", "news", minutes, content), edit()).await.expect("added").id()
-    };
-    let first = post("one", 1).await;
-    assert_eq!(post("one", 2).await, first);
-    assert_ne!(post("two", 3).await, first, "it says something else");
-    assert_ne!(post("one", 4).await, first, "it is not the newest");
 }
 
 async fn a_product_is_found_by_what_platforms_call_it(catalog: Port) {

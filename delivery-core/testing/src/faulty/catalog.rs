@@ -26,7 +26,6 @@ port! {
 port! {
     impl<S: CatalogEditor> CatalogEditor by whole {
         add_product(product: NewProduct, edit: Edit) -> Arc<Product>;
-        add_product_once(product: NewProduct, edit: Edit) -> Arc<Product>;
         product_called(host_ref: &HostRef) -> Option<Arc<Product>>;
         archived_products() -> Vec<Listing>;
         update_product(id: ProductId, product: NewProduct, was: Option<&NewProduct>, edit: Edit) -> Option<Arc<Product>>;
@@ -59,7 +58,6 @@ port! {
     impl<S: Posts> Posts by whole {
         posts(query: &PostQuery) -> Arc<Vec<Post>>;
         add_post(post: NewPost, edit: Edit) -> Post;
-        add_post_once(post: NewPost, edit: Edit) -> Post;
         post(id: PostId) -> Option<Post>;
         update_post(id: PostId, post: NewPost, was: Option<&NewPost>, edit: Edit) -> Option<Post>;
         delete_post(id: PostId, edit: Edit) -> bool;
