@@ -148,6 +148,8 @@ mod tests {
         let stranger = Keep::Within(&budget);
         let complete = |bytes: &[u8]| Body::Complete(Bytes::copy_from_slice(bytes));
         for (endpoint, announced, pieces, seconds, keep, expected) in [
+            // It leaves the whole budget to the next ones.
+            (Endpoint::AddProduct, None, vec![MIB, 1], 0, stranger, Body::GaveWay),
             (Endpoint::Order, None, vec![2], 0, stranger, complete(b"xx")),
             (Endpoint::Order, Some("2"), vec![1, 0, 1], 3, stranger, complete(b"xx")),
             (Endpoint::Order, Some("2"), vec![2, 0], 0, stranger, complete(b"xx")),
@@ -161,7 +163,6 @@ mod tests {
             (Endpoint::AddProduct, None, vec![MIB, MIB], 0, nobody, complete(b"")),
             (Endpoint::AddProduct, None, vec![1, 1, 1], 9, known, complete(b"xxx")),
             (Endpoint::AddProduct, None, vec![1, 1, 1], 11, known, Body::Late),
-            (Endpoint::AddProduct, None, vec![MIB, 1], 0, stranger, Body::GaveWay),
             (Endpoint::Validate, Some("2"), vec![2], 99, known, complete(b"")),
         ] {
             let headers =

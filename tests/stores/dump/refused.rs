@@ -52,6 +52,13 @@ async fn a_file_that_is_no_whole_dump_is_refused_and_nothing_is_changed() {
     let cases = [
         ("empty", String::new(), "is no dump of a store"),
         ("another file", "{\"some\":\"JSON\"}\n".to_owned(), "is no dump of a store"),
+        ("another format", whole.replace("delivery-dump", "another"), "is no dump of a store"),
+        ("without counts", "{\"format\":\"delivery-dump\",\"version\":1}\n".to_owned(), "is no dump of a store"),
+        (
+            "an older format",
+            whole.replace("\"version\":1,\"counts\"", "\"version\":0,\"counts\""),
+            "use an older program",
+        ),
         (
             "a newer format",
             whole.replace("\"version\":1,\"counts\"", "\"version\":2,\"counts\""),
@@ -62,6 +69,7 @@ async fn a_file_that_is_no_whole_dump_is_refused_and_nothing_is_changed() {
         ("without its last byte", whole[..whole.len() - 1].to_owned(), "its last line is missing"),
         ("changed", whole.replace("\"max_uses\":1000", "\"max_uses\":9999"), "its SHA-256 is not"),
         ("with a row less", resealed(&[&lines[..key], &lines[key + 1..]].concat()), "its rows are not as many"),
+        ("with an unknown table", with(0, lines[0].replace("\"alias\":", "\"other\":")), "use a newer program"),
         ("with an unknown field", with(key, lines[key].replace("\"used_count\"", "\"spent\"")), "line"),
         ("with a text for a number", with(key, lines[key].replace("\"used_count\":0", "\"used_count\":\"0\"")), "line"),
         ("with a number below 1", with(key, lines[key].replace("\"number\":", "\"number\":-")), "line"),

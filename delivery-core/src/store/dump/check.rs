@@ -127,31 +127,3 @@ impl Checked {
         Ok(line.strip_suffix(b"\n").unwrap_or(line))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_first_line_says() {
-        const NO_DUMP: Option<&str> = Some("shop.dump is no dump of a store: its first line does not say so");
-        for (line, refused) in [
-            (r#"{"format":"delivery-dump","version":1,"counts":{}}"#, None),
-            (
-                r#"{"format":"delivery-dump","version":0,"counts":{}}"#,
-                Some("this program cannot load shop.dump, which has version 0 of the format: use an older program"),
-            ),
-            (
-                r#"{"format":"delivery-dump","version":2,"rows":{}}"#,
-                Some("this program cannot load shop.dump, which has version 2 of the format: use a newer program"),
-            ),
-            (r#"{"format":"delivery-dump","version":1}"#, NO_DUMP),
-            (r#"{"format":"delivery-dump","version":"2","counts":{}}"#, NO_DUMP),
-            (r#"{"format":"another","version":2,"counts":{}}"#, NO_DUMP),
-            ("", NO_DUMP),
-        ] {
-            let said = first_line(Path::new("shop.dump"), line.as_bytes()).err().map(|error| error.to_string());
-            assert_eq!(said.as_deref(), refused, "{line}");
-        }
-    }
-}

@@ -258,4 +258,7 @@ async fn a_list_is_the_same_while_nothing_changes_and_holds_a_mebibyte(catalog: 
     add(1, 9).await;
     let newer = catalog.posts(&query).await.expect("listed");
     assert_eq!(newer.iter().map(|post| post.content().len()).collect::<Vec<_>>(), [1, 400_000, 400_000]);
+    add(1 << 20, 10).await;
+    let longest = catalog.posts(&query).await.expect("listed");
+    assert_eq!(longest.iter().map(|post| post.content().len()).collect::<Vec<_>>(), [1 << 20], "it fits by itself");
 }
