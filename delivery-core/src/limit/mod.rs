@@ -76,32 +76,78 @@ pub struct Quota {
     window: Duration,
 }
 
-/// One of the service's limits. Its name appears in the `RateLimit` headers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Policy {
+/// Defines [`Policy`] and [`Quotas`]. Each row of the table is a policy: its variant, the field of its quota, which is
+/// also its name in the `RateLimit` headers, and the default quota, in requests per minute.
+macro_rules! policies {
+    ($($(#[doc = $doc:literal])+ $policy:ident, $quota:ident = $limit:literal;)+) => {
+        /// One of the service's limits. Its name appears in the `RateLimit` headers.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Policy {
+            $($(#[doc = $doc])+ $policy,)+
+            /// A limit that the host application defines. Limits that have the same name but different quotas are
+            /// counted separately, because the quota determines when a request leaves the window.
+            Host(HostPolicy, Quota),
+        }
+
+        /// The quotas of all policies. The documentation of each field states the default.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
+        pub struct Quotas {
+            $($(#[doc = $doc])+ #[doc = concat!("The default is ", $limit, " per minute.")] pub $quota: Quota,)+
+        }
+
+        impl Default for Quotas {
+            fn default() -> Self {
+                let window = Duration::from_mins(1);
+                Self { $($quota: Quota { limit: NonZeroU32::new($limit).unwrap_or(NonZeroU32::MIN), window },)+ }
+            }
+        }
+
+        impl Quotas {
+            /// Returns the quota of `policy`.
+            #[must_use]
+            pub fn of(&self, policy: Policy) -> Quota {
+                match policy {
+                    $(Policy::$policy => self.$quota,)+
+                    Policy::Host(_, quota) => quota,
+                }
+            }
+        }
+
+        impl Policy {
+            /// Returns the name of the policy in the `RateLimit` headers.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$policy => stringify!($quota),)+
+                    Self::Host(HostPolicy(name), _) => name,
+                }
+            }
+        }
+    };
+}
+
+policies! {
     /// Fetches of products, counted per key.
-    Product,
+    Product, product = 100;
     /// Validations of keys, counted per client address.
-    Validate,
+    Validate, validate = 60;
     /// Webhook calls, counted per client address. Calls that a platform signed are not counted.
-    Webhook,
+    Webhook, webhook = 30;
     /// Calls of admin endpoints and sign-ins at the seller's desk, counted together per client address.
-    Admin,
+    Admin, admin = 10;
     /// Fetches with a key that does not verify, counted per client address.
-    Failures,
+    Failures, failures = 60;
     /// New events, counted per commerce platform. Events beyond the quota are applied later.
-    Events,
+    Events, events = 600;
     /// Requests for lost keys, counted per client address.
-    Resend,
+    Resend, resend = 5;
     /// Views of the seller's HTML pages (the desk), counted per session. If the host application signs sellers in,
     /// views are counted per client address instead.
-    Desk,
+    Desk, desk = 300;
     /// Downloads of files, and views of products that the buyer has already opened, counted per key.
-    Files,
-    /// A limit that the host application defines. Limits that have the same name but different quotas are counted
-    /// separately, because the quota determines when a request leaves the window.
-    Host(HostPolicy, Quota),
+    Files, files = 300;
 }
 
 /// The name of a limit of the host application. It appears in the `RateLimit` headers.
@@ -131,34 +177,6 @@ pub struct Subject {
     pub policy: Policy,
     /// The client, key, platform or session.
     pub identity: Identity,
-}
-
-/// The quotas of all policies. The documentation of each field states the default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
-pub struct Quotas {
-    /// Fetches of products, counted per key. The default is 100 per minute.
-    pub product: Quota,
-    /// Validations of keys, counted per client address. The default is 60 per minute.
-    pub validate: Quota,
-    /// Webhook calls, counted per client address. Calls that a platform signed are not counted. The default is 30 per
-    /// minute.
-    pub webhook: Quota,
-    /// Calls of admin endpoints and sign-ins at the seller's desk, counted together per client address. The default is
-    /// 10 per minute.
-    pub admin: Quota,
-    /// Fetches with a key that does not verify, counted per client address. The default is 60 per minute.
-    pub failures: Quota,
-    /// New events, counted per commerce platform. The default is 600 per minute.
-    pub events: Quota,
-    /// Requests for lost keys, counted per client address. The default is 5 per minute.
-    pub resend: Quota,
-    /// Views of the seller's HTML pages (the desk), counted per session. If the host application signs sellers in,
-    /// views are counted per client address instead. The default is 300 per minute.
-    pub desk: Quota,
-    /// Downloads of files, and views of products that the buyer has already opened, counted per key. The default is 300
-    /// per minute.
-    pub files: Quota,
 }
 
 /// What a limiter decided about a request.
@@ -237,44 +255,6 @@ impl Quota {
     }
 }
 
-impl Quotas {
-    /// Returns the quota of `policy`.
-    #[must_use]
-    pub fn of(&self, policy: Policy) -> Quota {
-        match policy {
-            Policy::Product => self.product,
-            Policy::Validate => self.validate,
-            Policy::Webhook => self.webhook,
-            Policy::Admin => self.admin,
-            Policy::Failures => self.failures,
-            Policy::Events => self.events,
-            Policy::Resend => self.resend,
-            Policy::Desk => self.desk,
-            Policy::Files => self.files,
-            Policy::Host(_, quota) => quota,
-        }
-    }
-}
-
-impl Default for Quotas {
-    fn default() -> Self {
-        fn a_minute(limit: u32) -> Quota {
-            Quota { limit: NonZeroU32::new(limit).unwrap_or(NonZeroU32::MIN), window: Duration::from_mins(1) }
-        }
-        Self {
-            product: a_minute(100),
-            validate: a_minute(60),
-            webhook: a_minute(30),
-            admin: a_minute(10),
-            failures: a_minute(60),
-            events: a_minute(600),
-            resend: a_minute(5),
-            desk: a_minute(300),
-            files: a_minute(300),
-        }
-    }
-}
-
 impl HostPolicy {
     /// Creates the name of a limit: 1 to 24 characters of `a-z`, `0-9` and `-`. In a constant, the name is checked at
     /// compile time.
@@ -294,25 +274,6 @@ impl HostPolicy {
     }
 }
 
-impl Policy {
-    /// Returns the name of the policy in the `RateLimit` headers.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Product => "product",
-            Self::Validate => "validate",
-            Self::Webhook => "webhook",
-            Self::Admin => "admin",
-            Self::Failures => "failures",
-            Self::Events => "events",
-            Self::Resend => "resend",
-            Self::Desk => "desk",
-            Self::Files => "files",
-            Self::Host(HostPolicy(name), _) => name,
-        }
-    }
-}
-
 impl From<IpAddr> for Identity {
     /// Converts an address. An address `::ffff:a.b.c.d` counts as the IPv4 address `a.b.c.d`. Any other IPv6 address
     /// counts as its /64 network.
@@ -329,28 +290,5 @@ impl LimitError {
     #[must_use]
     pub fn new(reason: &'static str, source: Option<Box<dyn Error + Send + Sync>>) -> Self {
         Self { reason, source }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_published_quotas_are_the_default() {
-        let quotas = Quotas::default();
-        for (policy, name, limit) in [
-            (Policy::Product, "product", 100),
-            (Policy::Validate, "validate", 60),
-            (Policy::Webhook, "webhook", 30),
-            (Policy::Admin, "admin", 10),
-            (Policy::Failures, "failures", 60),
-            (Policy::Events, "events", 600),
-            (Policy::Resend, "resend", 5),
-            (Policy::Desk, "desk", 300),
-            (Policy::Files, "files", 300),
-        ] {
-            assert_eq!((policy.name(), quotas.of(policy)), (name, Quota::per_minute(limit).unwrap()));
-        }
     }
 }
