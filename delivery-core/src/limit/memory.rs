@@ -15,6 +15,8 @@ const POLICIES: usize = 9;
 /// The default capacity: the maximum number of subjects of one kind, such as IPv4 clients, that are remembered under a
 /// policy.
 const DEFAULT_CAPACITY: usize = 1 << 20;
+/// The number of the host application's limits below which unused ones are not removed.
+const FEW_LIMITS: usize = 64;
 /// Stands for [`Identity::Unknown`] in the table of IPv4 addresses. It is greater than every IPv4 address.
 const UNKNOWN: u64 = 1 << 32;
 
@@ -23,6 +25,7 @@ const UNKNOWN: u64 = 1 << 32;
 /// Memory is bounded. An address with one request in its window takes about 40 bytes, and an address with two to six
 /// requests about 100. An address with more requests takes another 8 to 16 bytes for each request. For each subject, at
 /// most as many requests are stored as the quota admits. Subjects whose requests have all left the window are removed.
+/// Each limit of the host application takes another 25 KiB; of many limits, those without a subject are removed.
 ///
 /// At most `capacity` subjects of one kind (IPv4 client, IPv6 network, key) are remembered under a policy. While
 /// there is no room, *new* subjects share an allowance with the other new subjects of their prefix bucket: an IPv4 /16,
@@ -34,9 +37,18 @@ pub struct MemoryLimiter {
     /// The tables of each policy, except the policies that the host application defines. The tables are separate, so
     /// that a flood of addresses takes no room from keys, and one policy takes no room from another.
     policies: [Tables; POLICIES],
-    /// The tables of the host application's limits.
-    host: RwLock<HashMap<Policy, Arc<Tables>>>,
+    host: RwLock<HostTables>,
     capacity: usize,
+}
+
+/// The tables of the host application's limits. There may be ever new limits, because their quotas may depend on data
+/// of the host application, such as what a customer has booked.
+#[derive(Default)]
+struct HostTables {
+    tables: HashMap<Policy, Arc<Tables>>,
+    /// The number of limits at which unused ones are removed, if it is not below [`FEW_LIMITS`]. It is twice the number
+    /// that the last removal left, so that the average cost of removals per new limit is constant.
+    sweep_at: usize,
 }
 
 struct Tables {
@@ -67,7 +79,7 @@ impl MemoryLimiter {
     #[must_use]
     pub fn len(&self) -> usize {
         let hosts = self.host.read().unwrap_or_else(PoisonError::into_inner);
-        self.policies.iter().chain(hosts.values().map(Arc::as_ref)).map(Tables::len).sum()
+        self.policies.iter().chain(hosts.tables.values().map(Arc::as_ref)).map(Tables::len).sum()
     }
 
     /// Returns whether no subject is remembered.
@@ -95,10 +107,16 @@ impl MemoryLimiter {
     }
 
     fn of_host(&self, policy: Policy) -> Arc<Tables> {
-        let known = self.host.read().unwrap_or_else(PoisonError::into_inner).get(&policy).cloned();
+        let known = self.host.read().unwrap_or_else(PoisonError::into_inner).tables.get(&policy).cloned();
         known.unwrap_or_else(|| {
             let mut hosts = self.host.write().unwrap_or_else(PoisonError::into_inner);
-            hosts.entry(policy).or_insert_with(|| Arc::new(Tables::new(self.capacity))).clone()
+            if hosts.tables.len() >= hosts.sweep_at.max(FEW_LIMITS) {
+                let now = nanoseconds(self.clock.monotonic());
+                // A table that another request is using has a second owner. It gets no new owner during this removal.
+                hosts.tables.retain(|_, tables| Arc::strong_count(tables) > 1 || !tables.is_unused(now));
+                hosts.sweep_at = hosts.tables.len() * 2;
+            }
+            hosts.tables.entry(policy).or_insert_with(|| Arc::new(Tables::new(self.capacity))).clone()
         })
     }
 }
@@ -110,6 +128,11 @@ impl Tables {
 
     fn len(&self) -> usize {
         self.v4.len() + self.v6.len() + self.keys.len()
+    }
+
+    /// Removes expired subjects. Returns whether none is left.
+    fn is_unused(&self, now: u64) -> bool {
+        self.v4.is_unused(now) && self.v6.is_unused(now) && self.keys.is_unused(now)
     }
 
     fn decide(&self, identity: Identity, quota: Quota, now: impl Fn() -> u64) -> Decision {
@@ -146,6 +169,7 @@ mod tests {
 
     use chrono::{DateTime, Utc};
 
+    use super::super::HostPolicy;
     use super::*;
 
     #[derive(Debug, Default)]
@@ -222,6 +246,27 @@ mod tests {
             })
             .collect();
         assert!(newcomers.iter().all(|exact| *exact), "{newcomers:?}");
+    }
+
+    #[test]
+    fn limits_of_a_host_are_removed_when_nobody_uses_them_any_more() {
+        let clock = Arc::new(Seconds::default());
+        let limiter = MemoryLimiter::with_capacity(clock.clone(), 64);
+        let admitted = |limit: u32, window: Duration| {
+            let quota = Quota::new(limit, window).unwrap();
+            let policy = Policy::Host(HostPolicy::new("plan"), quota);
+            let decision = limiter.decide(&Subject { policy, identity: Identity::Key(1) }, quota);
+            matches!(decision, Decision::Admitted { .. })
+        };
+        let (day, short) = (Duration::from_hours(24), Duration::from_secs(10));
+        assert!(admitted(1, day));
+        for second in 0..1_000_u32 {
+            clock.0.store(second.into(), Ordering::Relaxed);
+            assert!(admitted(2 + second, short));
+        }
+        assert!(!admitted(1, day), "its request is still in the window");
+        let left = limiter.host.read().unwrap().tables.len();
+        assert!(left <= FEW_LIMITS, "{left}");
     }
 
     #[test]

@@ -121,6 +121,12 @@ impl<K: Hash + Eq> Subjects<K> {
         self.slots.len() < capacity
     }
 
+    /// Removes expired subjects. Returns whether none is left.
+    pub(super) fn is_unused(&mut self, now: u64) -> bool {
+        self.remove_expired(now);
+        self.slots.is_empty()
+    }
+
     fn remove_expired(&mut self, now: u64) {
         let (logs, longest) = (&mut self.logs, self.longest);
         self.slots.retain(|(_, slot)| {

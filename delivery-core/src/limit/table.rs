@@ -42,6 +42,11 @@ impl<K: Hash + Eq + Copy> Table<K> {
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
+    /// Removes expired subjects. Returns whether none is left.
+    pub(super) fn is_unused(&self, now: u64) -> bool {
+        self.shards.iter().all(|shard| lock(shard).is_unused(now)) && lock(&self.shared).is_unused(now)
+    }
+
     /// Decides about a request of a subject. If there is no room for the subject, the request counts in the window of
     /// its prefix bucket.
     pub(super) fn decide(&self, subject: K, prefix_bucket: K, quota: Quota, clock: impl Fn() -> u64) -> Decision {
