@@ -5,7 +5,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use http::HeaderMap;
 use serde_json::Value;
 
-use super::json::{decimal, id, is_true, needed, object, own, quantity, reference, text, time};
+use super::json::{decimal, id, is_true, needed, object, own, quantity, reference, text, time, units};
 use super::signature::{Keys, base64, from_base64, header, not_older, seconds};
 use super::{
     Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Secrets, Standing,
@@ -98,7 +98,7 @@ fn paid(order: OrderId, at: Option<DateTime<Utc>>, data: &Value) -> Result<Optio
     };
     Ok(Some(Event::Paid(Sale {
         at,
-        total: decimal(data, "/total", "/currency"),
+        total: units(data, "/amount_total", "/currency").or_else(|| decimal(data, "/total", "/currency")),
         lines: vec![line],
         buyer: Buyer::by_email(text(data, "/customer_email")),
         links: Links::of_subscription(subscription),
@@ -111,4 +111,24 @@ fn ended(at: Option<DateTime<Utc>>, data: &Value) -> Result<SubscriptionEvent, U
     let ended_at = time(data, "/ended_at").ok_or(Unreadable)?;
     let links = Links::of_subscription(Some(subscription));
     Ok(SubscriptionEvent::new(at.unwrap_or(ended_at), links, (Standing::Ended, Term::Until(ended_at))))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_paid_is_a_number_of_units_or_a_decimal() {
+        for (data, expected) in [
+            (json!({ "amount_total": 1250, "currency": "eur" }), Some("12.50 EUR")),
+            (json!({ "amount_total": "1250", "currency": "JPY" }), Some("1250 JPY")),
+            (json!({ "total": "12.50", "currency": "EUR" }), Some("12.50 EUR")),
+            (json!({ "amount_total": 1250 }), None),
+        ] {
+            let Ok(Some(Event::Paid(sale))) = paid("A-1".parse().unwrap(), None, &data) else { panic!("{data}") };
+            assert_eq!(sale.total.map(|total| total.to_string()).as_deref(), expected, "{data}");
+        }
+    }
 }

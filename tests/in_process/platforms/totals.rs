@@ -39,7 +39,8 @@ fn each_platform_says_what_was_paid() {
     said!("woocommerce", "woocommerce", "49.00 USD");
     said!("woocommerce", "subscriptions/woocommerce", "19.00 EUR");
     said!("polar", "polar", "0.00 USD, 58.80 USD");
-    said!("standard", "standard", "unsaid");
+    said!("standard", "standard", "49.00 USD, unsaid");
+    said!("standard", "subscriptions/standard", "19.00 USD");
 }
 
 #[tokio::test]
