@@ -5,10 +5,10 @@ use std::time::Duration;
 use delivery_core::email::Email;
 use delivery_core::key::Status;
 use delivery_core::ledger::EventOutcome::{Ignored, Issued, NeedsAttention, Revoked};
-use delivery_core::platform::{Buyer, Event, Sale};
+use delivery_core::platform::{Buyer, Event, Line, Links, Sale, Standing, SubscriptionEvent, Term};
 use delivery_core::store::InboxQuery;
 
-use super::shop::{Shop, id, line, refunded, sale};
+use super::shop::{Shop, charge, charged, day, dispute, id, line, refunded, sale};
 
 #[tokio::test]
 async fn a_refund_is_told_to_whoever_has_the_key_now() {
@@ -68,11 +68,39 @@ async fn events_of_a_person_who_was_erased_leave_nothing_when_they_come_again() 
     assert_eq!(shop.outcome_of("evt_again", Ok(vec![events[0].1.clone()])).await, Some(Ignored));
     shop.clock.advance(Duration::from_mins(1));
     assert_eq!(shop.outcome_of("evt_half_again", Ok(vec![events[3].1.clone()])).await, Some(Ignored));
+    assert_forgotten(&shop, 2).await;
+}
+
+/// An event of an erased person's subscription has no key to wait for: neither that of a product that is archived, nor
+/// that of a charge that is disputed.
+#[tokio::test]
+async fn charges_of_a_person_who_was_erased_do_not_wait() {
+    let shop = Shop::with_guide().await;
+    let (alice, atlas) = ("alice".parse().unwrap(), shop.product("atlas").await.id());
+    shop.product("video").await;
+    let desk = shop.delivery.desk(&alice);
+    assert_eq!(shop.tell(charged("A", 0)).await, Some(Issued));
+    desk.erase(&"ada@example.com".parse().unwrap()).await.unwrap();
+    let links = Links::of_subscription(Some(id("sub")));
+    let changed = SubscriptionEvent::new(day(5), links, (Standing::Active, Term::Unsaid));
+    shop.tell(Event::Subscription(SubscriptionEvent { lines: vec![line("atlas")], ..changed })).await;
+    desk.archive_product(atlas).await.unwrap();
+    let names_nothing = Sale { lines: Vec::new(), ..charge("B", 30) };
+    assert_eq!(shop.tell(Event::Paid(names_nothing)).await, Some(Ignored));
+    shop.tell(Event::Disputed(dispute("C"))).await;
+    let period = Term::Period { from: day(60), until: day(90) };
+    let other = Sale { lines: vec![Line { term: period, ..line("video") }], ..charge("C", 60) };
+    assert_eq!(shop.tell(Event::Paid(other)).await, Some(Ignored));
+    assert_forgotten(&shop, 1).await;
+}
+
+/// No event names Ada, and the keys are those of a person who was erased.
+async fn assert_forgotten(shop: &Shop, keys: usize) {
     let listed = shop.delivery.events(&InboxQuery { limit: 9, ..InboxQuery::default() }).await.unwrap().items;
     for event in listed {
         let body = event.body.unwrap_or_default();
         assert!(!body.to_lowercase().contains("ada@example.com"), "{}: {body}", event.id.name);
     }
-    assert_eq!(shop.keys().await.len(), 2);
+    assert_eq!(shop.keys().await.len(), keys);
     assert!(shop.keys().await.iter().all(|key| key.email().as_str().ends_with("@erased.invalid")));
 }

@@ -67,6 +67,12 @@ impl ReportOutcome {
     pub(super) fn of_link(self) -> Self {
         if matches!(self, Self::Renewed | Self::Ended) { Self::LINKS } else { self }
     }
+
+    /// Returns the outcome for a report about a person whose data was erased. Such a report never waits.
+    pub(crate) fn of_erased(self) -> Self {
+        let waits = matches!(self, Self::Waits(_) | Self::Lacks);
+        if waits { Self::Nothing("the data of its buyer was erased") } else { self }
+    }
 }
 
 impl Step<'_> {

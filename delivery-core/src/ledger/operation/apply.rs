@@ -117,13 +117,16 @@ impl Planner<'_> {
             Report::Charged(Charged { missing, .. }) | Report::Captured(Captured { missing, .. }) => missing.clone(),
             _ => None,
         };
-        // A waiting event keeps its content, which names the buyer. So an event about a person whose data was erased
-        // must not wait.
-        let missing = missing.filter(|_| is_incomplete && !self.is_of_erased(&row.deal));
+        let mut outcome = (came, missing.filter(|_| is_incomplete));
+        if self.is_of_erased(&row.deal) {
+            // A waiting event keeps its content, which names the buyer. So an event about a person whose data was
+            // erased must not wait.
+            outcome = (came.of_erased(), None);
+        }
         if row.version == 0 || is_named || deals.len() > 1 || row.deal != before {
             self.keep_deal(row);
         }
-        Ok((came, missing))
+        Ok(outcome)
     }
 
     /// Issues the key of an offer. If the purchase already has a key, returns that key instead. A new key expires at
