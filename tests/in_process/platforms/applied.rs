@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use chrono::TimeDelta;
 use delivery_core::key::{Actor, Change, Status};
 use delivery_core::ledger::EventOutcome::{Ignored, Issued, NeedsAttention, PartialRefund, Restored, Revoked};
-use delivery_core::platform::{Dispute, Event, Extent, Refund, Sale};
+use delivery_core::platform::{Dispute, Event, Extent, Refund};
 
-use super::shop::{Shop, day, dispute, id, order, refunded, sale};
+use super::shop::{Shop, dispute, id, order, refunded, sale};
 
 #[tokio::test]
 async fn a_restore_lifts_only_what_its_own_dispute_made() {
@@ -93,29 +92,6 @@ async fn a_dispute_about_a_part_of_the_money_changes_nothing_nor_does_its_end() 
     shop.tell(Event::Disputed(dispute("A"))).await;
     assert_eq!(shop.tell(Event::Won(part())).await, Some(Ignored));
     assert_eq!(shop.statuses().await, [Status::Revoked]);
-}
-
-#[tokio::test]
-async fn a_refund_that_failed_and_a_cancellation_that_was_lifted_give_the_key_back() {
-    let at = |minutes: i64| Some(day(0) + TimeDelta::minutes(minutes));
-    let cancelled = |minutes| Event::Refunded(Refund { at: at(minutes), ..Refund::cancelled(id("A")) });
-    let refunded = |minutes| Event::Refunded(Refund { at: at(minutes), ..Refund::full(order("A")) });
-    let kept = |minutes| Event::Kept { of: order("A"), at: at(minutes).unwrap() };
-    let stands = |minutes| Event::Paid(Sale { stands_at: at(minutes), ..sale("A", "guide") });
-    for (case, events, status) in [
-        ("the refund failed", [stands(1), refunded(2), kept(3)], Status::Valid),
-        ("and was told late", [stands(1), kept(3), refunded(2)], Status::Valid),
-        ("refunded again", [stands(1), kept(3), refunded(4)], Status::Revoked),
-        ("completed again", [stands(1), cancelled(2), stands(3)], Status::Valid),
-        ("and was told late", [stands(1), stands(3), cancelled(2)], Status::Valid),
-        ("cancelled in the end", [stands(1), stands(3), cancelled(4)], Status::Revoked),
-    ] {
-        let shop = Shop::with_guide().await;
-        for event in events {
-            shop.tell(event).await;
-        }
-        assert_eq!(shop.statuses().await, [status], "{case}");
-    }
 }
 
 #[tokio::test]

@@ -12,7 +12,6 @@ mod said;
 mod served;
 mod shop;
 mod signing;
-mod subscriptions;
 mod totals;
 mod waiting;
 

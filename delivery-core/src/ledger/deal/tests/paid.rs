@@ -24,6 +24,8 @@ fn a_key_lives_as_long_as_it_is_paid_for_in_every_order() {
         ("a period before the charge pays for nothing", vec![first(), paid("c2", 40, period(1, 31))], 34),
         ("a date of its own", vec![paid("c1", 0, Term::Until(day(20)))], 23),
         ("a trial's date beside a period", vec![first(), until(5, Trialing, 45)], 48),
+        ("a period, and not a word", vec![first(), until(1, Active, 40)], 34),
+        ("a word, and not the recurrence", vec![paid("c1", 0, month), until(1, Active, 40)], 43),
         ("the latest date without a charge before it", vec![bare("c1", 0), until(1, Active, 31)], 34),
         (
             "each charge has its date",
@@ -147,6 +149,7 @@ fn what_a_report_about_a_subscription_comes_to() {
         (vec![first()], ReportOutcome::Issued),
         (vec![first(), first()], ReportOutcome::Known),
         (vec![first(), paid("c2", 31, period(31, 59))], ReportOutcome::Renewed),
+        (vec![paid("c2", 31, period(31, 59)), first()], ReportOutcome::Renewed),
         (vec![first(), ended(20)], ReportOutcome::Ended),
         (vec![first(), ended(20), said(21, Standing::Active, Term::Unsaid)], ReportOutcome::Renewed),
         (vec![first(), until(5, Standing::Leaving, 31)], ReportOutcome::Nothing("it changes no key")),
