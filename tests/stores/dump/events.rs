@@ -1,6 +1,5 @@
 //! Events of a platform that a store has received: sold, refunded, waiting for the seller, and an address.
 
-use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use chrono::TimeDelta;
 use delivery_core::key::{KeyId, NewKey, Rules};
 use delivery_core::ledger::{
     Amount, Bought, ChargeRef, Charged, Customer, EventId, Fetch, Handling, InboundEvent, InboxEvent, Links, NewSale,
-    Offer, Refund, Report, RequestId, Term,
+    Offer, Refund, Report, RequestId,
 };
 use delivery_core::order::{OrderId, OrderRef, Source};
 use delivery_core::store::{Backend, Inbox, InboxQuery, Ledger};
@@ -69,27 +68,14 @@ pub fn sale(index: u64) -> InboundEvent {
     let reference = name(&format!("sale {index}"));
     let sold = NewKey { id: sold_id(index), order: None, ..order(1) };
     let sold = sold.bought_with(OrderRef { source: shop(), id: reference.clone() });
-    let line = Bought {
-        line: "#0".to_owned(),
-        names: vec!["pri_1".to_owned()],
-        product: Some(sold.product),
-        pieces: 1,
-        early: BTreeSet::new(),
-        amount: None,
-        term: Term::Unsaid,
-        own: None,
-    };
+    let line = Bought { names: vec!["pri_1".to_owned()], product: Some(sold.product), ..Bought::new("#0", 1) };
     let offer = Offer { product: sold.product, pieces: 1, sale: NewSale::new(sold, message(index.into())) };
     let charged = Charged {
-        order: reference,
-        at: now(),
-        stands_at: None,
         total: Amount::from_decimal("12.50", "EUR".parse().unwrap()),
-        is_open: false,
         links: Links { payment: Some(name(&format!("payment {index}"))), ..Links::default() },
         lines: vec![line],
         offers: vec![offer],
-        missing: None,
+        ..Charged::new(reference, now())
     };
     inbound(&format!("sold {index}"), Handling::Apply(vec![Report::Charged(charged)]))
 }

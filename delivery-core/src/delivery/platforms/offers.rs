@@ -1,7 +1,9 @@
 //! Prepares the keys that may be issued for an order: finds the product of each line of the order, and the buyer's
 //! address.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+#[cfg(feature = "pages")]
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::content::Added;
@@ -308,16 +310,8 @@ impl From<NotSold> for String {
 /// Converts a line to the form in which the ledger keeps it. The line is identified by the platform's number for it. If
 /// the line has no number, it is identified by its position in the order.
 fn bought(index: usize, line: &Line, pieces: u64) -> Bought {
-    Bought {
-        line: line.id.clone().unwrap_or_else(|| format!("#{index}")),
-        names: line.names.clone(),
-        product: None,
-        pieces,
-        early: BTreeSet::new(),
-        amount: line.amount,
-        term: line.term,
-        own: None,
-    }
+    let number = line.id.clone().unwrap_or_else(|| format!("#{index}"));
+    Bought { names: line.names.clone(), amount: line.amount, term: line.term, ..Bought::new(number, pieces) }
 }
 
 impl UseLimit {

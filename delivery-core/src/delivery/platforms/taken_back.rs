@@ -1,7 +1,6 @@
 //! Refunds of orders whose keys were imported, or issued by the host application, and not by a platform's event. A
 //! platform's refund of such an order revokes these keys too.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -11,8 +10,8 @@ use super::kept::kept;
 use crate::delivery::{Delivery, Error};
 use crate::key::{Key, NewKey};
 use crate::ledger::{
-    Bought, ChargeRef, Charged, Dispute, Extent, Links, MOST_PRODUCTS, MessageKind, NewSale, Offer, Received,
-    ReferenceKind, Refund, Report, Term,
+    Bought, ChargeRef, Charged, Dispute, Extent, MOST_PRODUCTS, MessageKind, NewSale, Offer, Received, ReferenceKind,
+    Refund, Report,
 };
 use crate::order::{OrderId, OrderRef, Source};
 use crate::platform::{Event, Notification};
@@ -68,30 +67,15 @@ impl Delivery {
         // Leave out the keys that events have issued, because the ledger already knows their sale.
         keys.retain(|key| deal.as_ref().is_none_or(|deal| !deal.has_key_of(key.product())));
         let Some(at) = keys.iter().map(|key| key.granted().issued_at).min() else { return Ok(None) };
-        let lines = keys.iter().map(|key| Bought {
-            line: format!("product {}", key.product()),
-            names: Vec::new(),
-            product: Some(key.product()),
-            pieces: 1,
-            early: BTreeSet::new(),
-            amount: None,
-            term: Term::Unsaid,
-            own: None,
+        let lines = keys.iter().map(|key| {
+            let product = key.product();
+            Bought { product: Some(product), ..Bought::new(format!("product {product}"), 1) }
         });
         let offers = keys.iter().map(|key| {
             let sold = NewKey { id: self.new_key_id(), ..key.granted().as_ref().clone() };
             Offer { product: key.product(), pieces: 1, sale: NewSale::new(sold, Vec::new()) }
         });
-        Ok(Some(Report::Charged(Charged {
-            order: order.clone(),
-            at,
-            stands_at: None,
-            is_open: false,
-            total: None,
-            links: Links::default(),
-            lines: lines.collect(),
-            offers: offers.collect(),
-            missing: None,
-        })))
+        let (lines, offers) = (lines.collect(), offers.collect());
+        Ok(Some(Report::Charged(Charged { lines, offers, ..Charged::new(order.clone(), at) })))
     }
 }

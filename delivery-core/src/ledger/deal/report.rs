@@ -241,6 +241,49 @@ pub enum Cause {
     Cancellation,
 }
 
+impl Charged {
+    /// Returns an order or charge that was paid at this time, and of which nothing else is known.
+    #[must_use]
+    pub fn new(order: OrderId, at: DateTime<Utc>) -> Self {
+        Self {
+            order,
+            at,
+            stands_at: None,
+            is_open: false,
+            total: None,
+            links: Links::default(),
+            lines: Vec::new(),
+            offers: Vec::new(),
+            missing: None,
+        }
+    }
+}
+
+impl Bought {
+    /// Returns a line that has no name and no product yet, and pays for no particular time.
+    #[must_use]
+    pub fn new(line: impl Into<String>, pieces: u64) -> Self {
+        Self {
+            line: line.into(),
+            names: Vec::new(),
+            product: None,
+            pieces,
+            early: BTreeSet::new(),
+            amount: None,
+            term: Term::Unsaid,
+            own: None,
+        }
+    }
+}
+
+impl SubscriptionReport {
+    /// Returns a statement that names no product.
+    #[must_use]
+    pub fn new(at: DateTime<Utc>, links: Links, (standing, term): (Standing, Term)) -> Self {
+        Self { at, links, lines: Vec::new(), standing, term, offers: Vec::new() }
+    }
+}
+
 impl Refund {
     /// Returns a full and final refund.
     #[must_use]

@@ -113,14 +113,7 @@ pub(super) async fn charges_of_a_subscription_that_race_have_one_key_that_lives_
         let expires_at = async || find(&ledger, id).await.expires_at();
         assert_eq!((keys(&ledger).await.len(), expires_at().await), (round + 1, day(123)), "three days of grace");
         // The end of the subscription shortens the key's validity, although a longer time was charged before.
-        let word = SubscriptionReport {
-            at: day(100),
-            links: links(),
-            lines: Vec::new(),
-            standing: Standing::Ended,
-            term: Term::Until(day(100)),
-            offers: Vec::new(),
-        };
+        let word = SubscriptionReport::new(day(100), links(), (Standing::Ended, Term::Until(day(100))));
         let ended = reported(&format!("ended {round}"), Report::Subscription(word));
         let received = receive(&ledger, ended).await;
         assert_eq!((received.event.outcome, received.changed.len()), (Some(EventOutcome::Ended), 1));

@@ -1,7 +1,6 @@
 //! Shared set-up for the cases about events: a shop on a platform, its reports of sales and refunds, and queries of
 //! what the store keeps.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +11,7 @@ use super::fixtures::{Port, at, key, now};
 use delivery_core::key::{Key, KeyId, NewKey};
 use delivery_core::ledger::{
     Bought, ChargeRef, Charged, EventId, EventOutcome, Handling, InboundEvent, InboxEvent, Links, MessageId, NewSale,
-    Notice, Offer, Received, Refund, Report, Term,
+    Notice, Offer, Received, Refund, Report,
 };
 use delivery_core::order::{OrderId, OrderRef, Source};
 use delivery_core::store::{Inbox, InboxQuery, KeyQuery};
@@ -107,27 +106,9 @@ pub(super) fn charged(order: &str, links: Links) -> Charged {
     let id = MessageId::new(format!("{}@shop.example", sold.id)).expect("an id");
     let sale = NewSale::new(sold, vec![Notice::purchase(id)]);
     let product = sale.key.product;
-    let line = Bought {
-        line: "#0".to_owned(),
-        names: vec!["plink_1".to_owned()],
-        product: Some(product),
-        pieces: 1,
-        early: BTreeSet::new(),
-        amount: None,
-        term: Term::Unsaid,
-        own: None,
-    };
-    Charged {
-        order: name(order),
-        at: now(),
-        stands_at: None,
-        total: None,
-        is_open: false,
-        links,
-        lines: vec![line],
-        offers: vec![Offer { product, pieces: 1, sale }],
-        missing: None,
-    }
+    let line = Bought { names: vec!["plink_1".to_owned()], product: Some(product), ..Bought::new("#0", 1) };
+    let offer = Offer { product, pieces: 1, sale };
+    Charged { links, lines: vec![line], offers: vec![offer], ..Charged::new(name(order), now()) }
 }
 
 /// Returns a new id each time, because each offer is a key of its own, as in a real service.

@@ -75,18 +75,7 @@ fn a_charge_that_names_no_product_pays_for_what_was_paid_before_or_is_said() {
     let nothing = |order: &str, at: i64| charged(order, at, of_subscription(), Vec::new());
     let price =
         |order: &str, at: i64, term: Term| charged(order, at, of_subscription(), vec![unmapped("price", 1, term)]);
-    let now_big = |at: i64, date: i64| {
-        let lines = vec![line("big", 2, 1, Term::Unsaid)];
-        let (links, term) = (Links { order: Some(id("c1")), ..of_subscription() }, Term::Until(day(date)));
-        Report::Subscription(SubscriptionReport {
-            at: day(at),
-            links,
-            lines,
-            standing: Standing::Active,
-            term,
-            offers: vec![offer(2, 1)],
-        })
-    };
+    let now_big = |at: i64, date: i64| sells("c1", (at, date), line("big", 2, 1, Term::Unsaid), offer(2, 1));
     let first = || paid("c1", 0, period(0, 31));
     for (case, reports, expected) in [
         ("before", vec![first(), price("c2", 31, period(31, 59))], &[(1, 62)][..]),

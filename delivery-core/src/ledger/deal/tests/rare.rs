@@ -59,15 +59,8 @@ fn an_order_that_begins_two_subscriptions_pays_for_each() {
         Report::Subscription(SubscriptionReport { at: day(at), links, lines, standing, term, offers })
     };
     let ended = |name: &str, at: i64| {
-        let (standing, term) = (Standing::Ended, Term::Until(day(at)));
-        Report::Subscription(SubscriptionReport {
-            at: day(at),
-            links: of(name),
-            lines: Vec::new(),
-            standing,
-            term,
-            offers: Vec::new(),
-        })
+        let said = (Standing::Ended, Term::Until(day(at)));
+        Report::Subscription(SubscriptionReport::new(day(at), of(name), said))
     };
     let two = || charged("o", 0, Links::default(), vec![line("a", 1, 1, Term::Unsaid), line("b", 2, 1, Term::Unsaid)]);
     let week = || charged("c1", 7, of("weekly"), vec![line("b", 2, 1, Term::Unsaid)]);

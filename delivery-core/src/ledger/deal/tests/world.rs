@@ -147,17 +147,7 @@ pub(super) fn line(name: &str, number: i64, pieces: u64, term: Term) -> Bought {
 }
 
 pub(super) fn unmapped(name: &str, pieces: u64, term: Term) -> Bought {
-    let names = vec![name.to_owned()];
-    Bought {
-        line: name.to_owned(),
-        names,
-        product: None,
-        pieces,
-        early: BTreeSet::new(),
-        amount: None,
-        term,
-        own: None,
-    }
+    Bought { names: vec![name.to_owned()], term, ..Bought::new(name, pieces) }
 }
 
 pub(super) fn charged(order: &str, at: i64, links: Links, lines: Vec<Bought>) -> Report {
@@ -168,17 +158,8 @@ pub(super) fn charged(order: &str, at: i64, links: Links, lines: Vec<Bought>) ->
         }
     }
     let missing = lines.iter().any(|line| line.product.is_none()).then(|| "no product".to_owned());
-    Report::Charged(Charged {
-        order: id(order),
-        at: day(at),
-        stands_at: None,
-        total: None,
-        is_open: false,
-        links,
-        lines,
-        offers: pieces.into_iter().map(|(number, pieces)| offer(number, pieces)).collect(),
-        missing,
-    })
+    let offers = pieces.into_iter().map(|(number, pieces)| offer(number, pieces)).collect();
+    Report::Charged(Charged { links, lines, offers, missing, ..Charged::new(id(order), day(at)) })
 }
 
 /// References that name only the subscription.
@@ -197,14 +178,8 @@ pub(super) fn period(from: i64, until: i64) -> Term {
 
 pub(super) fn said(at: i64, standing: Standing, term: Term) -> Report {
     let lines = vec![unmapped("plan", 1, Term::Unsaid)];
-    Report::Subscription(SubscriptionReport {
-        at: day(at),
-        links: of_subscription(),
-        lines,
-        standing,
-        term,
-        offers: Vec::new(),
-    })
+    let word = SubscriptionReport::new(day(at), of_subscription(), (standing, term));
+    Report::Subscription(SubscriptionReport { lines, ..word })
 }
 
 pub(super) fn refunded(of: ChargeRef, extent: Extent) -> Report {
@@ -271,12 +246,6 @@ pub(super) fn offered(report: Report, numbers: &[i64]) -> Report {
 /// A statement that the subscription that began with `order` is now for `line`.
 pub(super) fn sells(order: &str, (at, date): (i64, i64), line: Bought, offer: Offer) -> Report {
     let (links, term) = (Links { order: Some(id(order)), ..of_subscription() }, Term::Until(day(date)));
-    Report::Subscription(SubscriptionReport {
-        at: day(at),
-        links,
-        lines: vec![line],
-        standing: Standing::Active,
-        term,
-        offers: vec![offer],
-    })
+    let word = SubscriptionReport::new(day(at), links, (Standing::Active, term));
+    Report::Subscription(SubscriptionReport { lines: vec![line], offers: vec![offer], ..word })
 }

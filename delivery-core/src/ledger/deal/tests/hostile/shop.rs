@@ -36,7 +36,7 @@ type Fact = (u8, usize, i64, i64, i64);
 fn bought(line: i64, of: Option<i64>, term: Term) -> Bought {
     let own = of.map(|of| Own::Days(u16::try_from(OWN[usize::try_from(of).unwrap()]).unwrap()));
     let (line, names) = (format!("#{line}"), vec![format!("{of:?}")]);
-    Bought { line, names, product: of.map(product), pieces: 2, early: BTreeSet::new(), amount: None, term, own }
+    Bought { names, product: of.map(product), term, own, ..Bought::new(line, 2) }
 }
 
 /// The day and the lines of a sale. Only the first sale and the sale `ALONE` sell the book, which is product 3.
@@ -86,17 +86,7 @@ impl Shop {
             is_first: self.way == Way::Invoices && is_first,
         };
         let (at, stands_at, is_open) = (day(at), (self.way == Way::Linked).then(|| day(at)), is_alone && self.is_terse);
-        Charged {
-            order: id(&order),
-            at,
-            stands_at,
-            total: None,
-            is_open,
-            links,
-            lines,
-            offers: Vec::new(),
-            missing: None,
-        }
+        Charged { stands_at, is_open, links, lines, ..Charged::new(id(&order), at) }
     }
 
     /// What is reported in addition to charges: the capture of the sale `ALONE`, and which names belong together.
