@@ -35,20 +35,3 @@ fn decoded(text: &[u8]) -> Result<String, Unreadable> {
     let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
     percent_decode(&spaced).decode_utf8().map(Into::into).map_err(|_| Unreadable)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_utf8_and_keep_all_their_values() {
-        let read = fields(b"a=1&b%5Bc%5D=x+%2B%20y&empty&&d=&%61=2").unwrap();
-        assert_eq!([&read["b[c]"], &read["empty"], &read["d"]], [&["x + y"], &[""], &[""]]);
-        assert_eq!(read["a"], ["1", "2"]);
-        assert!(fields(b"a=%ff").is_err());
-        assert!(fields(b"%ff=a").is_err());
-        for (count, is_read) in [(FIELDS, true), (FIELDS + 1, false)] {
-            assert_eq!(fields("a=1&".repeat(count).as_bytes()).is_ok(), is_read, "{count}");
-        }
-    }
-}

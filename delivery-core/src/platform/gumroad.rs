@@ -252,7 +252,7 @@ mod tests {
         let gumroad = Gumroad::new(&Secrets::new(["  a token of sixteen  "]).unwrap()).unwrap();
         let (headers, body, now) = (http::HeaderMap::new(), b"resource_name=sale", chrono::DateTime::UNIX_EPOCH);
         let is_read = |query| gumroad.read(&Request { headers: &headers, query, body, now }).is_ok();
-        assert!(is_read("token=a%20token%20of%20sixteen"));
+        assert!(is_read("token=a+token%20of%20sixteen"));
         assert!(!is_read("token=%20%20a%20token%20of%20sixteen%20%20"));
     }
 }

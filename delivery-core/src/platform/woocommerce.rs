@@ -245,13 +245,6 @@ mod tests {
 
     #[test]
     fn entities_are_decoded_once() {
-        for (secret, expected) in [
-            ("a&amp;b", "a&b"),
-            ("a&amp;lt;b", "a&lt;b"),
-            ("&lt;&gt;&quot;&#039;", "<>\"'"),
-            ("plain & simple", "plain & simple"),
-        ] {
-            assert_eq!(unescaped(secret), expected);
-        }
+        assert_eq!(unescaped("a&amp;lt;b&lt;&gt;&quot;&#039;"), "a&lt;b<>\"'");
     }
 }
