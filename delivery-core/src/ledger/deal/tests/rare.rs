@@ -287,32 +287,6 @@ fn a_part_of_a_payment_that_two_charges_are_is_noted_once() {
 }
 
 #[test]
-fn what_an_earlier_version_revoked_or_the_seller_restored_stays() {
-    let key = offer(1, 1).sale.key.id;
-    for (case, stored, revoked) in [
-        (
-            "lines of more than one piece",
-            r#"{"o": {"sold": [{"key": "KEY", "product": 1, "names": ["plan"], "lines": ["l1", "l2"], "pieces": 4, "is_taken_back": true}],
-                "returned": {"r1": [{"line": "l1", "name": "plan", "pieces": 2}, {"line": "l2", "name": "plan", "pieces": 2}]}}}"#,
-            Some(Why::Refunded),
-        ),
-        (
-            "a renewal that is disputed, and the seller restored the key",
-            r#"{"o": {"sold": [{"key": "KEY", "product": 1, "names": ["plan"], "lines": ["l1"], "pieces": 1}]},
-                "c1": {"is_renewal": true, "renewed": ["KEY"], "money": {"disputed": ["d1"]}, "is_suspended": true}}"#,
-            None,
-        ),
-    ] {
-        let text = format!(r#"{{"charges": {stored}}}"#).replace("KEY", &key.to_string());
-        let held = Held { product: 1, until: day(700), revoked };
-        let deal = serde_json::from_str(&text).unwrap();
-        let mut world = World { deal, keys: [(key, held)].into(), ..World::default() };
-        world.report(&said(50, Standing::Active, Term::Unsaid));
-        assert_eq!(world.keys[&key].revoked, revoked, "{case}");
-    }
-}
-
-#[test]
 fn a_word_whose_product_is_disputed_waits_for_what_the_dispute_is_about() {
     let bare = |order: &str, at| offered(charged(order, at, of_subscription(), Vec::new()), &[1]);
     let word = |at: i64, number: i64| {
