@@ -120,27 +120,6 @@ fn an_order_is_never_answered_with_a_key_that_another_took_the_place_of() {
 }
 
 #[test]
-fn an_order_that_comes_again_writes_nothing_and_has_its_key() {
-    let (first, again) = (new_key(1, "A"), new_key(2, "A"));
-    // In the first case, the key was issued in an earlier batch. In the second case, it is issued in the same batch.
-    let plan = planned(&[issue(&again)], [row(&first, 2, 40)]);
-    assert!(plan.writes.is_empty());
-    assert_eq!(last_answer(plan, false), Answer::Issued(Issue::Existing(row(&first, 2, 40).key)));
-    let plan = planned(&[issue(&first), issue(&again)], []);
-    assert_eq!((plan.writes.keys.len(), plan.writes.messages.len()), (1, 1));
-    let Answer::Issued(Issue::Existing(key)) = last_answer(plan, true) else { panic!("it has a key") };
-    assert_eq!(key.id(), first.id);
-}
-
-#[test]
-fn an_order_that_was_issued_by_an_attempt_before_is_new() {
-    let key = new_key(1, "A");
-    let plan = planned(&[issue(&key)], [row(&key, 0, 40)]);
-    assert!(plan.writes.is_empty());
-    assert!(matches!(last_answer(plan, false), Answer::Issued(Issue::New(_))));
-}
-
-#[test]
 fn an_imported_key_has_its_uses_and_an_alias_that_no_other_key_gets() {
     let alias = Alias::from_bytes([7; 32]);
     let import = |key: &Arc<NewKey>| {
