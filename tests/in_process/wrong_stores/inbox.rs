@@ -19,7 +19,7 @@ impl Wrong {
     pub async fn receive_wrongly(&self, mut inbound: InboundEvent) -> Result<Received, StoreError> {
         let inner = self.open()?;
         match self.fault {
-            ReceivesACopyAsNew if !inbound.is_retry => {
+            ReceivesACopyAsNew if !inbound.is_retry() => {
                 inbound.event.id.name = self.favours.fetch_add(1, Ordering::SeqCst).to_string().parse().unwrap();
             }
             ForgetsTheGrace => inbound.grace = TimeDelta::zero(),
@@ -115,9 +115,7 @@ impl Inbox for Wrong {
             let step = Some(Handling::Ignore(String::new()));
             let notices = std::sync::Arc::new(|_| Ok(Vec::new()));
             let grace = TimeDelta::zero();
-            self.inner
-                .receive(InboundEvent { event, is_retry: true, step, at, grace, notices, by: Option::None })
-                .await?;
+            self.inner.receive(InboundEvent { event, step, at, grace, notices, by: Option::None }).await?;
         }
         self.kept()?.prune_inbox(before).await
     }

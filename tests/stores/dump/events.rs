@@ -57,7 +57,7 @@ fn inbound(event: &str, step: Handling) -> InboundEvent {
         version: 0,
     };
     let notices = Arc::new(|_| Ok(Vec::new()));
-    InboundEvent { event, is_retry: false, step: Some(step), at: now(), grace: TimeDelta::days(3), notices, by: None }
+    InboundEvent { event, step: Some(step), at: now(), grace: TimeDelta::days(3), notices, by: None }
 }
 
 pub fn sold_id(index: u64) -> KeyId {

@@ -106,7 +106,7 @@ impl Delivery {
                 Some(added) if event.can_be_applied() => self.apply_with(event, Some((by, added.clone()))).await?,
                 None if event.due_at.is_some() => {
                     let inbound = self.inbound(event, Some(Handling::Dismiss), self.inner.clock.now());
-                    self.apply(InboundEvent { is_retry: true, by: Some(by.clone()), ..inbound }).await?.is_outdated
+                    self.apply(InboundEvent { by: Some(by.clone()), ..inbound }).await?.is_outdated
                 }
                 _ => false,
             };
@@ -213,7 +213,7 @@ impl Delivery {
             Some(Err(_)) => Handling::Wait("it was kept by another version, which wrote it differently".to_owned()),
         };
         let inbound = self.inbound(event, Some(step), self.inner.clock.now());
-        let inbound = InboundEvent { is_retry: true, by: by.cloned(), ..inbound };
+        let inbound = InboundEvent { by: by.cloned(), ..inbound };
         match self.apply(inbound.clone()).await {
             // Let the event wait for the seller. Otherwise the event would fail at each retry, and the seller would not
             // see it.

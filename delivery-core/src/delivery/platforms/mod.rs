@@ -69,16 +69,12 @@ impl Delivery {
             let content = EventContent::new(notification.is_test, notification.events.ok());
             self.looked_up(&event, content).await
         };
-        let inbound = self.inbound(event, step, now);
-        let (event, notices) = (inbound.event.clone(), inbound.notices.clone());
-        let received = match self.apply(inbound).await {
+        let received = match self.apply(self.inbound(event.clone(), step, now)).await {
             // Save the event without applying it. This is safe even if the first attempt was committed and only its
             // answer was lost: the second attempt then finds the event in the inbox and changes nothing.
             Err(Error::Store(error)) if !is_silent(&error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, platform = %source, "an event is applied later");
-                let grace = self.grace();
-                self.apply(InboundEvent { event, is_retry: false, step: None, at: now, grace, notices, by: None })
-                    .await?
+                self.apply(self.inbound(event, None, now)).await?
             }
             received => received?,
         };
@@ -123,16 +119,13 @@ impl Delivery {
             MessageKind::Revoked => Ok(vec![Notice::email(delivery.new_message_id()?, kind)]),
             kind => delivery.webhooks(kind),
         });
-        InboundEvent { event, is_retry: false, step, at, grace: self.grace(), notices, by: None }
-    }
-
-    fn grace(&self) -> TimeDelta {
-        TimeDelta::days(self.inner.subscription_grace.days().into())
+        let grace = TimeDelta::days(self.inner.subscription_grace.days().into());
+        InboundEvent { event, step, at, grace, notices, by: None }
     }
 
     /// Passes an event to the ledger, and reports what changed to the log, the metrics and the observers.
     async fn apply(&self, inbound: InboundEvent) -> Result<Received, Error> {
-        let (delivery, is_retry) = (self.clone(), inbound.is_retry);
+        let (delivery, is_retry) = (self.clone(), inbound.is_retry());
         let customer = match &inbound.step {
             Some(Handling::Remember(customer)) => Some(customer.reference.clone()),
             _ => None,

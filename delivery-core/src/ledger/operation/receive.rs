@@ -32,11 +32,9 @@ const OLD: TimeDelta = TimeDelta::days(1);
 #[derive(Clone)]
 #[expect(clippy::exhaustive_structs, reason = "callers write it as a literal")]
 pub struct InboundEvent {
-    /// The event. A new event gets its number and version when it is stored. An event of the inbox has the version that
-    /// the caller read.
+    /// The event. A new event has version 0, and gets its number and version when it is stored. An event of the inbox
+    /// has the version that the caller read.
     pub event: InboxEvent,
-    /// Whether the event is already in the inbox and is now to be applied.
-    pub is_retry: bool,
     /// What to do with the event. If `None`, the event is only stored, and is applied when it is due.
     pub step: Option<Handling>,
     /// The current time.
@@ -124,6 +122,12 @@ impl Operate for InboundEvent {
 }
 
 impl InboundEvent {
+    /// Returns whether the event was read from the inbox and is now to be applied.
+    #[must_use]
+    pub fn is_retry(&self) -> bool {
+        self.event.version != 0
+    }
+
     pub(crate) fn reports(&self) -> &[Report] {
         match &self.step {
             Some(Handling::Apply(reports)) => reports,
@@ -159,7 +163,7 @@ impl Planner<'_> {
         let is_taken_back = known.as_ref().is_some_and(|event| inbound.takes_back(event));
         let event = match known {
             // There is nothing to do: the platform sent the event again, or another call finished the event first.
-            Some(event) if !inbound.is_retry || (event.due_at.is_none() && !is_taken_back) => {
+            Some(event) if !inbound.is_retry() || (event.due_at.is_none() && !is_taken_back) => {
                 return Ok(Received::unchanged(is_new, event));
             }
             // The event was changed after the caller read it. Nothing is done, and the caller must read it again.
@@ -176,7 +180,7 @@ impl Planner<'_> {
         };
         // If another call wrote the event after the caller read it, that call may have made the event due earlier, for
         // example because a missing product was added. The earlier due time is then kept.
-        let is_due = inbound.is_retry && event.version != inbound.event.version;
+        let is_due = event.version != inbound.event.version;
         let due_at = event.due_at.filter(|_| is_due);
         let mut received = Received::unchanged(is_new, event);
         if let Some(handling) = &inbound.step {

@@ -43,15 +43,7 @@ pub(super) fn inbox_event(event: &str) -> InboxEvent {
 
 pub(super) fn inbound(event: &str, step: Option<Handling>) -> InboundEvent {
     let notices = Arc::new(|_| Ok(Vec::new()));
-    InboundEvent {
-        event: inbox_event(event),
-        is_retry: false,
-        step,
-        at: now(),
-        grace: TimeDelta::days(3),
-        notices,
-        by: None,
-    }
+    InboundEvent { event: inbox_event(event), step, at: now(), grace: TimeDelta::days(3), notices, by: None }
 }
 
 /// Returns an event that waits for this reason.
