@@ -1,6 +1,5 @@
 //! Shared secrets: compared in constant time, never shown.
 
-use std::fmt;
 use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
@@ -122,23 +121,7 @@ impl FromStr for SigningSecret {
     }
 }
 
-impl fmt::Debug for WebhookSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WebhookSecret(…)")
-    }
-}
-
-impl fmt::Debug for AdminToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AdminToken(…)")
-    }
-}
-
-impl fmt::Debug for SigningSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SigningSecret(…)")
-    }
-}
+crate::text::hidden!(WebhookSecret, AdminToken, SigningSecret);
 
 #[cfg(test)]
 mod tests {

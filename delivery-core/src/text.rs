@@ -133,6 +133,18 @@ macro_rules! names {
 }
 pub(crate) use names;
 
+/// Implements `Debug` so that it shows the names of types and never their values.
+macro_rules! hidden {
+    ($($type:ident),+) => { $(
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(concat!(stringify!($type), "(…)"))
+            }
+        }
+    )+ };
+}
+pub(crate) use hidden;
+
 /// Implements serde for types that are parsed from text with `FromStr` and shown as text with `as_str`.
 macro_rules! serde_as_text {
     ($($type:ty),+ $(,)?) => { $(

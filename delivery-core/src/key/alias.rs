@@ -1,7 +1,5 @@
 //! Aliases of keys: MACs of key texts that were made elsewhere.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 /// A MAC of a key text that was made elsewhere and imported. A store finds the imported key by this MAC. The text
@@ -23,8 +21,4 @@ impl Alias {
     }
 }
 
-impl fmt::Debug for Alias {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Alias(…)")
-    }
-}
+crate::text::hidden!(Alias);

@@ -1,6 +1,5 @@
 //! The types around a key's text: prefix, secret version, fingerprint, and the text itself.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -136,17 +135,7 @@ impl Drop for KeyText {
     }
 }
 
-impl fmt::Debug for KeyText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeyText(…)")
-    }
-}
-
-impl fmt::Debug for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Fingerprint(…)")
-    }
-}
+crate::text::hidden!(KeyText, Fingerprint);
 
 crate::text::serde_as_number!(
     SecretVersion,

@@ -1,7 +1,5 @@
 //! The secrets of platforms, and verification of signatures made with them.
 
-use std::fmt;
-
 use chrono::{DateTime, TimeDelta, Utc};
 use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER};
 use hmac::{Hmac, KeyInit, Mac};
@@ -45,12 +43,6 @@ impl Secrets {
     }
 }
 
-impl fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secrets(…)")
-    }
-}
-
 /// The HMAC keys that requests may be signed with.
 #[derive(Clone)]
 pub(super) struct Keys(Vec<Hmac<Sha256>>);
@@ -90,11 +82,7 @@ impl Keys {
     }
 }
 
-impl fmt::Debug for Keys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Keys(…)")
-    }
-}
+crate::text::hidden!(Secrets, Keys);
 
 /// Returns the value of a header field that must be present exactly once and not empty.
 pub(super) fn header<'r>(headers: &'r HeaderMap, name: &str) -> Result<&'r str, Unauthentic> {

@@ -1,7 +1,5 @@
 //! Sessions of sellers who are signed in at the desk (the seller's web pages).
 
-use std::fmt;
-
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
@@ -79,8 +77,4 @@ impl SignInId {
     }
 }
 
-impl fmt::Debug for SignInId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SignInId(…)")
-    }
-}
+crate::text::hidden!(SignInId);

@@ -1,6 +1,5 @@
 //! Signatures of requests, as specified by [Standard Webhooks](https://www.standardwebhooks.com).
 
-use std::fmt;
 use std::str::FromStr;
 
 use data_encoding::{BASE64, BASE64_NOPAD};
@@ -41,11 +40,7 @@ impl FromStr for WebhookSigningSecret {
     }
 }
 
-impl fmt::Debug for WebhookSigningSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WebhookSigningSecret(…)")
-    }
-}
+crate::text::hidden!(WebhookSigningSecret);
 
 #[cfg(test)]
 mod tests {
