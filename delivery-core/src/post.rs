@@ -10,9 +10,10 @@ use crate::text::{Invalid, line};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PostId(i64);
 
-/// A post's category: 1 to 64 characters without control characters, compared exactly.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Category(String);
+crate::text::line_type! {
+    /// A post's category: 1 to 64 characters without control characters, compared exactly.
+    Category, 64
+}
 
 /// A validated post without a number. The store assigns the number when the post is
 /// [added](crate::store::Posts::add_post).
@@ -45,28 +46,6 @@ impl PostId {
     #[must_use]
     pub fn get(self) -> i64 {
         self.0
-    }
-}
-
-impl Category {
-    /// Makes a category from its name.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] unless `name` has 1 to 64 characters and no control characters.
-    pub fn new(name: impl Into<String>) -> Result<Self, Invalid> {
-        let name = name.into();
-        if line(&name, 1, 64) {
-            Ok(Self(name))
-        } else {
-            Err(Invalid::expected("must be 1 to 64 characters without control characters"))
-        }
-    }
-
-    /// Returns the category's name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
     }
 }
 

@@ -14,7 +14,7 @@ use delivery_core::limit::{Quota, Quotas};
 use delivery_core::look::Look;
 use delivery_core::object_store::memory::InMemory;
 use delivery_core::platform::{Gumroad, Secrets, Stripe, WooCommerce};
-use delivery_core::post::{Category, NewPost};
+use delivery_core::post::NewPost;
 use delivery_core::product::{NewProduct, ProductId, Refs};
 use delivery_core::store::{InboxQuery, KeyQuery, MessageQuery};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
@@ -207,7 +207,7 @@ async fn stock(delivery: &Delivery, clock: &ManualClock) -> Vec<(&'static str, S
     for (title, category) in [("Spring", "news"), ("Autumn", "news"), ("How to look", "tips")] {
         clock.advance(Duration::from_secs(1));
         let now = delivery_core::Clock::now(clock);
-        let post = NewPost::new(title, Category::new(category).unwrap(), now).unwrap();
+        let post = NewPost::new(title, category.parse().unwrap(), now).unwrap();
         delivery.add_post(post.content("# Text").unwrap()).await.unwrap();
     }
     let issue = async |days, uses| -> Issued {

@@ -14,7 +14,7 @@ use delivery_core::key::Actor;
 use delivery_core::ledger::Action;
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::look::Look;
-use delivery_core::post::{Category, NewPost};
+use delivery_core::post::NewPost;
 use delivery_core::product::NewProduct;
 use delivery_core::seller::{Head, Seller};
 use delivery_core::store::{AuditQuery, SqliteStore};
@@ -141,7 +141,7 @@ async fn a_post_that_somebody_else_changed_is_not_overwritten() {
     let (delivery, _) = shop(Some(Look::default())).await;
     let actor = Actor::system();
     let desk = delivery.desk(&actor);
-    let news = NewPost::new("News", Category::new("tips").unwrap(), DateTime::UNIX_EPOCH).unwrap();
+    let news = NewPost::new("News", "tips".parse().unwrap(), DateTime::UNIX_EPOCH).unwrap();
     let facts = |content: &str| news.clone().content(content).unwrap();
     let id = desk.add_post(facts("one")).await.unwrap().id();
     let (_, html) = see(&delivery, Page::Post, from("192.0.2.1", "staff=ada").query(format!("id={}", id.get()))).await;
@@ -175,7 +175,7 @@ async fn the_pages_of_the_list_lead_to_every_post() {
         let delivery = Shop::over(store, staffed).await.delivery;
         for (second, length) in &posts {
             let at = DateTime::from_timestamp(*second, 0).unwrap();
-            let post = NewPost::new("News", Category::new("tips").unwrap(), at).unwrap();
+            let post = NewPost::new("News", "tips".parse().unwrap(), at).unwrap();
             delivery.add_post(post.content("x".repeat(*length)).unwrap()).await.unwrap();
         }
         let (mut shown, mut query) = (BTreeSet::new(), Some(String::new()));

@@ -96,10 +96,10 @@ mod tests {
     use chrono::DateTime;
 
     use super::*;
-    use crate::post::{Category, NewPost, PostId};
+    use crate::post::{NewPost, PostId};
 
     fn posts(ids: std::ops::Range<i64>) -> Vec<Post> {
-        let post = NewPost::new("t", Category::new("c").unwrap(), DateTime::UNIX_EPOCH).unwrap();
+        let post = NewPost::new("t", "c".parse().unwrap(), DateTime::UNIX_EPOCH).unwrap();
         ids.map(|id| Post::new(PostId::new(id).unwrap(), post.clone())).collect()
     }
 
@@ -119,7 +119,7 @@ mod tests {
     fn a_post_that_changed_under_its_number_is_encoded_anew() {
         let lists = EncodedLists::default();
         let post = |content: &str| {
-            let post = NewPost::new("t", Category::new("c").unwrap(), DateTime::UNIX_EPOCH).unwrap();
+            let post = NewPost::new("t", "c".parse().unwrap(), DateTime::UNIX_EPOCH).unwrap();
             [Post::new(PostId::new(1).unwrap(), post.content(content).unwrap())]
         };
         let ask = |content: &'static str| lists.posts(&Arc::new(post(content).to_vec()), || Bytes::from(content));

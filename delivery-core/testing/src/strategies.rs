@@ -20,7 +20,7 @@ use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, Reason,
 use delivery_core::ledger::{Addressee, MessageKind};
 use delivery_core::observer::Event;
 use delivery_core::order::{Order, OrderId, OrderRef, Source};
-use delivery_core::post::{Category, NewPost};
+use delivery_core::post::NewPost;
 use delivery_core::product::{File, FileName, MediaType, NewProduct, ObjectName, ProductId};
 use delivery_core::store::{KeyQuery, Period};
 use delivery_core::terms::{MAX_DAYS, MAX_USES, OwnTerms, Terms, UseLimit, Validity};
@@ -161,8 +161,8 @@ pub fn new_product() -> impl Strategy<Value = NewProduct> {
 /// Generates a post of one of two categories.
 pub fn new_post() -> impl Strategy<Value = NewPost> {
     ("\\PC{1,200}", "news|tips", hostile_text(), instant()).prop_map(|(title, category, content, at)| {
-        let post = Category::new(category).and_then(|category| NewPost::new(title, category, at)?.content(content));
-        post.expect("within the rules")
+        let post = NewPost::new(title, category.parse().expect("a category"), at);
+        post.and_then(|post| post.content(content)).expect("within the rules")
     })
 }
 

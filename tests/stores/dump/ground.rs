@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use chrono::TimeDelta;
 use delivery_core::key::{Actor, Change, Fingerprint, Key};
 use delivery_core::ledger::{Addressee, Issue, MessageId, MessageKind, Notice, Outcome, Route};
-use delivery_core::post::{Category, NewPost};
+use delivery_core::post::NewPost;
 use delivery_core::product::{File as ProductFile, MediaType, NewProduct, ObjectName, ProductId};
 use delivery_core::store::dump::{DumpError, Dumped};
 use delivery_core::store::{
@@ -105,7 +105,7 @@ pub async fn fill(store: &SqliteStore) {
     for index in 0..40 {
         let named = NewProduct::new(format!("Book {index}")).unwrap().content("# Ünïcode\n".repeat(index + 1)).unwrap();
         store.add_product(named.price("9.99".parse().unwrap()), by_admin()).await.unwrap();
-        let post = NewPost::new("News", Category::new(["a", "b"][index % 2]).unwrap(), now()).unwrap();
+        let post = NewPost::new("News", ["a", "b"][index % 2].parse().unwrap(), now()).unwrap();
         store.add_post(post.content("Text").unwrap(), by_admin()).await.unwrap();
     }
     // Two files, of which one was replaced.
@@ -159,7 +159,7 @@ pub async fn picture(store: &(impl Backend + CatalogEditor + Posts)) -> Vec<Stri
     for number in 1..=45 {
         told.push(show(store.product(product(number)).await.unwrap()));
     }
-    for category in [None, Some(Category::new("b").unwrap())] {
+    for category in [None, Some("b".parse().unwrap())] {
         told.push(show(store.posts(&PostQuery { category, until: now(), before: None, limit: 100 }).await.unwrap()));
     }
     let mut query = KeyQuery { limit: 1_000, ..KeyQuery::default() };

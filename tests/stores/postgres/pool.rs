@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use delivery_core::key::Fingerprint;
 use delivery_core::ledger::{NewSale, Outcome};
-use delivery_core::post::{Category, NewPost};
+use delivery_core::post::NewPost;
 use delivery_core::store::{
     Backend, Catalog, CatalogEditor, KeyQuery, Ledger, PostQuery, PostgresStore, Posts, StoreError,
 };
@@ -50,7 +50,7 @@ async fn every_call_gives_the_connection_back_as_it_was() {
     let backend = async || sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()").fetch_one(&pool).await.unwrap();
     let first = backend().await;
     // The second time the posts are at hand.
-    let post = NewPost::new("News", Category::new("news").unwrap(), now()).unwrap();
+    let post = NewPost::new("News", "news".parse().unwrap(), now()).unwrap();
     store.add_post(post.content("x").unwrap(), by_admin()).await.unwrap();
     let query = PostQuery { category: None, until: now(), before: None, limit: 10 };
     for _ in 0..3 {

@@ -1,8 +1,6 @@
 //! The public lists: `GET /api/products` and `GET /api/posts`. Anybody may call these endpoints without a key, and
 //! there is no rate limit. To make replies cheap, the encoded bytes of a list are cached, and replies share them.
 
-use std::borrow::Cow;
-
 use super::wire;
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
@@ -11,7 +9,6 @@ use crate::http::describe::shape;
 use crate::http::error::ApiError;
 use crate::http::row::{Docs, Handler, Row, Verb};
 use crate::http::{Call, Reply, parameter};
-use crate::post::Category;
 use crate::store::{PostQuery, fitting};
 
 pub(in crate::http) static PRODUCTS: Row = Row {
@@ -60,8 +57,8 @@ async fn products(delivery: &Delivery) -> Result<Reply, ApiError> {
 
 async fn posts(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
     let limit = parameter::LIMIT.count(call, parameter::DEFAULT_POSTS)?;
-    let category = parameter::CATEGORY.text(call)?.map(Cow::into_owned);
-    let Ok(category) = category.map(Category::new).transpose() else {
+    let category = parameter::CATEGORY.text(call)?;
+    let Ok(category) = category.map(|category| category.parse()).transpose() else {
         // An invalid category in the query is not an error. The list is empty, because no post can have such a
         // category.
         return Ok(Reply::json(&wire::Posts::of(&[])));

@@ -13,7 +13,7 @@ use super::shown::{preview, time};
 use super::{ApiError, PageRequest, SignedIn};
 use crate::http::Reply;
 use crate::http::parameter::BEFORE;
-use crate::post::{Category, NewPost, Post, PostId};
+use crate::post::{NewPost, Post, PostId};
 use crate::store::{PostQuery, StoreError};
 use crate::terms::NEVER;
 
@@ -108,8 +108,7 @@ async fn submitted(request: &PageRequest<'_>, seller: &SignedIn, form: &Form) ->
         if form.given("content").is_none() {
             return Err(FormError::new("content", "The content is missing."));
         }
-        let category =
-            Category::new(form.text("category").trim()).map_err(FormError::of("category", "The category"))?;
+        let category = form.text("category").trim().parse().map_err(FormError::of("category", "The category"))?;
         let facts = NewPost::new(form.text("title").trim(), category, published_at);
         let facts = facts.map_err(FormError::of("title", "The title"))?;
         facts.content(form.text("content")).map_err(FormError::of("content", "The content"))

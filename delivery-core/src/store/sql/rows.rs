@@ -12,7 +12,7 @@ use crate::language::Language;
 use crate::ledger::plan::Row;
 use crate::ledger::{FailedMessage, Lease, LeasedMessage, MessageId, MessageNumber};
 use crate::order::OrderRef;
-use crate::post::{Category, NewPost, Post, PostId};
+use crate::post::{NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Price, Product, ProductId};
 use crate::store::StoreError;
 use crate::terms::{OwnTerms, UseLimit, Validity};
@@ -172,7 +172,7 @@ pub(in crate::store) fn listing(row: &impl Columns) -> Result<Listing, StoreErro
 }
 
 pub(in crate::store) fn post(row: &impl Columns) -> Result<Post, StoreError> {
-    let category = parsed(Category::new(row.text("category")?), "category")?;
+    let category = parsed(row.text("category")?.parse(), "category")?;
     let titled = NewPost::new(row.text("title")?, category, seconds(row.integer("published_at")?)?);
     let facts = parsed(titled, "title")?.content(row.text("content")?);
     Ok(Post::new(parsed(PostId::new(row.integer("id")?), "post number")?, parsed(facts, "content")?))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::fixtures::{at, edit, product};
 use super::{Case, cases};
 use delivery_core::HostRef;
-use delivery_core::post::{Category, NewPost};
+use delivery_core::post::NewPost;
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, Refs};
 use delivery_core::store::{CatalogEditor, PostQuery, Posts, StoreError};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
@@ -39,7 +39,7 @@ async fn update(catalog: &Port, id: ProductId, product: NewProduct) -> Arc<Produ
 
 /// Returns a post that is published at this minute.
 fn new_post(title: &str, category: &str, minutes: i64, content: &str) -> NewPost {
-    let category = Category::new(category).expect("a category");
+    let category = category.parse().expect("a category");
     NewPost::new(title, category, at(minutes)).expect("a title").content(content).expect("content")
 }
 
@@ -192,7 +192,7 @@ async fn posts_are_listed_newest_first_by_category_and_time(catalog: Port) {
     {
         catalog.add_post(new_post(title, category, minutes, "x"), edit()).await.expect("added");
     }
-    let category = |name| Some(Category::new(name).expect("a category"));
+    let category = |name: &str| Some(name.parse().expect("a category"));
     for (category, limit, expected) in [
         (None, 10, vec!["new", "tip too", "tip", "old"]),
         (None, 2, vec!["new", "tip too"]),

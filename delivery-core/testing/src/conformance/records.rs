@@ -25,7 +25,7 @@ use super::{Case, cases};
 use delivery_core::email::Email;
 use delivery_core::key::{Actor, Change, KeyId, NewKey, Status};
 use delivery_core::ledger::{Action, Edit, NewSale, Outcome, Recipient, Resend, Route};
-use delivery_core::post::{Category, NewPost};
+use delivery_core::post::NewPost;
 use delivery_core::product::NewProduct;
 use delivery_core::store::{AuditQuery, Day, MessageQuery, MessageState, Period};
 use delivery_core::terms::NEVER;
@@ -144,7 +144,7 @@ async fn every_change_is_in_the_audit_log_with_who_made_it(store: WholePort) {
     for (minutes, archived) in [(10, true), (10, true), (11, false), (11, false)] {
         store.set_archived(product, archived, made(minutes)).await.expect("answered");
     }
-    let news = || NewPost::new("News", Category::new("news").expect("a category"), now()).expect("a title");
+    let news = || NewPost::new("News", "news".parse().expect("a category"), now()).expect("a title");
     let post = store.add_post(news(), made(12)).await.expect("added").id();
     store.update_post(post, news(), None, made(13)).await.expect("updated");
     for minutes in [14, 15] {

@@ -9,7 +9,7 @@ use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
 use crate::http::row::{Docs, Row};
-use crate::post::{Category, NewPost, Post, PostId};
+use crate::post::{NewPost, Post, PostId};
 use crate::text::Invalid;
 
 pub(in crate::http) static ADD_POST: Row = command(
@@ -70,7 +70,7 @@ pub(in crate::http) static DELETE_POST: Row = command(
 async fn add_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let checked = |field: Field| move |expected: Invalid| Fault::malformed(field.name, expected);
     let title = fields.required_text(TITLE)?;
-    let category = Category::new(fields.required_text(CATEGORY)?).map_err(checked(CATEGORY))?;
+    let category = fields.parsed(CATEGORY)?.ok_or_else(|| Fault::missing(CATEGORY.name))?;
     let published_at = timestamp_of(&fields, PUBLISHED_AT)?.unwrap_or_else(|| delivery.inner.clock.now());
     let post = NewPost::new(title, category, published_at).map_err(checked(TITLE))?;
     let post = post.content(fields.required_text(CONTENT)?).map_err(checked(CONTENT))?;
@@ -86,8 +86,8 @@ async fn update_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) ->
         if let Some(title) = fields.text_of(TITLE)? {
             facts = facts.title(title).map_err(checked(TITLE))?;
         }
-        if let Some(category) = fields.text_of(CATEGORY)? {
-            facts = facts.category(Category::new(category).map_err(checked(CATEGORY))?);
+        if let Some(category) = fields.parsed(CATEGORY)? {
+            facts = facts.category(category);
         }
         if let Some(content) = fields.text_of(CONTENT)? {
             facts = facts.content(content).map_err(checked(CONTENT))?;
