@@ -11,6 +11,8 @@ pub const USES: &str = "max_uses must be 1 to 2147483647 uses, or -1 for no limi
 const PRODUCT: &str = "POST /api/admin/product";
 const REFS: &str = "refs must be an object of lists of names, each of 1 to 255 characters without control characters.";
 const CONTENT: &str = "content must be at most 1 MiB of text, of control characters only line breaks and tabs.";
+const DESCRIPTION: &str =
+    "description must be at most 2000 characters, of control characters only line breaks and tabs.";
 const TIME: &str = "published_at must be an RFC 3339 timestamp from 1970 to 9999, such as 2026-11-21T10:00:00Z.";
 
 pub fn rows() -> Vec<Row> {
@@ -70,6 +72,12 @@ fn products() -> Vec<Row> {
         add("missing_name", r#"{"content":"y"}"#).missing("name"),
         add("missing_content", r#"{"name":"x","content":""}"#).missing("content"),
         add("name_with_line_break", r#"{"name":"x\ny","content":"y"}"#).invalid(NAME),
+        add(
+            "description_of_2001_characters",
+            &format!(r#"{{"name":"x","content":"y","description":"{}"}}"#, "d".repeat(2001)),
+        )
+        .invalid(DESCRIPTION),
+        add("type_empty", r#"{"name":"x","content":"y","type":""}"#).like("price_minus_zero"),
         add("content_with_escape", r#"{"name":"x","content":"\u001b[31m"}"#).invalid(CONTENT),
         add("price_negative", r#"{"name":"x","content":"y","price":-1}"#).invalid(PRICE),
         add("price_as_string", r#"{"name":"x","content":"y","price":"9.99"}"#).invalid("price must be a number."),
@@ -78,13 +86,23 @@ fn products() -> Vec<Row> {
         add("price_with_exponent", r#"{"name":"x","content":"y","price":1e2}"#)
             .like("price_minus_zero")
             .but("0}", "100}"),
+        add("price_with_negative_exponent", r#"{"name":"x","content":"y","price":1E-4}"#)
+            .like("price_minus_zero")
+            .but("0}", "0.0001}"),
+        add("price_with_zeros_behind_it", r#"{"name":"x","content":"y","price":9.9900000}"#)
+            .like("price_minus_zero")
+            .but("0}", "9.99}"),
         add("price_minus_zero", r#"{"name":"x","content":"y","price":-0.0}"#),
         add("price_that_no_float_holds", r#"{"name":"x","content":"y","price":1e999}"#).invalid(PRICE),
+        add("price_too_small", r#"{"name":"x","content":"y","price":1e-308}"#).invalid(PRICE),
         add("markup_is_text", r#"{"name":"<b onclick=x>{{7*7}}","content":"<script>"}"#)
             .like("price_minus_zero")
             .but("\"x", "\"<b onclick=x>{{7*7}}")
             .but("\"y", "\"<script>"),
         add("id_cannot_be_chosen", r#"{"id":1,"name":"x","content":"y"}"#).like("price_minus_zero"),
+        add("content_of_1_mib", &format!(r#"{{"name":"x","content":"{}"}}"#, "y".repeat(1 << 20)))
+            .like("price_minus_zero")
+            .but("\"y\"", format!("\"{}\"", "y".repeat(1 << 20))),
         add("content_over_1_mib", &format!(r#"{{"name":"x","content":"{}"}}"#, "y".repeat((1 << 20) + 1)))
             .invalid(CONTENT),
     ]
@@ -104,6 +122,7 @@ fn keys() -> Vec<Row> {
         issue("send_email_is_no_boolean", &key(r#","send_email":"no""#)).invalid("send_email must be true or false."),
         issue("key_and_counts_cannot_be_chosen", &key(r#","api_key":"chosen","used_count":-5"#)).like("default_terms"),
         issue("days_zero", &key(r#","expires_days":0"#)).invalid(DAYS),
+        issue("days_minus_two", &key(r#","expires_days":-2"#)).invalid(DAYS),
         issue("days_36501", &key(r#","expires_days":36501"#)).invalid(DAYS),
         issue("days_as_float", &key(r#","expires_days":30.0"#)).invalid("expires_days must be an integer."),
         issue("days_beyond_64_bits", &key(r#","expires_days":9223372036854775808"#))

@@ -172,6 +172,7 @@ fn catalog() -> Vec<Row> {
         product("previewed", format!("{}&do=preview", changed("%23+Maps", "%23+Maps%0A%3Cscript%3E"))),
         product("without_a_name", changed("Atlas", "")),
         product("a_price_that_is_none", changed("12.50", "cheap")),
+        product("a_price_that_is_no_number", changed("12.50", "NaN")).like("a_price_that_is_none").but("cheap", "NaN"),
         product("uses_that_are_none", changed("uses=", "uses=0")),
         product("a_language_that_is_none", changed("language=", "language=%3Cb%3E")),
         product("a_line_in_words", changed("gumroad+atlas", "foo+bar")),
