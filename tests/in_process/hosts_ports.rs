@@ -29,16 +29,11 @@ use super::calls::{by_seller, call, order, product, work};
 struct Books {
     book: Arc<Product>,
     withdrawn: AtomicBool,
-    /// Whether it does not answer.
-    silent: AtomicBool,
 }
 
 #[async_trait]
 impl Catalog for Books {
     async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-        if self.silent.load(Ordering::Relaxed) {
-            std::future::pending::<()>().await;
-        }
         let there = id == self.book.id() && !self.withdrawn.load(Ordering::Relaxed);
         Ok(there.then(|| self.book.clone()))
     }
@@ -49,11 +44,11 @@ impl Catalog for Books {
 }
 
 /// A shop of a host that sells these books.
-async fn host(build: impl FnOnce(Builder) -> Builder) -> (Shop, Arc<Books>) {
+async fn host(build: impl FnOnce(Builder) -> Builder) -> (Shop, Arc<Faulty<Books>>) {
     let book = NewProduct::new("The Book").unwrap().content("# Chapter 1").unwrap();
     let book = book.description("A novel").unwrap().price("12.50".parse().unwrap());
     let book = Arc::new(Product::new(product(42), book));
-    let books = Arc::new(Books { book, withdrawn: AtomicBool::default(), silent: AtomicBool::default() });
+    let books = Arc::new(Faulty::new(Arc::new(Books { book, withdrawn: AtomicBool::default() })));
     let catalog = books.clone();
     (Shop::with(|builder| build(builder.catalog(catalog))).await, books)
 }
@@ -67,7 +62,7 @@ async fn an_order_of_a_withdrawn_product_is_still_answered_with_its_key() {
     let (Shop { delivery, .. }, books) = host(|builder| builder).await;
     let (status, sold) = order(&delivery, "A", 42).await;
     assert_eq!(status, 200);
-    books.withdrawn.store(true, Ordering::Relaxed);
+    books.inner().withdrawn.store(true, Ordering::Relaxed);
     assert_eq!(order(&delivery, "A", 42).await, (200, sold.clone()), "a replay, however late");
     assert_eq!(order(&delivery, "B", 42).await.0, 404, "nothing new is sold");
     let query = format!("product_id=42&key={}", sold["api_key"].as_str().unwrap());
@@ -121,12 +116,32 @@ async fn a_host_may_write_messages_of_its_own_from_an_address_of_its_own() {
 async fn an_e_mail_waits_a_minute_for_a_catalog_that_does_not_answer_and_not_for_hours() {
     let (shop, books) = host(|builder| builder).await;
     assert_eq!(order(&shop.delivery, "A", 42).await.0, 200);
-    books.silent.store(true, Ordering::Relaxed);
+    books.otherwise(Fault::Hang);
     assert_eq!(work(&shop.delivery).await.1, 1);
     assert_eq!(shop.mailer.attempts(), 0);
-    books.silent.store(false, Ordering::Relaxed);
+    books.heal();
     shop.clock.advance(Duration::from_mins(1));
     assert_eq!(work(&shop.delivery).await.0, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_e_mail_fails_if_its_product_can_never_be_read_but_not_while_the_catalog_is_away() {
+    for (error, failures) in
+        [(StoreError::corrupt("a price"), 1), (StoreError::Unsupported, 1), (StoreError::unavailable("away"), 0)]
+    {
+        let (shop, books) = host(|builder| builder).await;
+        assert_eq!(order(&shop.delivery, "A", 42).await.0, 200);
+        books.otherwise(Fault::Before(error.clone()));
+        let mut failed = 0;
+        for _ in 0..=6 * 24 {
+            failed += work(&shop.delivery).await.2;
+            shop.clock.advance(Duration::from_hours(1));
+        }
+        assert_eq!((failed, shop.mailer.attempts()), (failures, 0), "{error}");
+        let messages = shop.delivery.failed_messages(10).await.unwrap();
+        let reasons: Vec<_> = messages.iter().map(|message| message.reason.as_str()).collect();
+        assert_eq!(reasons, vec!["the product cannot be read"; failures], "{error}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -300,12 +300,7 @@ impl Error {
             Self::ExpiredTicket => ErrorCode::ExpiredTicket,
             Self::RevokedKey => ErrorCode::RevokedKey,
             Self::UnknownTicket | Self::UnknownProduct | Self::Store(StoreError::Unsupported) => ErrorCode::NotFound,
-            Self::Store(
-                StoreError::Unavailable { .. }
-                | StoreError::Unknown { .. }
-                | StoreError::Conflict { .. }
-                | StoreError::Full { .. },
-            ) => ErrorCode::Unavailable,
+            Self::Store(error) if error.is_temporary() => ErrorCode::Unavailable,
             Self::Store(_) => ErrorCode::Internal,
         }
     }

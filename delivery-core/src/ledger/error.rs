@@ -97,6 +97,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Returns whether the store is unable to answer only now, so that a later call may succeed.
+    pub(crate) fn is_temporary(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Unknown { .. } | Self::Conflict { .. } | Self::Full { .. })
+    }
+
     /// Returns an [`Unknown`](Self::Unknown) error: the operation may or may not have happened.
     #[must_use]
     pub fn unknown(source: impl Error + Send + Sync + 'static) -> Self {

@@ -232,8 +232,8 @@ struct Cause(String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Failure {
-    /// Something failed before the message was handed over, for example a read from the database. The message is
-    /// retried after a minute.
+    /// Something failed before the message was handed over, for example because the database was not available. The
+    /// message is retried every minute, and never given up for this reason.
     NotTried,
     /// The failure may be temporary. The message is retried soon, and for days.
     Transient,

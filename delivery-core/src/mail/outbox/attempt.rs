@@ -207,10 +207,14 @@ impl Outbox {
     }
 }
 
-/// Awaits a read from the store or the catalog, with a time limit. If the read fails, the e-mail is retried in a
-/// minute.
+/// Awaits a read from the store or the catalog, with a time limit. If the store is only unavailable, the e-mail is
+/// retried in a minute, and this does not count as an attempt. Any other error may never pass, for example an invalid
+/// row of a product, so it counts as a failed attempt, and the e-mail is given up in the end.
 async fn read<T>(what: &str, answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, MailError> {
     let answer = within(READ_TIMEOUT, answer).await;
     let answer = answer.unwrap_or_else(|| Err(StoreError::unavailable("no answer in time")));
-    answer.map_err(|error| MailError::not_tried(what).because(error))
+    answer.map_err(|error| {
+        let failure = if error.is_temporary() { MailError::not_tried(what) } else { MailError::transient(what) };
+        failure.because(error)
+    })
 }
