@@ -243,9 +243,12 @@ async fn extensions_are_known_however_they_are_written() {
 #[tokio::test]
 async fn the_server_is_greeted_with_a_dns_name() {
     let (mailer, server) = serve(Script::HangUpBetweenLetters).await;
-    mailer.send(&message()).await.unwrap();
-    mailer.helo("mail.shop.example").unwrap().send(&message()).await.unwrap();
-    assert_eq!(server.greeted(), ["EHLO example.com", "EHLO mail.shop.example"]);
+    for mailer in [mailer.clone(), mailer.helo("mail.shop.example").unwrap()] {
+        mailer.send(&message()).await.unwrap();
+        mailer.check(&message().from).await.unwrap();
+    }
+    let [of_sender, set] = ["EHLO example.com", "EHLO mail.shop.example"];
+    assert_eq!(server.greeted(), [of_sender, of_sender, set, set]);
 }
 
 #[tokio::test]

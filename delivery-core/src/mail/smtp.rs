@@ -24,7 +24,7 @@ use url::{Host, Url};
 use self::connections::{Connections, Security, Server, Tls};
 use self::exchange::SendError;
 use self::pace::Pace;
-use super::{MailError, Mailer, Message, mime};
+use super::{MailError, Mailer, Message, Sender, mime};
 use crate::email::host_name;
 use crate::text::{Invalid, UNESCAPED, is_cut_short};
 
@@ -156,14 +156,20 @@ impl SmtpMailer {
         Self { pace: Some(Arc::new(Pace::of(per_second))), ..self }
     }
 
-    /// Checks that the mail server can be used: connects, secures the connection and signs in, but sends no e-mail. In
-    /// EHLO, it sends the name that was set with [`helo`](Self::helo), and otherwise the name of this machine.
+    /// Checks that the mail server can be used for e-mails from `from`: connects, secures the connection and signs in,
+    /// but sends no e-mail. In EHLO, it sends the same name as for such an e-mail.
     ///
     /// # Errors
     ///
     /// [`MailError`] if one of these steps fails. If the server refused the step, the error contains the reply code.
-    pub async fn check(&self) -> Result<(), MailError> {
-        self.connections.check(&self.helo.clone().unwrap_or_default()).await.map_err(SendError::meaning)
+    pub async fn check(&self, from: &Sender) -> Result<(), MailError> {
+        self.connections.check(&self.hello(from)).await.map_err(SendError::meaning)
+    }
+
+    /// Returns the name in EHLO for e-mails from `from`.
+    fn hello(&self, from: &Sender) -> ClientId {
+        let of_sender = || host_name(from.domain()).map_or_else(|_| ClientId::default(), ClientId::Domain);
+        self.helo.clone().unwrap_or_else(of_sender)
     }
 }
 
@@ -174,9 +180,7 @@ impl Mailer for SmtpMailer {
         if let Some(pace) = &self.pace {
             pace.wait().await;
         }
-        let of_sender = || host_name(message.from.domain()).map_or_else(|_| ClientId::default(), ClientId::Domain);
-        let helo = self.helo.clone().unwrap_or_else(of_sender);
-        self.connections.send(&mime, &helo).await.map_err(SendError::meaning)
+        self.connections.send(&mime, &self.hello(&message.from)).await.map_err(SendError::meaning)
     }
 
     fn at_once(&self) -> usize {

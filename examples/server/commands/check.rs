@@ -143,6 +143,7 @@ async fn mail(settings: &Settings) -> Result<String, Refusal> {
     let Some(mailer) = &settings.smtp else {
         return Ok("become files, and reach no buyer: SMTP_URL is not set".to_owned());
     };
-    mailer.check().await?;
-    Ok(format!("from {}: the mail server answers", settings.options.sender.address()))
+    let sender = &settings.options.sender;
+    mailer.check(sender).await?;
+    Ok(format!("from {}: the mail server answers", sender.address()))
 }

@@ -121,13 +121,12 @@ impl Settings {
 /// Takes the place of a secret that is made later, while the other settings are checked.
 const PLACEHOLDER: &str = "not-made-until-the-folder-is-there";
 
-/// Sets the name that the mailer sends in HELO: the host of `BASE_URL`, else the domain of `MAIL_FROM`. Host and domain
-/// are skipped if they are no DNS names.
+/// Sets the name that the mailer sends in HELO: the host of `BASE_URL`, if that is a DNS name. Otherwise, the mailer
+/// takes the domain of `MAIL_FROM` by itself.
 fn greeting(mailer: SmtpMailer, options: &Options) -> SmtpMailer {
     let site = options.base_url.as_deref().and_then(|url| url.parse::<hyper::Uri>().ok());
-    let names = [site.as_ref().and_then(hyper::Uri::host), Some(options.sender.domain())];
-    let known = names.into_iter().flatten().find_map(|name| mailer.clone().helo(name).ok());
-    known.unwrap_or(mailer)
+    let host = site.as_ref().and_then(hyper::Uri::host);
+    host.and_then(|name| mailer.clone().helo(name).ok()).unwrap_or(mailer)
 }
 
 fn database(url: &str) -> Result<Database, &'static str> {
