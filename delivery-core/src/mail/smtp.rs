@@ -113,12 +113,15 @@ impl FromStr for SmtpMailer {
             _ => return Err(SmtpError::Malformed),
         };
         let port = url.port().unwrap_or(port);
-        let mut credentials = None;
-        if !url.username().is_empty() {
-            let decode = |text| percent_decode_str(text).decode_utf8().map_err(|_| SmtpError::Malformed);
-            let (user, password) = (decode(url.username())?, decode(url.password().unwrap_or_default())?);
-            credentials = Some(Credentials::new(user.into_owned(), password.into_owned()));
-        }
+        let credentials = match (url.username(), url.password()) {
+            ("", None) => None,
+            ("", Some(_)) => return Err(SmtpError::Malformed),
+            (user, password) => {
+                let decode = |text| percent_decode_str(text).decode_utf8().map_err(|_| SmtpError::Malformed);
+                let (user, password) = (decode(user)?, decode(password.unwrap_or_default())?);
+                Some(Credentials::new(user.into_owned(), password.into_owned()))
+            }
+        };
         let server = Server { host: host.to_owned(), port, security, credentials };
         Ok(Self { connections: Connections::to(Arc::new(server), None), helo: None, pace: None })
     }
@@ -227,6 +230,7 @@ mod tests {
             ("smtp://", None),
             ("mail.example.com:25", None),
             ("smtp://user:12/34@localhost", None),
+            ("smtps://:pass@mail.example.com", None),
             ("", None),
         ] {
             let mailer = url.parse::<SmtpMailer>().ok();
