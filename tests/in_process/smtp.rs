@@ -1,5 +1,6 @@
 //! SMTP against a scripted server on loopback.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use delivery_core::ledger::MessageId;
@@ -290,6 +291,22 @@ async fn a_server_has_ten_minutes_for_its_last_reply() {
         let sending = async { mailer.send(&message()).await.map_err(|error| error.kind()) };
         let (sent, ()) = tokio::join!(sending, thinking);
         assert_eq!(sent, if confirmed { Ok(()) } else { Err(Failure::Unconfirmed) }, "{seconds} s");
+    }
+}
+
+/// As an alert does while the only connection waits for the confirmation of an e-mail to a buyer.
+#[tokio::test]
+async fn an_e_mail_that_gets_no_connection_is_not_tried() {
+    let (mailer, server) = serve(Script::Slow(300)).await;
+    let (mailer, message) = (mailer.connections(NonZeroUsize::MIN), message());
+    let waiting = async {
+        until(|| !server.received().is_empty()).await;
+        tokio::time::pause();
+        mailer.send(&message).await.unwrap_err()
+    };
+    tokio::select! {
+        sent = mailer.send(&message) => panic!("{sent:?}"),
+        error = waiting => assert_eq!(error.kind(), Failure::NotTried, "{error}"),
     }
 }
 

@@ -146,7 +146,8 @@ impl SmtpMailer {
 
     /// Sets how many connections to the mail server may be open at once, 1 or more. By default there is no limit: the
     /// outbox sends 16 e-mails at once, and more if the server takes minutes to confirm some of them. A connection that
-    /// waits for such a confirmation counts towards the limit. Each process counts its own connections.
+    /// waits for such a confirmation counts towards the limit. Each process counts its own connections. An e-mail that
+    /// gets no connection within a minute [is not tried](super::Failure::NotTried).
     #[must_use]
     pub fn connections(self, limit: NonZeroUsize) -> Self {
         Self { connections: Connections::to(self.connections.server.clone(), Some(limit)), ..self }

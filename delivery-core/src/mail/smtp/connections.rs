@@ -25,6 +25,11 @@ use super::wire::Wire;
 use crate::mail::running_time::within;
 use crate::net;
 
+/// How long an e-mail waits until the limit of connections lets it have one. An alert or a test e-mail may have to wait
+/// until the server confirms an e-mail of the outbox, which takes up to ten minutes. In turn, the outbox waits only for
+/// them, because it never sends more e-mails at once than the limit allows. Together with [`BEFORE`], this makes the
+/// two minutes that [`SEND_TIMEOUT`](crate::mail::SEND_TIMEOUT) has for the steps before a message.
+const WAIT: Duration = Duration::from_mins(1);
 /// The time limit for the server's replies to the commands that test and close a connection.
 const ANSWER: Duration = Duration::from_secs(5);
 /// The interval at which idle connections are cleaned up. A connection is closed when it has been idle for one to two
@@ -108,7 +113,8 @@ impl Connections {
     /// EHLO.
     pub(super) async fn send(self: &Arc<Self>, message: &Message, hello: &ClientId) -> Result<(), SendError> {
         let text = message.formatted();
-        let ready = self.ready_for(message, &text, hello);
+        let next = within(WAIT, self.next_connection()).await.ok_or(SendError::Occupied)?;
+        let ready = self.ready_for(next, message, &text, hello);
         let mut open = within(BEFORE, ready).await.ok_or(SendError::Slow)??;
         exchange::message(&mut open.connection, &open.wire, &text).await?;
         open.messages += 1;
@@ -122,10 +128,8 @@ impl Connections {
 
     /// Checks that a connection to the server can be established, by opening and closing one.
     pub(super) async fn check(&self, hello: &ClientId) -> Result<(), SendError> {
-        let connect = async {
-            let permit = self.permits.clone().acquire_owned().await.ok();
-            self.server.connect(permit, hello).await
-        };
+        let permit = within(WAIT, self.permits.clone().acquire_owned()).await.ok_or(SendError::Occupied)?;
+        let connect = self.server.connect(permit.ok(), hello);
         let open = within(BEFORE, connect).await.ok_or(SendError::Slow)?;
         quit(open.map_err(SendError::Connect)?).await;
         Ok(())
@@ -149,8 +153,14 @@ impl Connections {
     }
 
     /// Returns a connection over which the server has accepted the sender and the recipient, and awaits the message.
-    async fn ready_for(&self, message: &Message, text: &[u8], hello: &ClientId) -> Result<Open, SendError> {
-        let permit = match self.next_connection().await {
+    async fn ready_for(
+        &self,
+        next: NextConnection,
+        message: &Message,
+        text: &[u8],
+        hello: &ClientId,
+    ) -> Result<Open, SendError> {
+        let permit = match next {
             NextConnection::New(permit) => permit,
             NextConnection::Idle(mut open) => match self.name(&mut open, message, text).await {
                 Ok(()) => return Ok(open),

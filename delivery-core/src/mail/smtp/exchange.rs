@@ -38,6 +38,9 @@ const BROKEN_OFF: &str = "the mail server cannot be reached or broke off";
 /// the connection ended, or that the reply was not valid SMTP.
 #[derive(Debug, Error)]
 pub(super) enum SendError {
+    /// All connections that the limit allows were in use for too long. The server was not asked.
+    #[error("no connection was free")]
+    Occupied,
     /// No connection could be established. The e-mail is not the cause.
     #[error("connection error")]
     Connect(#[source] ConnectError),
@@ -183,7 +186,7 @@ impl SendError {
         match self {
             Self::Sender(error) | Self::Recipient { error, .. } => !error.is_permanent(),
             Self::Slow | Self::OutOfStep => true,
-            Self::Connect(_) | Self::Message(_) | Self::NotInternational | Self::Unconfirmed => false,
+            Self::Occupied | Self::Connect(_) | Self::Message(_) | Self::NotInternational | Self::Unconfirmed => false,
         }
     }
 
@@ -213,6 +216,7 @@ impl SendError {
             Self::Unconfirmed => {
                 MailError::unconfirmed("the mail server did not confirm the message, and may have taken it")
             }
+            Self::Occupied => MailError::not_tried("all connections to the mail server are in use"),
             Self::Slow => MailError::transient("the mail server did not answer in time"),
             Self::Sender(ref error) | Self::Message(ref error) => match Codes::of(error) {
                 Some(codes) => MailError::transient(refused(&codes)),
