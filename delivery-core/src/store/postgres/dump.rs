@@ -13,13 +13,13 @@ use super::address::address;
 use super::cold::cold;
 use super::connect::in_schema;
 use super::error::store_error;
-use super::keyring::acceptance;
 use super::schema::{check, check_migrated, prepare_schema};
 use super::session::Session;
 use super::{PostgresError, PostgresOptions};
 use crate::key::{Acceptance, Fingerprint};
 use crate::store::StoreError;
 use crate::store::dump::{self, Checked, DumpError, Dumped, Kind, Progress, TABLES, Table, Target};
+use crate::store::sql::keyring::{acceptance, add};
 use crate::store::sql::session::Value;
 
 impl PostgresOptions {
@@ -114,15 +114,15 @@ async fn fill(
     }
     // `keyring` is checked twice: here against the secrets that connected servers have registered, and after loading
     // against the secrets of the dump.
-    let (fits, known) = acceptance(&mut Session::Host(connection), keyring).await?;
+    let (fits, known) = acceptance(&mut cold(&mut Session::Host(connection)), keyring).await?;
     connection.execute(REGISTERED).await.map_err(store_error)?;
     let loaded = dump::load(checked, &mut Filling(connection), progress).await?;
-    let (accepted, dumped) = acceptance(&mut Session::Host(connection), keyring).await?;
+    let (accepted, dumped) = acceptance(&mut cold(&mut Session::Host(connection)), keyring).await?;
     if fits != Acceptance::Accepted || accepted != Acceptance::Accepted {
         return Err(DumpError::OtherSecret);
     }
     if known.iter().any(|secret| !dumped.contains(secret)) {
-        super::keyring::add(&mut Session::Host(connection), &known).await?;
+        add(&mut cold(&mut Session::Host(connection)), &known).await?;
     }
     for (sequence, newest) in SEQUENCES {
         let next: i64 = sqlx::query_scalar(newest).fetch_one(&mut *connection).await.map_err(store_error)?;

@@ -6,14 +6,15 @@ use sqlx::{Connection, Executor};
 use tokio::time::timeout;
 
 use super::PostgresError;
+use super::cold::cold;
 use super::connect::in_schema;
 use super::hosts::Hosts;
-use super::keyring::acceptance;
 use super::schema::{PATIENCE, SchemaConfig, check, compare, newest_migration};
 use super::session::Session;
 use crate::key::Fingerprint;
 use crate::store::inspection::Inspection;
 use crate::store::inspection::OBJECTS;
+use crate::store::sql::keyring::acceptance;
 
 /// Inspects the schema `place` of the database at `hosts`.
 pub(super) async fn inspect(
@@ -39,7 +40,7 @@ async fn look(hosts: &Hosts, place: &SchemaConfig, keyring: &[Fingerprint]) -> R
         Ordering::Less if newest == 0 => Inspection::missing(engine),
         compared => {
             let unread = |source| PostgresError::Unreadable { schema: schema.to_owned(), source };
-            let (acceptance, _) = acceptance(&mut session, keyring).await.map_err(unread)?;
+            let (acceptance, _) = acceptance(&mut cold(&mut session), keyring).await.map_err(unread)?;
             let found = Inspection::found(engine, compared.is_eq(), acceptance);
             if compared.is_eq() {
                 let objects: Vec<String> = session.scalar(OBJECTS).fetch_all(&mut *session).await.map_err(failed)?;

@@ -30,7 +30,6 @@ mod host;
 mod hosts;
 mod inbox;
 mod inspect;
-mod keyring;
 mod load;
 mod locked;
 mod messages;
@@ -67,10 +66,10 @@ use self::session::Session;
 use self::writer::Writer;
 use super::batch::BatchQueue;
 use super::cache::{PostCache, ProductCache};
-use super::sql::WorkQueue;
 use super::sql::messages::{retry, retry_all};
+use super::sql::{WorkQueue, keyring};
 use super::{Backend, HostTransactions, KeyQuery, Ledger, Office, Page, StoreError, Use, UseId};
-use crate::key::{Acceptance, Fingerprint, Key, KeyId};
+use crate::key::{Fingerprint, Key, KeyId};
 use crate::ledger::operation::Subject;
 use crate::ledger::{Answer, Edit, FailedMessage, Lease, LeasedMessage, MessageNumber, Operation, Route};
 
@@ -239,14 +238,7 @@ impl Ledger for PostgresStore {
 #[async_trait]
 impl Backend for PostgresStore {
     async fn register(&self, keyring: &[Fingerprint]) -> Result<(), StoreError> {
-        let keyring = keyring.to_vec();
-        let queue = self.maintenance()?;
-        let registered = queue.run(move |session| Box::pin(async move { keyring::register(session, &keyring).await }));
-        match registered.await? {
-            Acceptance::Accepted => Ok(()),
-            Acceptance::Retired => Err(StoreError::RetiredSecret),
-            Acceptance::Foreign => Err(StoreError::ForeignSecret),
-        }
+        keyring::register(self, keyring).await
     }
 
     async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {

@@ -4,10 +4,10 @@
 //! # Which statements exist once
 //!
 //! Everything that is not performance-critical is written once, here, for the interface in [`session`]: products, posts
-//! and files, lists, figures, the audit log, expiry, sign-ins, secrets of platforms, erasure, retries of messages, the
-//! claiming and pruning of platform events, the search for aliases, and the answers to requests for lost keys. The few
-//! parts that differ come from a [`Dialect`](session::Dialect). [`search`] and [`statements`] have further SQL that
-//! both databases understand, but that each store executes itself.
+//! and files, lists, figures, the audit log, expiry, sign-ins, the keyring, secrets of platforms, erasure, retries of
+//! messages, the claiming and pruning of platform events, the search for aliases, and the answers to requests for lost
+//! keys. The few parts that differ come from a [`Dialect`](session::Dialect). [`search`] and [`statements`] have
+//! further SQL that both databases understand, but that each store executes itself.
 //!
 //! # Which statements exist twice
 //!
@@ -26,8 +26,6 @@
 //! * The history of uses. The statements that follow the chain of uses (each use refers to the previous one) are
 //!   shared, but on SQLite the newest use of a key may be known only in memory. On SQLite a prune writes pending counts
 //!   to the file before it deletes. On PostgreSQL an advisory lock ensures that only one server prunes at a time.
-//! * The keyring: the fingerprints of the secrets that keys are signed with. On PostgreSQL a table lock lets servers
-//!   that start at the same time take turns.
 //! * Saving a request for lost keys. SQLite commits many at once, so that a sale waits for one commit and not for many.
 //! * Dumps, schemas and inspections, which concern a file on SQLite and a schema on PostgreSQL.
 
@@ -39,6 +37,7 @@ mod expiry;
 mod figures;
 mod files;
 pub(super) mod inbox;
+pub(super) mod keyring;
 mod lost;
 pub(super) mod messages;
 mod migrations;

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use crate::email::Email;
 use crate::host_ref::HostRef;
-use crate::key::{Actor, Fingerprint, Key, KeyId, KeyState, NewKey, Revocation, SecretVersion};
+use crate::key::{Actor, Key, KeyId, KeyState, NewKey, Revocation, SecretVersion};
 use crate::language::Language;
 use crate::ledger::plan::Row;
 use crate::ledger::{FailedMessage, Lease, LeasedMessage, MessageId, MessageNumber};
@@ -124,12 +124,6 @@ fn revocation(row: &impl Columns) -> Result<Option<Revocation>, StoreError> {
 pub(in crate::store) fn secret_version(stored: i64) -> Result<SecretVersion, StoreError> {
     let version = u16::try_from(stored).map_err(|_| StoreError::corrupt("a secret version out of range"))?;
     Ok(SecretVersion::from_stored(version))
-}
-
-/// Converts stored bytes to fingerprints of signing secrets. Leaves out values that do not have the length of a
-/// fingerprint.
-pub(in crate::store) fn fingerprints(stored: Vec<Vec<u8>>) -> Vec<Fingerprint> {
-    stored.into_iter().filter_map(|bytes| bytes.try_into().ok()).map(Fingerprint::from_bytes).collect()
 }
 
 pub(in crate::store) fn key_id(row: &impl Columns) -> Result<KeyId, StoreError> {

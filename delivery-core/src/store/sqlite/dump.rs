@@ -15,9 +15,10 @@ use super::inspect::{reading, step};
 use super::json::json;
 use super::lock::Lock;
 use super::open::{migrate, newest_script};
-use super::{SqliteError, SqliteStore, cold, keyring};
+use super::{SqliteError, SqliteStore, cold};
 use crate::key::{Acceptance, Fingerprint};
 use crate::store::dump::{self, Checked, DumpError, Dumped, Kind, Progress, Table, Target};
+use crate::store::sql::keyring::acceptance;
 use crate::store::sql::session::Value;
 
 impl SqliteStore {
@@ -178,7 +179,7 @@ async fn fill(
     for statement in NUMBERS {
         connection.execute(statement).await.map_err(store_error)?;
     }
-    let (acceptance, _) = keyring::acceptance(&mut connection, secrets).await?;
+    let (acceptance, _) = acceptance(&mut cold::reading(&mut connection), secrets).await?;
     if acceptance != Acceptance::Accepted {
         return Err(DumpError::OtherSecret);
     }

@@ -7,10 +7,11 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 
 use super::open::newest_script;
-use super::{SqliteError, SqliteStore, keyring};
+use super::{SqliteError, SqliteStore, cold};
 use crate::key::Fingerprint;
 use crate::store::inspection::Inspection;
 use crate::store::inspection::OBJECTS;
+use crate::store::sql::keyring::acceptance;
 
 impl SqliteStore {
     /// Inspects the file at `path` without changing its store, even while a server has the file open. Returns whether
@@ -37,7 +38,7 @@ async fn inspect(path: &Path, secrets: &[Fingerprint]) -> Result<Inspection, Sql
         Some(step) if step > newest_script() => return Err(SqliteError::NewerSchema { path: path.to_owned(), step }),
         Some(step) => {
             let other = |source| SqliteError::Other { path: path.to_owned(), source: Box::new(source) };
-            let (acceptance, _) = keyring::acceptance(&mut reader, secrets).await.map_err(other)?;
+            let (acceptance, _) = acceptance(&mut cold::reading(&mut reader), secrets).await.map_err(other)?;
             let found = Inspection::found(engine, step == newest_script(), acceptance);
             if step == newest_script() {
                 let objects: Vec<String> = sqlx::query_scalar(OBJECTS).fetch_all(&mut reader).await.map_err(failed)?;

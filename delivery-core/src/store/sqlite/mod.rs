@@ -28,7 +28,6 @@ mod host;
 mod inbox;
 mod inspect;
 mod json;
-mod keyring;
 mod load;
 mod lock;
 mod lost;
@@ -65,10 +64,10 @@ pub use self::transaction::SqliteTransaction;
 use self::writer::Writer;
 use super::batch::STALLED;
 use super::clock::SteadyClock;
-use super::sql::WorkQueue;
 use super::sql::messages::{retry, retry_all};
+use super::sql::{WorkQueue, keyring};
 use super::{Backend, HostTransactions, KeyQuery, Ledger, Office, Page, StoreError, Use, UseId};
-use crate::key::{Acceptance, Fingerprint, Key, KeyId};
+use crate::key::{Fingerprint, Key, KeyId};
 use crate::ledger::plan::Row;
 use crate::ledger::{Answer, Edit, FailedMessage, Lease, LeasedMessage, MessageNumber, Operation, Outcome, Route};
 
@@ -162,15 +161,7 @@ impl Ledger for SqliteStore {
 #[async_trait]
 impl Backend for SqliteStore {
     async fn register(&self, keyring: &[Fingerprint]) -> Result<(), StoreError> {
-        let keyring = keyring.to_vec();
-        let writer = self.writer()?;
-        let registered = writer
-            .run(move |writer| Box::pin(async move { keyring::register(&mut writer.connection, &keyring).await }));
-        match registered.await? {
-            Acceptance::Accepted => Ok(()),
-            Acceptance::Retired => Err(StoreError::RetiredSecret),
-            Acceptance::Foreign => Err(StoreError::ForeignSecret),
-        }
+        keyring::register(self, keyring).await
     }
 
     async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
