@@ -15,12 +15,14 @@ use super::numbers::next_block;
 use super::session::Session as PgSession;
 use super::{PostgresStore, detached_for, inbox};
 use crate::email::Email;
+use crate::key::KeyId;
 use crate::ledger::plan::{Loaded, Numbers, ReferenceId};
 use crate::store::StoreError;
 use crate::store::cache::{PostCache, ProductCache};
 use crate::store::sql::records::FIGURES;
+use crate::store::sql::rows::Columns;
 use crate::store::sql::session::{
-    Connection, Database, Dialect, Executed, Patience, Row, Session, Stale, Task, Value, column_names,
+    Connection, Database, Dialect, Executed, Patience, Row, Session, Stale, Task, Value, column_names, values,
 };
 
 struct Cold<'s, 'c> {
@@ -122,9 +124,16 @@ impl Database for PostgresStore {
 
     async fn ask_lost(&self, email: &Email, at: i64) -> Result<(), StoreError> {
         const ASK: &str = "INSERT INTO delivery_lost (email, at) VALUES ($1, $2)";
-        let asked = crate::store::sql::session::values![email.as_str(), at];
+        let asked = values![email.as_str(), at];
         self.write(Patience::Usual, move |session| Box::pin(async move { session.execute(ASK, asked).await })).await?;
         Ok(())
+    }
+
+    async fn newest_use(&self, id: KeyId) -> Result<Option<i64>, StoreError> {
+        const NEWEST: &str = "SELECT last_use FROM delivery_key WHERE id = $1";
+        let wanted = values![id.as_bytes().as_slice()];
+        let found = self.read(Patience::Usual, |session| Box::pin(session.row(NEWEST, wanted))).await?;
+        Ok(found.map(|row| row.integer_or_null("last_use")).transpose()?.flatten())
     }
 
     /// Does nothing: the database removes deleted rows itself when it vacuums.

@@ -25,7 +25,6 @@ mod cold;
 mod connect;
 mod dump;
 mod error;
-mod history;
 mod host;
 mod hosts;
 mod inbox;
@@ -67,7 +66,7 @@ use self::writer::Writer;
 use super::batch::BatchQueue;
 use super::cache::{PostCache, ProductCache};
 use super::sql::messages::{retry, retry_all};
-use super::sql::{WorkQueue, keyring};
+use super::sql::{WorkQueue, history, keyring};
 use super::{Backend, HostTransactions, KeyQuery, Ledger, Office, Page, StoreError, Use, UseId};
 use crate::key::{Fingerprint, Key, KeyId};
 use crate::ledger::operation::Subject;
@@ -275,11 +274,11 @@ impl Backend for PostgresStore {
     }
 
     async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
-        history::history(self.sessions.clone(), id, before, limit).await
+        history::history(self, id, before, limit).await
     }
 
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.maintenance()?.part_by_part(move |session, from| Box::pin(history::prune(session, before, from))).await
+        history::prune(self, before, i64::MAX).await
     }
 
     fn office(&self) -> Option<&dyn Office> {

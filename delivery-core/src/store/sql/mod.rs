@@ -4,10 +4,10 @@
 //! # Which statements exist once
 //!
 //! Everything that is not performance-critical is written once, here, for the interface in [`session`]: products, posts
-//! and files, lists, figures, the audit log, expiry, sign-ins, the keyring, secrets of platforms, erasure, retries of
-//! messages, the claiming and pruning of platform events, the search for aliases, and the answers to requests for lost
-//! keys. The few parts that differ come from a [`Dialect`](session::Dialect). [`search`] and [`statements`] have
-//! further SQL that both databases understand, but that each store executes itself.
+//! and files, lists, figures, the history of uses, the audit log, expiry, sign-ins, the keyring, secrets of platforms,
+//! erasure, retries of messages, the claiming and pruning of platform events, the search for aliases, and the answers
+//! to requests for lost keys. The few parts that differ come from a [`Dialect`](session::Dialect). [`search`] and
+//! [`statements`] have further SQL that both databases understand, but that each store executes itself.
 //!
 //! # Which statements exist twice
 //!
@@ -23,9 +23,6 @@
 //!   pending in memory, so the newest count is taken from there.
 //! * Listing failed messages. The statement is shared, but on SQLite it reads the keys from a view that adds the counts
 //!   of uses, and pending counts are taken from memory here too.
-//! * The history of uses. The statements that follow the chain of uses (each use refers to the previous one) are
-//!   shared, but on SQLite the newest use of a key may be known only in memory. On SQLite a prune writes pending counts
-//!   to the file before it deletes. On PostgreSQL an advisory lock ensures that only one server prunes at a time.
 //! * Saving a request for lost keys. SQLite commits many at once, so that a sale waits for one commit and not for many.
 //! * Dumps, schemas and inspections, which concern a file on SQLite and a schema on PostgreSQL.
 
@@ -36,6 +33,7 @@ mod events;
 mod expiry;
 mod figures;
 mod files;
+pub(super) mod history;
 pub(super) mod inbox;
 pub(super) mod keyring;
 mod lost;

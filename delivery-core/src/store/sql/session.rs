@@ -134,6 +134,9 @@ pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
     /// `at`, in milliseconds since 1970.
     fn ask_lost(&self, email: &Email, at: i64) -> impl Future<Output = Result<(), StoreError>> + Send;
 
+    /// Returns the number of the newest use of the key with this id; `None` if the key has no use or is unknown.
+    fn newest_use(&self, id: KeyId) -> impl Future<Output = Result<Option<i64>, StoreError>> + Send;
+
     /// Removes the old contents of overwritten and deleted rows from the database's files, so that erased data cannot
     /// be recovered. Does nothing on PostgreSQL, whose vacuum does this.
     fn ensure_overwritten(&self) -> impl Future<Output = Result<(), StoreError>> + Send;

@@ -2,22 +2,8 @@
 
 use chrono::DateTime;
 
-use super::rows::{Columns, milliseconds};
 use crate::ledger::{FailedMessage, Outcome, Route};
-use crate::store::{Page, StoreError, Use, UseId};
-
-/// Selects at most `$2` uses of a key, newest first, beginning with use `$1`. The uses of a key are a linked list: each
-/// has the number of the previous use.
-pub(in crate::store) const CHAIN: &str = "WITH RECURSIVE chain (number, at, previous) AS ( \
-        SELECT number, at, previous FROM delivery_use WHERE number = $1 \
-        UNION ALL \
-        SELECT u.number, u.at, u.previous FROM chain c JOIN delivery_use u ON u.number = c.previous) \
-    SELECT number, at FROM chain LIMIT $2";
-
-/// Selects the number of the use that precedes use `$1` of the key with id `$2`. Finds nothing if use `$1` is not a use
-/// of this key.
-pub(in crate::store) const BEFORE: &str =
-    "SELECT u.previous FROM delivery_use u JOIN delivery_key k ON k.number = u.key WHERE u.number = $1 AND k.id = $2";
+use crate::store::StoreError;
 
 /// Selects at most `$1` messages that failed for good, in the order in which they failed. Each row also has the
 /// message's key, from the table or view `$keys`.
@@ -38,16 +24,6 @@ pub(in crate::store) use FAILED;
 /// milliseconds, its actor, its action and its detail.
 pub(in crate::store) const LOG: &str =
     "INSERT INTO delivery_event (number, key, product, at, actor, action, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)";
-
-/// Makes a page of at most `size` uses from rows of [`CHAIN`]. If there is one row more than `size`, another page
-/// follows.
-pub(in crate::store) fn history_page(rows: &[impl Columns], size: usize) -> Result<Page<Use, UseId>, StoreError> {
-    let at = |row| milliseconds(Columns::integer(row, "at")?).map(|at| Use { at });
-    let items = rows.iter().take(size).map(at).collect::<Result<Vec<_>, _>>()?;
-    let last = rows.get(size.saturating_sub(1)).filter(|_| rows.len() > size);
-    let next = last.map(|row| row.integer("number").map(UseId::new)).transpose()?;
-    Ok(Page { items, next })
-}
 
 /// Returns the messages that can be read. Logs an error for each message that cannot be read.
 pub(in crate::store) fn readable(

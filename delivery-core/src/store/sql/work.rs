@@ -81,28 +81,6 @@ impl<W: Send + 'static> WorkQueue<W> {
         }
         .ok_or(StoreError::corrupt("a statement that returned something else"))
     }
-
-    /// Changes many rows in several statements, so that other work can run between them. Calls `change` repeatedly,
-    /// each time with the row number from which to continue, at first 0. `change` returns how many rows it changed, and
-    /// the row number for the next call; `None` if everything is done. The result is the total number of changed rows.
-    pub(in crate::store) async fn part_by_part(
-        &self,
-        change: impl for<'w> Fn(&'w mut W, i64) -> BoxFuture<'w, Result<(u64, Option<i64>), StoreError>>
-        + Send
-        + Clone
-        + 'static,
-    ) -> Result<u64, StoreError> {
-        let (mut total, mut from) = (0, 0);
-        loop {
-            let change = change.clone();
-            let (changed, next) = self.run(move |writer| change(writer, from)).await?;
-            total += changed;
-            match next {
-                Some(next) => from = next,
-                None => return Ok(total),
-            }
-        }
-    }
 }
 
 impl<W> Clone for WorkQueue<W> {

@@ -15,6 +15,7 @@ use super::json::json;
 use super::writer::Writer;
 use super::{SqliteStore, inbox, timely_for};
 use crate::email::Email;
+use crate::key::KeyId;
 use crate::ledger::plan::{Loaded, ReferenceId};
 use crate::store::StoreError;
 use crate::store::batch::STALLED;
@@ -123,6 +124,10 @@ impl Database for SqliteStore {
         self.task(|tasks| &tasks.asks)?.submit((email.as_str().to_owned(), at)).await
     }
 
+    async fn newest_use(&self, id: KeyId) -> Result<Option<i64>, StoreError> {
+        Ok(self.row(id).await?.and_then(|row| row.last_use))
+    }
+
     async fn ensure_overwritten(&self) -> Result<(), StoreError> {
         self.truncate_wal().await
     }
@@ -149,7 +154,7 @@ async fn read<T>(store: &SqliteStore, limit: Duration, work: impl Task<T>) -> Re
     .await
 }
 
-async fn write<T>(writer: &mut Writer, work: impl Task<T>) -> Result<T, StoreError> {
+pub(super) async fn write<T>(writer: &mut Writer, work: impl Task<T>) -> Result<T, StoreError> {
     // The numbers are reserved before the transaction begins, so that a rollback does not undo the reservation.
     writer.reserve(NUMBERS).await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;

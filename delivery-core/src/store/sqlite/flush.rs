@@ -10,6 +10,7 @@
 
 use std::collections::HashMap;
 
+use chrono::{DateTime, Utc};
 use sqlx::sqlite::SqliteConnection;
 
 use super::cache::Cache;
@@ -32,6 +33,8 @@ const PACE: usize = CHUNK / 2;
 /// The number of keys that a chunk flushes for each use that was counted since the last chunk. With two keys per use, a
 /// pass ends long before the next pass should begin.
 const AHEAD: usize = 2;
+/// The number of keys in a chunk while a prune waits for the flush.
+const DRAIN: usize = 4096;
 /// The number of keys in a chunk when everything is flushed at shutdown. Such a chunk may be large, because no caller
 /// waits for a commit any more.
 const ALL: usize = 16 * 1024;
@@ -86,9 +89,23 @@ pub(super) async fn all(writer: &mut Writer) -> Result<(), StoreError> {
     }
 }
 
-/// Flushes the uses up to number `until`, one chunk of at most `most` keys in each call. Returns false after a chunk.
-/// Returns true, without flushing anything, once all these uses are flushed.
-pub(super) async fn drain(writer: &mut Writer, until: i64, most: usize) -> Result<bool, StoreError> {
+/// Returns the number up to which a prune may delete uses that were made before `before`, once [`drain`] has flushed
+/// the uses up to this number.
+///
+/// Only flushed uses may be deleted, because the count after an unflushed use is stored only in the record of that use.
+/// If some of the uses to delete are not flushed, this is the number of the newest use. Otherwise it is the number up
+/// to which uses are already flushed.
+pub(super) async fn prunable(writer: &mut Writer, before: DateTime<Utc>) -> Result<i64, StoreError> {
+    const HELD: &str = "SELECT EXISTS (SELECT 1 FROM delivery_use \
+        WHERE number > (SELECT number FROM delivery_watermark) AND at < ?)";
+    let held = sqlx::query_scalar(HELD).bind(before.timestamp_millis()).fetch_one(&mut writer.connection);
+    let is_held: bool = held.await.map_err(store_error)?;
+    if is_held { Ok(writer.newest) } else { watermark(&mut writer.connection).await }
+}
+
+/// Flushes the uses up to number `until`, one chunk in each call. Returns false after a chunk. Returns true, without
+/// flushing anything, once all these uses are flushed.
+pub(super) async fn drain(writer: &mut Writer, until: i64) -> Result<bool, StoreError> {
     if watermark(&mut writer.connection).await? >= until {
         return Ok(true);
     }
@@ -96,7 +113,7 @@ pub(super) async fn drain(writer: &mut Writer, until: i64, most: usize) -> Resul
         let newest = writer.newest;
         writer.pass.begin(&writer.cache, newest);
     }
-    chunk(writer, most).await?;
+    chunk(writer, DRAIN).await?;
     Ok(false)
 }
 
@@ -136,7 +153,7 @@ pub(super) async fn write(connection: &mut SqliteConnection, counts: &[(i64, u64
 }
 
 /// Returns the number up to which uses are flushed.
-pub(super) async fn watermark(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
+async fn watermark(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
     let number = sqlx::query_scalar("SELECT number FROM delivery_watermark").fetch_one(connection);
     number.await.map_err(store_error)
 }

@@ -30,10 +30,9 @@ impl Writer {
         cache: Arc<Cache>,
         lock: Arc<Lock>,
     ) -> Result<Self, StoreError> {
-        let (newest, reserved, pass, prune_until, is_lost) = (0, 0, Pass::default(), None, false);
+        let (newest, reserved, pass, is_lost) = (0, 0, Pass::default(), false);
         let checkpoints = Checkpoints::default();
-        let mut writer =
-            Self { connection, cache, newest, reserved, pass, prune_until, is_lost, options, checkpoints, lock };
+        let mut writer = Self { connection, cache, newest, reserved, pass, is_lost, options, checkpoints, lock };
         match messages::end_leases(&mut writer.connection).await {
             // The leases cannot be ended while the disk is full, so they expire at their normal time. The store starts
             // nevertheless, because it can still be read.
@@ -60,7 +59,6 @@ impl Writer {
         self.newest = sqlx::query_scalar(NEWEST).fetch_one(&mut self.connection).await.map_err(store_error)?;
         self.reserved = self.newest;
         self.pass = flush::recover(&mut self.connection, &self.cache).await?;
-        self.prune_until = None;
         // After a lost connection it is unknown whether the last batch was committed, so cached rows are dropped.
         self.cache.keys.clear();
         self.cache.products.clear();

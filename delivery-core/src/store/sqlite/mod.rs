@@ -23,7 +23,6 @@ mod dump;
 mod error;
 mod flush;
 mod handler;
-mod history;
 mod host;
 mod inbox;
 mod inspect;
@@ -65,7 +64,7 @@ use self::writer::Writer;
 use super::batch::STALLED;
 use super::clock::SteadyClock;
 use super::sql::messages::{retry, retry_all};
-use super::sql::{WorkQueue, keyring};
+use super::sql::{WorkQueue, history, keyring};
 use super::{Backend, HostTransactions, KeyQuery, Ledger, Office, Page, StoreError, Use, UseId};
 use crate::key::{Fingerprint, Key, KeyId};
 use crate::ledger::plan::Row;
@@ -201,15 +200,14 @@ impl Backend for SqliteStore {
     }
 
     async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
-        let newest = match before {
-            None => self.row(id).await?.and_then(|row| row.last_use),
-            Some(before) => timely(history::previous_use(&self.readers, id, before)).await?,
-        };
-        timely(history::history(&self.readers, newest, limit)).await
+        history::history(self, id, before, limit).await
     }
 
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.writer()?.part_by_part(move |writer, from| Box::pin(history::prune(writer, before, from))).await
+        let writer = self.writer()?;
+        let until = writer.run(move |writer| Box::pin(flush::prunable(writer, before))).await?;
+        while !writer.run(move |writer| Box::pin(flush::drain(writer, until))).await? {}
+        history::prune(self, before, until).await
     }
 
     fn office(&self) -> Option<&dyn Office> {

@@ -27,9 +27,6 @@ pub(super) struct Writer {
     /// The highest number reserved in the database: see [`reserve`](Self::reserve).
     pub(super) reserved: i64,
     pub(super) pass: Pass,
-    /// The use number up to which counts must be flushed before a prune may delete uses. `None` if no prune waits for a
-    /// flush.
-    pub(super) prune_until: Option<i64>,
     /// Whether the state of the connection is unknown. If so, the next batch first opens a new connection.
     pub(super) is_lost: bool,
     pub(super) options: SqliteConnectOptions,

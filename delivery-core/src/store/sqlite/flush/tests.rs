@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, Executor};
 
+use super::super::cold;
 use super::super::handler::tests::start;
-use super::super::history::prune;
 use super::super::load::keys;
 use super::*;
 use crate::key::{Change, Key, KeyId, NewKey, SecretVersion};
@@ -14,6 +14,7 @@ use crate::ledger::operation::{Answer, ChangeKey, Operation};
 use crate::product::ProductId;
 use crate::store::Attempt;
 use crate::store::batch::BatchHandler;
+use crate::store::sql::history::prune_part;
 use crate::store::sql::{Done, Work};
 use crate::terms::{Terms, Validity};
 
@@ -25,8 +26,9 @@ enum Step {
     Use(Vec<u8>),
     Chunk,
     All,
-    /// Prunes the use records. This first flushes their counts.
-    Prune,
+    /// Prunes the use records. This first flushes their counts. Between flushing and deleting, uses these keys in one
+    /// batch; these uses are not deleted.
+    Prune(Vec<u8>),
     /// The disk is full during a flush.
     Full,
     /// The connection is lost; whether the last batch was committed is unknown.
@@ -41,7 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => proptest::collection::vec(0..KEYS, 1..12).prop_map(Step::Use),
         4 => Just(Step::Chunk),
         1 => Just(Step::All),
-        1 => Just(Step::Prune),
+        1 => proptest::collection::vec(0..KEYS, 1..4).prop_map(Step::Prune),
         1 => Just(Step::Full),
         1 => Just(Step::Lost),
         2 => Just(Step::Crash),
@@ -120,15 +122,23 @@ async fn run(steps: Vec<Step>) {
                 chunk(&mut writer, 2).await.unwrap();
             }
             Step::All => all(&mut writer).await.unwrap(),
-            Step::Prune => {
+            Step::Prune(keys) => {
                 let before = DateTime::from_timestamp(1, 0).unwrap();
-                let mut from = 0;
-                while let (_, Some(next)) = prune(&mut writer, before, from).await.unwrap() {
-                    from = next;
+                let until = prunable(&mut writer, before).await.unwrap();
+                while !drain(&mut writer, until).await.unwrap() {}
+                spend(&mut writer, &keys).await;
+                for key in &keys {
+                    expected[usize::from(*key)] += 1;
+                }
+                let mut next = Some(0);
+                while let Some(from) = next {
+                    let part =
+                        cold::write(&mut writer, move |session| Box::pin(prune_part(session, (before, until), from)));
+                    (_, next) = part.await.unwrap();
                 }
                 let left = "SELECT count(*) FROM delivery_use";
                 let left: i64 = sqlx::query_scalar(left).fetch_one(&mut writer.connection).await.unwrap();
-                assert_eq!(left, 0);
+                assert_eq!(usize::try_from(left).unwrap(), keys.len(), "what was made before the prune is gone");
             }
             Step::Full => {
                 let pages: i64 =

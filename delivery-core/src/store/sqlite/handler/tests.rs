@@ -106,25 +106,6 @@ async fn a_full_disk_is_unavailable_loses_nothing_and_heals() {
 }
 
 #[tokio::test]
-async fn a_use_that_was_not_flushed_survives_a_prune_and_a_crash() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("x.db");
-    let mut writer = start(&path).await;
-    commit(&mut writer, &[key(1), key(2)]).await.unwrap();
-    commit(&mut writer, &[spend(1)]).await.unwrap();
-    commit(&mut writer, &[spend(1), spend(2)]).await.unwrap();
-    let before = DateTime::from_timestamp(1, 0).unwrap();
-    let (pruned, next) = crate::store::sqlite::history::prune(&mut writer, before, 0).await.unwrap();
-    assert_eq!((pruned, next), (0, Some(-1)), "it flushes first");
-    commit(&mut writer, &[spend(2)]).await.unwrap();
-    let (pruned, _) = crate::store::sqlite::history::prune(&mut writer, before, -1).await.unwrap();
-    assert_eq!(pruned, 3, "those that were there when it was asked");
-    drop(writer);
-    let mut writer = start(&path).await;
-    assert_eq!(used(&mut writer, [1, 2]).await, [2, 2]);
-}
-
-#[tokio::test]
 async fn a_single_order_that_is_there_already_takes_nothing_of_its_batch_along() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.db");
