@@ -145,9 +145,11 @@ impl<D: Database> Inbox for D {
     ) -> Result<u64, StoreError> {
         let source = source.map(|source| source.as_str().to_owned());
         let customer = customer.map(|customer| serde_json::Value::from(customer.as_str()).to_string());
-        part_by_part(self, move |session, from| {
+        part_by_part(|from| {
             let wanted = values![now.timestamp_millis(), source.clone(), customer.clone(), from, AT_ONCE, NO_ADDRESS];
-            Box::pin(async move { retried(&session.rows(&retry_events(session.dialect()), wanted).await?) })
+            self.write(Patience::Long, move |session| {
+                Box::pin(async move { retried(&session.rows(&retry_events(session.dialect()), wanted).await?) })
+            })
         })
         .await
     }
@@ -215,7 +217,7 @@ impl<D: Database> Inbox for D {
     }
 
     async fn prune_inbox(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        part_by_part(self, move |session, from| Box::pin(prune(session, before, from))).await
+        part_by_part(|from| self.write(Patience::Long, move |session| Box::pin(prune(session, before, from)))).await
     }
 }
 

@@ -67,7 +67,10 @@ pub(in crate::store) async fn prune(
     before: DateTime<Utc>,
     until: i64,
 ) -> Result<u64, StoreError> {
-    part_by_part(database, move |session, from| Box::pin(prune_part(session, (before, until), from))).await
+    part_by_part(|from| {
+        database.write(Patience::Long, move |session| Box::pin(prune_part(session, (before, until), from)))
+    })
+    .await
 }
 
 /// Looks at the next [`AT_ONCE`] uses with numbers from `from` to `until`, and deletes those that were made before

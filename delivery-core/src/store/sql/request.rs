@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::rows::{Columns, milliseconds, product_id};
-use super::session::{Database, part_by_part, values};
+use super::session::{Database, Patience, part_by_part, values};
 use crate::ledger::RequestId;
 use crate::ledger::plan::RequestRow;
 use crate::store::{Requests, StoreError};
@@ -19,10 +19,12 @@ impl<D: Database> Requests for D {
         // same request id for a new request, which must not be deleted.
         const PRUNE: &str = "DELETE FROM delivery_request WHERE at < $1 AND (key, request) IN \
             (SELECT key, request FROM delivery_request WHERE at < $1 LIMIT $2)";
-        part_by_part(self, move |session, _| {
-            Box::pin(async move {
-                let pruned = session.execute(PRUNE, values![before.timestamp_millis(), AT_ONCE]).await?;
-                Ok((pruned, (pruned.cast_signed() == AT_ONCE).then_some(0)))
+        part_by_part(|_| {
+            self.write(Patience::Long, move |session| {
+                Box::pin(async move {
+                    let pruned = session.execute(PRUNE, values![before.timestamp_millis(), AT_ONCE]).await?;
+                    Ok((pruned, (pruned.cast_signed() == AT_ONCE).then_some(0)))
+                })
             })
         })
         .await

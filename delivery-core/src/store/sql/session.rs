@@ -149,24 +149,19 @@ pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
     fn posts(&self) -> &PostCache;
 }
 
-/// Changes many rows in several transactions, so that other work can run between them. Each transaction waits for
-/// locked rows, because the failure of one transaction would end the whole task.
+/// Changes many rows in several transactions, so that other work can run between them.
 ///
-/// Calls `part` repeatedly, each time with the row number from which to continue, at first 0. `part` returns how many
-/// rows it changed, and the row number for the next call; `None` if everything is done. The result is the total number
-/// of changed rows.
-pub(in crate::store) async fn part_by_part<P>(database: &impl Database, part: P) -> Result<u64, StoreError>
+/// Calls `part` repeatedly, each time with the row number from which to continue, at first 0. Each call is one
+/// transaction, with [`Patience::Long`], because the failure of one transaction ends the whole task. `part` returns how
+/// many rows it changed, and the row number for the next call; `None` if everything is done. The result is the total
+/// number of changed rows.
+pub(in crate::store) async fn part_by_part<F>(part: impl Fn(i64) -> F) -> Result<u64, StoreError>
 where
-    P: for<'s, 'c> Fn(&'s mut Session<'c>, i64) -> BoxFuture<'s, Result<(u64, Option<i64>), StoreError>>
-        + Send
-        + Sync
-        + Clone
-        + 'static,
+    F: Future<Output = Result<(u64, Option<i64>), StoreError>>,
 {
     let (mut total, mut from) = (0, 0);
     loop {
-        let part = part.clone();
-        let (changed, next) = database.write(Patience::Long, move |session| part(session, from)).await?;
+        let (changed, next) = part(from).await?;
         total += changed;
         match next {
             Some(next) => from = next,
