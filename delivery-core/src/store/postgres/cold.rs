@@ -60,7 +60,8 @@ impl Connection for Cold<'_, '_> {
     }
 }
 
-fn bound(session: &PgSession<'_>, sql: &str, values: Vec<Value>) -> Query<'static, Postgres, PgArguments> {
+/// Returns a statement with its parameters.
+pub(super) fn bound(session: &PgSession<'_>, sql: &str, values: Vec<Value>) -> Query<'static, Postgres, PgArguments> {
     let query = session.query(AssertSqlSafe(sql.to_owned()));
     values.into_iter().fold(query, |query, value| match value {
         Value::Integer(value) => query.bind(value),

@@ -1,14 +1,13 @@
 //! Searching, on a few pooled sessions. Each search runs in its own task, and completes even if its caller stops
 //! waiting.
 
-use sqlx::AssertSqlSafe;
-
+use super::cold::bound;
 use super::connect::Sessions;
 use super::detached;
 use super::error::store_error;
 use crate::key::{Key, KeyId};
 use crate::store::sql::rows;
-use crate::store::sql::search::{self, bind_candidates};
+use crate::store::sql::search;
 use crate::store::sql::session::Dialect;
 use crate::store::{KeyQuery, Page, StoreError};
 
@@ -25,8 +24,7 @@ async fn candidates(
 ) -> Result<(Vec<Key>, bool), StoreError> {
     let mut session = sessions.read().await?;
     let candidates = search::candidates(query, Dialect::Postgres, before, most);
-    let statement = session.query(AssertSqlSafe(candidates.sql)).persistent(false);
-    let statement = bind_candidates!(statement, candidates.parameters);
+    let statement = bound(&session, &candidates.sql, candidates.parameters).persistent(false);
     let found = statement.fetch_all(&mut *session).await.map_err(store_error)?;
     session.finish().await.map_err(store_error)?;
     Ok((found.iter().map(|row| rows::key(row).map(|row| row.key)).collect::<Result<_, _>>()?, found.len() == most))

@@ -11,7 +11,7 @@ use std::future::Future;
 use crate::key::{Key, KeyId, Status};
 use crate::order::Source;
 use crate::store::sql::rows::key_columns;
-use crate::store::sql::session::Dialect;
+use crate::store::sql::session::{Dialect, Value, values};
 use crate::store::{KeyQuery, Page, StoreError};
 
 /// The minimum number of keys that a search reads at a time after its first query. The first query reads only one key
@@ -31,31 +31,12 @@ macro_rules! unmarked {
 }
 pub(in crate::store) use unmarked;
 
-/// A parameter of a [`Candidates`] statement.
-pub(in crate::store) enum Parameter {
-    Bytes(Vec<u8>),
-    Text(String),
-    Integer(i64),
-}
-
-/// A statement that finds candidates for a search: keys that probably match.
+/// A statement that finds candidates for a search: keys that probably match. Callers do not keep the statement
+/// prepared: its text contains the page size, so it is unlikely to be used again.
 pub(in crate::store) struct Candidates {
     pub(in crate::store) sql: String,
-    pub(in crate::store) parameters: Vec<Parameter>,
+    pub(in crate::store) parameters: Vec<Value>,
 }
-
-/// Binds the parameters of a [`Candidates`] statement. Callers do not keep the statement prepared: its text contains
-/// the page size, so it is unlikely to be used again.
-macro_rules! bind_candidates {
-    ($query:expr, $parameters:expr) => {
-        $parameters.into_iter().fold($query, |query, value| match value {
-            crate::store::sql::search::Parameter::Bytes(value) => query.bind(value),
-            crate::store::sql::search::Parameter::Text(value) => query.bind(value),
-            crate::store::sql::search::Parameter::Integer(value) => query.bind(value),
-        })
-    };
-}
-pub(in crate::store) use bind_candidates;
 
 /// The one condition of a search, as SQL, for which the database has the best index.
 enum By {
@@ -85,15 +66,15 @@ pub(in crate::store) fn candidates(
     };
     // An id has 16 bytes, so 17 bytes of 255 are greater than every id.
     let below = before.map_or_else(|| vec![u8::MAX; 17], |id| id.as_bytes().to_vec());
-    let mut parameters = vec![Parameter::Bytes(below)];
+    let mut parameters = values![below];
     if let Some((_, at)) = query.status {
         // The time may be truncated to whole seconds, because a key expires at a whole second.
-        parameters.push(Parameter::Integer(at.timestamp()));
+        parameters.push(at.timestamp().into());
     }
     // Both databases reject unused parameters. So the time is bound, as `$2`, only if there is a status. `own` is the
     // name of the next parameter, to which the value of the other condition is bound.
     let own = if query.status.is_some() { "$3" } else { "$2" };
-    let mut condition = |condition: &str, value| {
+    let mut condition = |condition: &str, value: Value| {
         parameters.push(value);
         condition.replace("$own", own)
     };
@@ -101,23 +82,19 @@ pub(in crate::store) fn candidates(
         KeyQuery { order: Some(order), .. } => {
             let keys = "k.number IN (SELECT p.key FROM delivery_purchase p WHERE p.order_id = $own \
                 UNION ALL SELECT r.number FROM delivery_key r WHERE r.order_id = $own AND r.successor IS NOT NULL)";
-            By::Few(condition(keys, Parameter::Text(order.as_str().to_owned())))
+            By::Few(condition(keys, order.as_str().into()))
         }
-        KeyQuery { host_ref: Some(name), .. } => {
-            By::Few(condition("k.host_ref = $own", Parameter::Text(name.as_str().to_owned())))
-        }
+        KeyQuery { host_ref: Some(name), .. } => By::Few(condition("k.host_ref = $own", name.as_str().into())),
         KeyQuery { email: Some(email), .. } => {
-            By::Few(condition("lower(k.email) = $own", Parameter::Text(email.as_str().to_ascii_lowercase())))
+            By::Few(condition("lower(k.email) = $own", email.as_str().to_ascii_lowercase().into()))
         }
         KeyQuery { email_prefix: Some(prefix), .. } => {
             // The upper bound is the prefix followed by U+10FFFF. This is the greatest character, and no address
             // contains it.
             let begins = "lower(k.email) >= $own AND lower(k.email) < $own || '\u{10ffff}'";
-            By::Beginning(condition(begins, Parameter::Text(prefix.to_ascii_lowercase())))
+            By::Beginning(condition(begins, prefix.to_ascii_lowercase().into()))
         }
-        KeyQuery { product: Some(product), .. } => {
-            By::Part(condition("k.product = $own", Parameter::Integer(product.get())))
-        }
+        KeyQuery { product: Some(product), .. } => By::Part(condition("k.product = $own", product.get().into())),
         KeyQuery { source: Some(source), .. } => {
             // The partial index contains the keys of all sources except `webhook`. The database uses this index only if
             // the statement repeats the condition of the index.
@@ -126,7 +103,7 @@ pub(in crate::store) fn candidates(
             } else {
                 "k.source = $own AND k.source <> 'webhook'"
             };
-            By::Part(condition(part, Parameter::Text(source.as_str().to_owned())))
+            By::Part(condition(part, source.as_str().into()))
         }
         _ => By::Part(String::new()),
     };

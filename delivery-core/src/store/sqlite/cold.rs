@@ -79,7 +79,8 @@ impl Connection for Cold<'_> {
     }
 }
 
-fn bound(sql: &str, values: Vec<Value>) -> Result<Query<'static, Sqlite, SqliteArguments>, StoreError> {
+/// Returns a statement with its parameters.
+pub(super) fn bound(sql: &str, values: Vec<Value>) -> Result<Query<'static, Sqlite, SqliteArguments>, StoreError> {
     let mut query = sqlx::query(AssertSqlSafe(sql.to_owned()));
     for value in values {
         query = match value {

@@ -1,13 +1,14 @@
 //! Reading on pooled connections while the writer writes. Each query is a single statement, so a caller that drops the
 //! future of a query leaves no transaction open.
 
-use sqlx::{AssertSqlSafe, SqlitePool};
+use sqlx::SqlitePool;
 
 use super::cache::Cache;
+use super::cold::bound;
 use super::error::store_error;
 use super::load::key;
 use crate::key::{Key, KeyId};
-use crate::store::sql::search::{self, bind_candidates};
+use crate::store::sql::search;
 use crate::store::sql::session::Dialect;
 use crate::store::{KeyQuery, Page, StoreError};
 
@@ -28,8 +29,7 @@ async fn candidates(
     most: usize,
 ) -> Result<(Vec<Key>, bool), StoreError> {
     let candidates = search::candidates(query, Dialect::Sqlite, before, most);
-    let statement =
-        bind_candidates!(sqlx::query(AssertSqlSafe(candidates.sql)).persistent(false), candidates.parameters);
+    let statement = bound(&candidates.sql, candidates.parameters)?.persistent(false);
     let pending = cache.pending.snapshot();
     let found = statement.fetch_all(readers).await.map_err(store_error)?;
     let keys = found.iter().map(|row| key(row, &pending).map(|row| cache.current(row).key));
