@@ -185,39 +185,30 @@ impl BatchHandler for Writer {
         static REFUSED: Throttle = Throttle::new();
         // Durability is checked before the batch, because this writer may have been idle for hours.
         self.look_at_durability().await;
+        // Each statement is a batch of its own (see `is_alone`), so any other batch has only operations.
+        if let [Work::Statement(statement)] = work {
+            return Ok(vec![Some(self.run(statement).await)]);
+        }
         let operations: Vec<&Operation> = work.iter().filter_map(Work::operation).collect();
-        let written =
-            if operations.is_empty() { Ok(Vec::new()) } else { self.write(&operations, attempt, after_lock).await };
+        let written = self.write(&operations, attempt, after_lock).await;
         if matches!(written, Err(StoreError::Conflict { .. })) {
             self.find_locked(&operations).await;
         }
-        let is_unavailable = matches!(written, Err(StoreError::Unavailable { .. } | StoreError::Unknown { .. }));
         let was_unavailable = self.is_unavailable;
-        // Without operations, the database was not used, and nothing new is known about it.
-        if !operations.is_empty() {
-            self.is_unavailable = is_unavailable;
-        }
+        self.is_unavailable = matches!(written, Err(StoreError::Unavailable { .. } | StoreError::Unknown { .. }));
         match &written {
             // Not logged, because the queue retries operations that met a lock.
             Err(StoreError::Conflict { .. }) => {}
-            Err(error) if !(was_unavailable && is_unavailable) => {
+            Err(error) if !(was_unavailable && self.is_unavailable) => {
                 if let Some(more) = REFUSED.admit() {
                     let error = error as &dyn std::error::Error;
                     tracing::warn!(error, more, "nothing of a batch was acknowledged");
                 }
             }
-            Ok(_) if was_unavailable && !self.is_unavailable => tracing::info!("the database has recovered"),
+            Ok(_) if was_unavailable => tracing::info!("the database has recovered"),
             Ok(_) | Err(_) => {}
         }
-        let mut written = written?.into_iter();
-        let mut answers = Vec::with_capacity(work.len());
-        for work in work {
-            answers.push(match work {
-                Work::Operation(_) => written.next().flatten().map(|answer| Ok(Done::Answer(answer))),
-                Work::Statement(statement) => Some(self.run(statement).await),
-            });
-        }
-        Ok(answers)
+        Ok(written?.into_iter().map(|answer| answer.map(|answer| Ok(Done::Answer(answer)))).collect())
     }
 
     fn is_locked(&self, work: &Work<Session<'static>>, after_lock: bool) -> bool {

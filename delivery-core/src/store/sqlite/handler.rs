@@ -203,31 +203,25 @@ impl BatchHandler for Writer {
         if self.is_lost {
             self.reconnect().await?;
         }
+        // Each statement is a batch of its own (see `is_alone`), so any other batch has only operations.
+        if let [Work::Statement(statement)] = work {
+            let ran = statement.run(self).await;
+            if ran.is_err() {
+                self.is_lost |= !rolled_back(&mut self.connection).await;
+                // SQLite may have ended the transaction by itself. The driver does not notice this, and treats the
+                // transaction as still open. Such a connection cannot be used again.
+                self.is_lost |= self.connection.is_in_transaction();
+            }
+            return Ok(vec![Some(ran)]);
+        }
         let operations: Vec<&Operation> = work.iter().filter_map(Work::operation).collect();
-        let written = if operations.is_empty() { Ok(Vec::new()) } else { self.write(&operations).await };
+        let written = self.write(&operations).await;
         if let Err(error) = &written
             && let Some(more) = FAILED.admit()
         {
             tracing::error!(error = error as &dyn std::error::Error, more, "nothing of a batch was committed");
         }
-        let mut written = written?.into_iter();
-        let mut answers = Vec::with_capacity(work.len());
-        for work in work {
-            answers.push(match work {
-                Work::Operation(_) => written.next().flatten().map(|answer| Ok(Done::Answer(answer))),
-                Work::Statement(statement) => {
-                    let ran = statement.run(self).await;
-                    if ran.is_err() {
-                        self.is_lost |= !rolled_back(&mut self.connection).await;
-                        // SQLite may have ended the transaction by itself. The driver does not notice this, and treats
-                        // the transaction as still open. Such a connection cannot be used again.
-                        self.is_lost |= self.connection.is_in_transaction();
-                    }
-                    Some(ran)
-                }
-            });
-        }
-        Ok(answers)
+        Ok(written?.into_iter().map(|answer| answer.map(|answer| Ok(Done::Answer(answer)))).collect())
     }
 
     async fn maintain(&mut self) {
