@@ -13,6 +13,7 @@ use sqlx::{ConnectOptions, Connection};
 
 use super::inspect::{reading, step};
 use super::open::newest_script;
+use super::path::{folder, with_end};
 use super::{SqliteError, SqliteStore};
 use crate::entropy::{Entropy, SystemEntropy};
 
@@ -130,14 +131,4 @@ fn copy_path(to: &Path) -> PathBuf {
     let mut bytes = [0; 8];
     SystemEntropy::default().fill(&mut bytes);
     with_end(to, &format!(".new.{}", data_encoding::HEXLOWER.encode(&bytes)))
-}
-
-pub(super) fn with_end(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(end);
-    name.into()
-}
-
-pub(super) fn folder(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

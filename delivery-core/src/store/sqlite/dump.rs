@@ -9,12 +9,13 @@ use serde::Serialize;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 
-use super::backup::{folder, make, with_end};
+use super::backup::make;
 use super::error::store_error;
 use super::inspect::{reading, step};
 use super::json::json;
 use super::lock::Lock;
 use super::open::{migrate, newest_script};
+use super::path::{folder, with_end};
 use super::{SqliteError, SqliteStore, cold};
 use crate::key::{Acceptance, Fingerprint};
 use crate::store::dump::{self, Checked, DumpError, Dumped, Kind, Progress, Table, Target};

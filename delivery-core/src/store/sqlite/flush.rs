@@ -66,8 +66,7 @@ pub(super) async fn maintain(writer: &mut Writer, at: usize) -> Result<(), Store
         // Beginning a pass sorts the counts, which takes milliseconds. So this first yields to the callers whose uses
         // are committed, and they get their answers at once.
         tokio::task::yield_now().await;
-        let newest = writer.newest;
-        writer.pass.begin(&writer.cache, newest);
+        writer.begin_pass();
     }
     match writer.pass.uses {
         uses if uses >= PACE => chunk(writer, (AHEAD * uses).max(CHUNK)).await,
@@ -78,13 +77,10 @@ pub(super) async fn maintain(writer: &mut Writer, at: usize) -> Result<(), Store
 /// Flushes all pending counts.
 pub(super) async fn all(writer: &mut Writer) -> Result<(), StoreError> {
     loop {
-        if writer.pass.until.is_none() {
-            if writer.pass.waiting == 0 {
-                return Ok(());
-            }
-            let newest = writer.newest;
-            writer.pass.begin(&writer.cache, newest);
+        if writer.pass.until.is_none() && writer.pass.waiting == 0 {
+            return Ok(());
         }
+        writer.begin_pass();
         chunk(writer, ALL).await?;
     }
 }
@@ -109,10 +105,7 @@ pub(super) async fn drain(writer: &mut Writer, until: i64) -> Result<bool, Store
     if watermark(&mut writer.connection).await? >= until {
         return Ok(true);
     }
-    if writer.pass.until.is_none() {
-        let newest = writer.newest;
-        writer.pass.begin(&writer.cache, newest);
-    }
+    writer.begin_pass();
     chunk(writer, DRAIN).await?;
     Ok(false)
 }

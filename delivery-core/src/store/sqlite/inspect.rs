@@ -7,6 +7,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 
 use super::open::newest_script;
+use super::path::with_end;
 use super::{SqliteError, SqliteStore, cold};
 use crate::key::Fingerprint;
 use crate::store::inspection::Inspection;
@@ -55,9 +56,7 @@ async fn inspect(path: &Path, secrets: &[Fingerprint]) -> Result<Inspection, Sql
 /// Returns options for reading the file at `path` without creating other files next to it. If there is a `-wal` file,
 /// it may contain changes, and a server may be writing, so the file is not treated as immutable.
 fn untouched(path: &Path) -> SqliteConnectOptions {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    reading(path).immutable(!Path::new(&log).exists())
+    reading(path).immutable(!with_end(path, "-wal").exists())
 }
 
 /// Returns options for reading a file that a server may be writing at the same time.

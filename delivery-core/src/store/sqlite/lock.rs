@@ -12,6 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::SqliteError;
+use super::path::folder;
 
 /// The maximum number of retries if the lock is held, with a [`PAUSE`] before each retry. The lock of a closed store
 /// may still be held for a moment if this process is starting another program: between `fork` and `exec`, the child
@@ -56,7 +57,7 @@ impl Lock {
     }
 
     async fn take_once(path: &Path) -> Result<Self, SqliteError> {
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory = folder(path);
         if !directory.is_dir() {
             return Err(SqliteError::NoDirectory { path: directory.to_owned() });
         }
@@ -100,9 +101,7 @@ fn open(path: &Path) -> std::io::Result<File> {
 /// keep SQLite out too.
 #[cfg(not(unix))]
 fn open(path: &Path) -> std::io::Result<File> {
-    let mut lock_file = path.as_os_str().to_owned();
-    lock_file.push(".lock");
-    OpenOptions::new().create(true).truncate(false).write(true).open(lock_file)
+    OpenOptions::new().create(true).truncate(false).write(true).open(super::path::with_end(path, ".lock"))
 }
 
 #[cfg(unix)]

@@ -32,6 +32,7 @@ mod lock;
 mod lost;
 mod messages;
 mod open;
+mod path;
 mod pending;
 mod persist;
 mod read;

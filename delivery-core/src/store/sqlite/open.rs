@@ -1,7 +1,7 @@
 //! Opening a store: locks the file, checks SQLite's version and journal mode, migrates the schema, and loads the counts
 //! of uses that were not flushed before the process last ended.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -48,49 +48,12 @@ pub(super) fn newest_script() -> i64 {
     MIGRATIONS.last().map_or(0, |(number, ..)| *number)
 }
 
-/// A file that is locked, checked and migrated.
-pub(super) struct Opened {
-    pub(super) writer: SqliteConnection,
-    pub(super) lock: Lock,
-    path: PathBuf,
-    options: SqliteConnectOptions,
-}
-
 pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
-    let Opened { writer, lock, path, options } = prepare(path).await?;
-    let failed = |source| SqliteError::while_opening(path.clone(), source);
-    let other = |source| SqliteError::Other { path: path.clone(), source: Box::new(source) };
-    let (cache, lock) = (Arc::new(Cache::new()), Arc::new(lock));
-    let reading = options.clone().create_if_missing(false).pragma("query_only", "1");
-    let (loaders, [first_end, second_end]) = Loaders::start(&reading, &cache);
-    // SQLite ends a transaction by itself in some cases, for example after an I/O error. The driver does not notice
-    // this, and the next transactions that it begins on this connection would never end. `before_acquire` makes the
-    // pool close such a connection.
-    let pool = SqlitePoolOptions::new()
-        .max_connections(READERS)
-        .acquire_timeout(ACQUIRE)
-        .before_acquire(|reader, _| Box::pin(async move { Ok(!reader.is_in_transaction()) }));
-    let readers = pool.connect_with(reading).await.map_err(failed)?;
-    let writer = Writer::start(writer, options, cache.clone(), lock.clone()).await.map_err(other)?;
-    let (queue, ended) = BatchQueue::start(writer);
-    let writer = WorkQueue::new(queue);
-    let (asks, asks_end) = lost::gather(writer.clone());
-    Ok(SqliteStore {
-        tasks: Mutex::new(Some(Tasks { writer, asks, loaders })),
-        ended: Mutex::new(vec![first_end, second_end, asks_end, ended]),
-        readers,
-        cache,
-        clock: SteadyClock::default(),
-        lock: Mutex::new(Some(lock)),
-    })
-}
-
-/// Locks the file at `path`, checks it, and brings its schema up to date.
-pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
     // If `path` is a symbolic link, its target is locked and opened.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let lock = Lock::take(&path).await?;
+    let (cache, lock) = (Arc::new(Cache::new()), Arc::new(Lock::take(&path).await?));
     let failed = |source| SqliteError::while_opening(path.clone(), source);
+    let other = |source| SqliteError::Other { path: path.clone(), source: Box::new(source) };
     let options = SqliteConnectOptions::new()
         .filename(&path)
         .create_if_missing(true)
@@ -105,10 +68,31 @@ pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
         // Foreign keys are enforced for the host application's tables. This store's tables have none.
         .foreign_keys(true)
         .disable_statement_logging();
-    let mut writer = options.connect().await.map_err(failed)?;
-    check(&mut writer, &path).await?;
-    migrate(&mut writer).await.map_err(|error| SqliteError::while_migrating(path.clone(), error))?;
-    Ok(Opened { writer, lock, path, options })
+    let mut connection = options.connect().await.map_err(failed)?;
+    check(&mut connection, &path).await?;
+    migrate(&mut connection).await.map_err(|error| SqliteError::while_migrating(path.clone(), error))?;
+    let reading = options.clone().create_if_missing(false).pragma("query_only", "1");
+    let (loaders, [first_end, second_end]) = Loaders::start(&reading, &cache);
+    // SQLite ends a transaction by itself in some cases, for example after an I/O error. The driver does not notice
+    // this, and the next transactions that it begins on this connection would never end. `before_acquire` makes the
+    // pool close such a connection.
+    let pool = SqlitePoolOptions::new()
+        .max_connections(READERS)
+        .acquire_timeout(ACQUIRE)
+        .before_acquire(|reader, _| Box::pin(async move { Ok(!reader.is_in_transaction()) }));
+    let readers = pool.connect_with(reading).await.map_err(failed)?;
+    let writer = Writer::start(connection, options, cache.clone(), lock.clone()).await.map_err(other)?;
+    let (queue, ended) = BatchQueue::start(writer);
+    let writer = WorkQueue::new(queue);
+    let (asks, asks_end) = lost::gather(writer.clone());
+    Ok(SqliteStore {
+        tasks: Mutex::new(Some(Tasks { writer, asks, loaders })),
+        ended: Mutex::new(vec![first_end, second_end, asks_end, ended]),
+        readers,
+        cache,
+        clock: SteadyClock::default(),
+        lock: Mutex::new(Some(lock)),
+    })
 }
 
 pub(in crate::store) async fn migrate(writer: &mut SqliteConnection) -> Result<(), MigrateError> {

@@ -51,6 +51,13 @@ impl Writer {
         Ok(())
     }
 
+    /// Begins a [pass](super::flush), unless one is under way.
+    pub(super) fn begin_pass(&mut self) {
+        if self.pass.until.is_none() {
+            self.pass.begin(&self.cache, self.newest);
+        }
+    }
+
     /// Called after a commit: replaces cached data that the commit has outdated.
     pub(super) async fn refresh(&mut self, stale: Vec<Stale>) {
         for stale in stale {
@@ -101,7 +108,7 @@ impl Pass {
         (self.waiting, self.uses) = (self.waiting + uses, self.uses + uses);
     }
 
-    pub(super) fn begin(&mut self, cache: &Cache, newest: i64) {
+    fn begin(&mut self, cache: &Cache, newest: i64) {
         self.counts = cache.pending.begin_flush();
         self.counts.reverse();
         (self.until, self.waiting, self.uses) = (Some(newest), 0, 0);

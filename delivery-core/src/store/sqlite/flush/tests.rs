@@ -93,13 +93,6 @@ async fn counts(writer: &mut Writer) -> Vec<u64> {
     found.iter().map(|row| row.key.used()).collect()
 }
 
-fn begin(writer: &mut Writer) {
-    if writer.pass.until.is_none() {
-        let newest = writer.newest;
-        writer.pass.begin(&writer.cache, newest);
-    }
-}
-
 async fn run(steps: Vec<Step>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.db");
@@ -118,7 +111,7 @@ async fn run(steps: Vec<Step>) {
                 }
             }
             Step::Chunk => {
-                begin(&mut writer);
+                writer.begin_pass();
                 chunk(&mut writer, 2).await.unwrap();
             }
             Step::All => all(&mut writer).await.unwrap(),
