@@ -17,8 +17,7 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use crate::fixtures::{FIRST_VERSION, by_admin, e_mail, facts, key, now, reference, spend, used};
-use crate::places::crashed;
+use crate::fixtures::{FIRST_VERSION, by_admin, e_mail, facts, key, now, reference, used};
 
 /// The writer of a store that was dropped lets go of the file at its next turn.
 async fn open(folder: &TempDir) -> SqliteStore {
@@ -165,21 +164,6 @@ async fn exhausted_keys_are_found_whether_their_uses_are_flushed_or_not() {
         }
         assert_eq!(found, expected);
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crash_between_append_and_flush_changes_no_count() {
-    let (folder, store) = opened().await;
-    store.issue(NewSale::new(key(1, 5), Vec::new())).await.unwrap();
-    for _ in 0..3 {
-        used(&store, key(1, 5).id, 0).await;
-    }
-    let crashed = crashed(&folder);
-    let store = open(&crashed).await;
-    for count in [4, 5] {
-        assert_eq!(used(&store, key(1, 5).id, 0).await.used(), count);
-    }
-    assert!(store.change(key(1, 5).id, spend(0), Vec::new()).await.unwrap().unwrap().is_err());
 }
 
 #[tokio::test]
