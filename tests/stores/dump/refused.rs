@@ -14,6 +14,9 @@ use super::ground::{Ground, ground};
 use super::sold::{keyring, message, order, secrets};
 use crate::fixtures::{by_admin, facts};
 
+/// How the names of a log and a journal end.
+const LEFT_BEHIND: [&str; 2] = ["-wal", "-journal"];
+
 /// A store that has sold a little, dumped as `whole`.
 async fn dumped() -> Ground {
     let ground = ground();
@@ -25,7 +28,9 @@ async fn dumped() -> Ground {
     ground.dump_file("whole").await.unwrap();
     std::fs::remove_file(ground.file()).unwrap();
     // What a killed server would leave beside it must not be taken for a part of the file that is loaded.
-    std::fs::write(format!("{}-wal", ground.file().display()), "the log of another file").unwrap();
+    for end in LEFT_BEHIND {
+        std::fs::write(format!("{}{end}", ground.file().display()), "the log of another file").unwrap();
+    }
     ground
 }
 
@@ -97,6 +102,8 @@ async fn a_file_that_is_no_whole_dump_is_refused_and_nothing_is_changed() {
         assert!(!there.iter().any(|file| matches!(file.as_str(), "delivery.db" | "delivery.db.loading")), "{what}");
     }
     ground.load_file("whole").await.unwrap();
+    let there = files(ground.folder.path());
+    assert!(LEFT_BEHIND.iter().all(|end| !there.contains(&format!("delivery.db{end}"))), "{there:?}");
 }
 
 fn files(folder: &Path) -> Vec<String> {

@@ -104,9 +104,9 @@ async fn put(
     // A load that was killed may have left this file.
     let _ = fs::remove_file(&new);
     let loaded = fill(checked, &new, keyring, progress).await?;
-    // A process that was killed may have left the log of an old, empty store. SQLite would apply this log to the new
-    // file.
-    for end in ["-wal", "-shm"] {
+    // A process that was killed may have left the log or the journal of an old, empty store. SQLite would apply it to
+    // the new file. A start that was killed before the first migration leaves a journal that makes the file empty.
+    for end in ["-wal", "-shm", "-journal"] {
         let _ = fs::remove_file(with_end(to, end));
     }
     fs::rename(&new, to).map_err(|source| SqliteError::Other { path: to.to_owned(), source: Box::new(source) })?;
