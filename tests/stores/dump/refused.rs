@@ -146,7 +146,7 @@ async fn a_store_that_is_not_new_or_that_another_secret_signs_is_refused_and_sta
     assert!(matches!(refused, Err(DumpError::Sqlite(_))), "{refused:?}");
     assert!(std::fs::read_to_string(&foreign).unwrap().starts_with("not a database"));
     let missing = SqliteStore::dump(ground.folder.path().join("missing.db"), Vec::new(), |_| {}).await;
-    assert!(matches!(missing, Err(DumpError::Sqlite(_))), "{missing:?}");
+    assert!(matches!(missing, Err(DumpError::Sqlite(SqliteError::NoFile { .. }))), "{missing:?}");
 }
 
 /// A load that is cut off in the middle, as a kill does it, has changed nothing, and the next one fills the store.

@@ -30,7 +30,7 @@ async fn a_copy_has_what_was_acknowledged_and_opens_in_the_place_of_the_store() 
     store.close().await;
     let nothing = folder.path().join("nothing.db");
     std::fs::write(&nothing, "").unwrap();
-    for (from, why) in [(&nothing, "has no store of keys"), (&folder.path().join("nowhere.db"), "cannot be")] {
+    for (from, why) in [(&nothing, "has no store of keys"), (&folder.path().join("nowhere.db"), "does not exist")] {
         let error = SqliteStore::back_up(from, &copy).await.unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
     }

@@ -22,6 +22,12 @@ pub enum SqliteError {
         /// The directory.
         path: PathBuf,
     },
+    /// The file to copy or to dump is missing.
+    #[error("{} does not exist", path.display())]
+    NoFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// Another process, or another store in this process, uses the file.
     #[error(
         "{} is in use by another process: one process owns a SQLite file; several servers share a PostgreSQL database instead",
@@ -107,9 +113,10 @@ impl SqliteError {
         match primary_code(&source) {
             // SQLITE_BUSY
             Some(5) => Self::InUse { path },
-            // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN. A server locks the file before SQLite opens it. Locking
-            // creates a missing file, and reports a missing directory as `NoDirectory`, so here the file exists. A
-            // backup or a dump does not lock the file, so it also gets this error if the file is missing.
+            // SQLITE_CANTOPEN. A server locks the file before SQLite opens it, and locking creates a missing file. A
+            // backup or a dump does not lock the file, so the file may be missing.
+            Some(14) if matches!(path.try_exists(), Ok(false)) => Self::NoFile { path },
+            // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN
             Some(3 | 8 | 14) => Self::ReadOnly { path, source: Box::new(source) },
             // SQLITE_CORRUPT, SQLITE_NOTADB
             Some(11 | 26) => Self::NotADatabase { path, source },
