@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{administrator, count, server};
+use super::{administrator, count, hand, server};
 use crate::fixtures::{by_admin, by_key, facts, order, until};
 use support::postgres::{Postgres, postgres, unique};
 
@@ -235,8 +235,8 @@ async fn tunnel(database: &Postgres) -> (String, watch::Sender<()>) {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_network_that_vanished_holds_up_nobody_for_longer_than_some_seconds() {
     let database = postgres();
-    let (url, vanish) = tunnel(database).await;
-    let store = PostgresStore::options().schema(unique()).connect(&url).await.unwrap();
+    let ((url, vanish), schema) = (tunnel(database).await, unique());
+    let store = PostgresStore::options().schema(&schema).connect(&url).await.unwrap();
     let all_at_once = async || {
         let (lists, any) = (join_all((0..10).map(|_| store.products())).await, KeyQuery::default());
         let (found, searched) = tokio::join!(store.find(KeyId::from_bytes([1; 16])), store.search(&any));
@@ -253,5 +253,21 @@ async fn a_network_that_vanished_holds_up_nobody_for_longer_than_some_seconds() 
     assert!(all_at_once().await);
     vanish.send_replace(());
     until("sessions into nowhere are given up", 30, all_at_once).await;
+    // Once more, while each session for lists waits for the answer to a statement.
+    let mut hand = hand(&schema).await;
+    let slow = "ALTER TABLE delivery_product RENAME TO delivery_fast; \
+        CREATE VIEW delivery_product AS SELECT p.* FROM delivery_fast p, pg_sleep(3)";
+    hand.execute(slow).await.unwrap();
+    let vanishing = async {
+        let waiting = "SELECT count(*) FROM pg_stat_activity \
+            WHERE wait_event = 'PgSleep' AND query LIKE '%delivery_product%'";
+        until("four statements are under way", 30, async || count(&mut hand, waiting).await == 4).await;
+        vanish.send_replace(());
+    };
+    let (lists, ()) = tokio::join!(join_all((0..4).map(|_| store.products())), vanishing);
+    assert!(lists.iter().all(|list| matches!(list, Err(StoreError::Unavailable { .. }))), "{lists:?}");
+    let fast = "DROP VIEW delivery_product; ALTER TABLE delivery_fast RENAME TO delivery_product";
+    hand.execute(fast).await.unwrap();
+    until("lists are read again", 30, async || store.products().await.is_ok()).await;
     store.close().await;
 }

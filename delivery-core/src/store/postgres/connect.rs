@@ -205,7 +205,7 @@ impl Sessions {
             return Err(StoreError::unavailable("closed"));
         }
         match &self.0.source {
-            Source::Own { readers, .. } => readers.acquire().await.map(Session::Reader).map_err(store_error),
+            Source::Own { readers, .. } => Lent::acquire(readers).await.map(Session::Reader).map_err(store_error),
             Source::Lent { pool, begin } => lend(pool, begin).await,
         }
     }

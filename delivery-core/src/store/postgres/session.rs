@@ -18,7 +18,7 @@ pub(super) enum Session<'c> {
     /// A session of the store's own.
     Own(PgConnection),
     /// A session of the store's own, from the pool that readers share.
-    Reader(PoolConnection<Postgres>),
+    Reader(Lent),
     /// A transaction on a connection from the host application's pool.
     Lent(Lent),
     /// A borrowed connection, such as one on which the host application has begun a transaction. The caller begins and
@@ -26,8 +26,12 @@ pub(super) enum Session<'c> {
     Host(&'c mut PgConnection),
 }
 
-/// A transaction on a connection from the host application's pool. If it is dropped before it ends, the connection is
-/// closed: no connection goes back into the pool with a transaction that is open or has failed.
+/// Work on a connection from a pool: reads on a connection from the pool that readers share, or a transaction on a
+/// connection from the host application's pool. If it is dropped before it ends, the connection is closed. Otherwise:
+///
+/// - A transaction that is open or has failed would go back into the host application's pool.
+/// - If the network was cut off, the connection would be lost to its pool for minutes. Before the driver returns a
+///   connection to the pool, it sends a ping, and waits for the reply without a time limit.
 pub(super) struct Lent {
     connection: PoolConnection<Postgres>,
     is_open: bool,
@@ -40,10 +44,15 @@ pub(super) enum Begun<'s> {
 }
 
 impl Lent {
+    /// Takes a connection from the pool, without beginning a transaction.
+    pub(super) async fn acquire(pool: &PgPool) -> Result<Self, sqlx::Error> {
+        Ok(Self { connection: pool.acquire().await?, is_open: true })
+    }
+
     /// Takes a connection from the pool, and executes the statements in `begin` on it. If the returned future is
     /// dropped before it completes, no transaction stays open, and the call no longer waits in the pool's queue.
     pub(super) async fn begin(pool: &PgPool, begin: String) -> Result<Self, sqlx::Error> {
-        let mut lent = Self { connection: pool.acquire().await?, is_open: true };
+        let mut lent = Self::acquire(pool).await?;
         sqlx::raw_sql(AssertSqlSafe(begin)).execute(&mut *lent.connection).await?;
         Ok(lent)
     }
@@ -143,11 +152,15 @@ impl Session<'_> {
     }
 
     /// Ends the work on this session. If the session is a transaction on a connection from the host application's pool,
-    /// commits it.
+    /// commits it. A session from a pool that is dropped without this is closed.
     pub(super) async fn finish(self) -> Result<(), sqlx::Error> {
         match self {
             Self::Lent(lent) => lent.end("COMMIT").await,
-            Self::Own(_) | Self::Reader(_) | Self::Host(_) => Ok(()),
+            Self::Reader(mut reader) => {
+                reader.is_open = false;
+                Ok(())
+            }
+            Self::Own(_) | Self::Host(_) => Ok(()),
         }
     }
 
@@ -167,8 +180,7 @@ impl Deref for Session<'_> {
     fn deref(&self) -> &PgConnection {
         match self {
             Self::Own(session) => session,
-            Self::Reader(session) => session,
-            Self::Lent(lent) => &lent.connection,
+            Self::Reader(lent) | Self::Lent(lent) => &lent.connection,
             Self::Host(session) => session,
         }
     }
@@ -178,8 +190,7 @@ impl DerefMut for Session<'_> {
     fn deref_mut(&mut self) -> &mut PgConnection {
         match self {
             Self::Own(session) => session,
-            Self::Reader(session) => session,
-            Self::Lent(lent) => &mut lent.connection,
+            Self::Reader(lent) | Self::Lent(lent) => &mut lent.connection,
             Self::Host(session) => session,
         }
     }
