@@ -189,29 +189,24 @@ impl Drop for PostgresStore {
     }
 }
 
-/// Runs `work` in its own task, so that `work` completes even if the caller stops waiting. Aborts `work` if the caller
-/// still waits after [`connect::BATCH`].
+/// Runs `work` in its own task, so that `work` continues even if the caller stops waiting. Ends `work` after
+/// [`connect::BATCH`], whether the caller still waits or not.
 async fn detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
     detached_for(connect::BATCH, work).await
 }
 
-/// Runs `work` in its own task, so that `work` completes even if the caller stops waiting. Aborts `work` if the caller
-/// still waits after `limit`.
+/// Runs `work` in its own task, so that `work` continues even if the caller stops waiting. Ends `work` after `limit`,
+/// whether the caller still waits or not.
 async fn detached_for<T: Send + 'static>(
     limit: Duration,
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
-    let mut task = tokio::spawn(work);
-    let ended = tokio::time::timeout(limit, &mut task).await;
-    if ended.is_err() {
-        task.abort();
-    }
-    match ended {
+    match tokio::spawn(tokio::time::timeout(limit, work)).await {
         Ok(Ok(done)) => done,
-        Ok(Err(_)) => Err(StoreError::unavailable("the runtime is shutting down")),
-        Err(_) => Err(StoreError::unavailable("the database does not answer")),
+        Ok(Err(_)) => Err(StoreError::unavailable("the database does not answer")),
+        Err(_) => Err(StoreError::unavailable("the runtime is shutting down")),
     }
 }
 

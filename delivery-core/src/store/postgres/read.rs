@@ -1,4 +1,4 @@
-//! Searching, on a few pooled sessions. Each search runs in its own task, and completes even if its caller stops
+//! Searching, on a few pooled sessions. Each search runs in its own task, and continues even if its caller stops
 //! waiting.
 
 use super::cold::bound;
