@@ -13,7 +13,6 @@ use std::collections::HashSet;
 use super::error::store_error;
 use super::load;
 use super::session::Session;
-use super::version_cache::VersionCache;
 use crate::ledger::Edit;
 use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId};
 use crate::store::StoreError;
@@ -22,12 +21,7 @@ use crate::store::sql::inbox::{deal, event, event_columns, payments, reference, 
 /// Loads the events, references and keys in `needs`, and the deals and keys to which these rows refer. Locks the events
 /// first, then the deals, then the keys with their successors (the keys that replaced them). Does not lock references.
 /// Does not load `needs.new` and `needs.purchases`.
-pub(super) async fn lock(
-    session: &mut Session<'_>,
-    needs: &Needs,
-    loaded: &mut Loaded,
-    versions: &mut VersionCache,
-) -> Result<(), StoreError> {
+pub(super) async fn lock(session: &mut Session<'_>, needs: &Needs, loaded: &mut Loaded) -> Result<(), StoreError> {
     const FOUND: &str = concat!(
         "SELECT ",
         event_columns!(),
@@ -65,7 +59,6 @@ pub(super) async fn lock(
             // Locks and loads the keys. The loop gets here a second time only if another server has replaced one of
             // these keys by a new key in the meantime.
             for row in load::locked_lines(session, &keys).await? {
-                versions.invalidate(&row.key.id());
                 loaded.insert(row);
             }
             keys.clear();

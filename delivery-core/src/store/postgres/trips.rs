@@ -114,7 +114,7 @@ impl Writer {
             }
             let mut loaded = Loaded::absent(&needs);
             let mut rows = if operations.iter().any(|operation| operation.needs_transaction()) {
-                inbox::lock(&mut session, &needs, &mut loaded, &mut self.versions).await?;
+                inbox::lock(&mut session, &needs, &mut loaded).await?;
                 request::load(&mut session, &needs, &mut loaded).await?;
                 Vec::new()
             } else {
@@ -158,7 +158,10 @@ impl Writer {
                     }
                     Ok(Err(_)) | Err(_) => return self.resolved(planned).await,
                 }
-                Ok(self.publish(planned, &persisted, &needs.keys))
+                // The written rows are not cached. The writer of platform events always locks, and so do all writers on
+                // connections of the host application, so they would never use cached rows.
+                self.versions.keep([], SystemClock.monotonic());
+                Ok(planned.answers(|unit| persisted.get(unit) == Some(&Persisted::Written)))
             }
             // If the server has refused a statement, the session can be used again. After any other error the state of
             // the session is unknown, so the session is dropped.
