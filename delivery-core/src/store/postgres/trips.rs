@@ -163,18 +163,18 @@ impl Writer {
                 self.versions.keep([], SystemClock.monotonic());
                 Ok(planned.answers(|unit| persisted.get(unit) == Some(&Persisted::Written)))
             }
-            // If the server has refused a statement, the session can be used again. After any other error the state of
-            // the session is unknown, so the session is dropped.
-            Ok(Err(error)) => {
-                if !matches!(error, StoreError::Unavailable { .. } | StoreError::Unknown { .. }) {
-                    let rolled_back = timeout(BATCH, session.roll_back()).await;
-                    self.session = rolled_back.ok().and_then(Result::ok).flatten();
-                    return Err(error);
-                }
-                // Nothing was written, because no COMMIT was sent.
+            Ok(Err(error @ StoreError::Unavailable { .. })) => Err(error),
+            // Nothing was written, because no COMMIT was sent.
+            Ok(Err(StoreError::Unknown { .. })) | Err(_) => {
                 Err(StoreError::unavailable("the database does not answer"))
             }
-            Err(_) => Err(StoreError::unavailable("the database does not answer")),
+            // The server has refused a statement, so the session can be used again. After any other error the state of
+            // the session is unknown, so the session is dropped.
+            Ok(Err(error)) => {
+                let rolled_back = timeout(BATCH, session.roll_back()).await;
+                self.session = rolled_back.ok().and_then(Result::ok).flatten();
+                Err(error)
+            }
         }
     }
 
