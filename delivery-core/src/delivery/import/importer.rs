@@ -1,7 +1,7 @@
 //! Imports the rows of a file: issues keys and records refunds. In a dry run, only finds out what an import would do.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::row::Row;
 use super::sale::{ProductName, Sale};
@@ -24,11 +24,11 @@ pub(super) struct Importer<'d> {
     office: &'d dyn Office,
     options: Import,
     /// A cache of the product lookups by a platform's name. The value is `None` if no product has the name.
-    names: HashMap<(Source, RefName), Option<ProductId>>,
-    rehearsed: Rehearsed,
+    names: Mutex<HashMap<(Source, RefName), Option<ProductId>>>,
+    rehearsed: Mutex<Rehearsed>,
 }
 
-/// What the earlier rows of a dry run would have written.
+/// What the rows of a dry run would have written so far.
 #[derive(Default)]
 struct Rehearsed {
     sold: HashMap<OrderRef, HashSet<ProductId>>,
@@ -36,83 +36,59 @@ struct Rehearsed {
     aliases: HashSet<Alias>,
 }
 
-/// A row, with the step that imports it, or the reason why the row is refused.
-pub(super) struct Task {
-    line: u64,
-    order: String,
-    step: Result<Step, String>,
-}
-
-/// The step that imports a row.
-enum Step {
-    /// Issue the key of an order. The aliases are MACs of the key text that the buyer already has, by each signing
-    /// secret, newest first.
-    Sell(Box<NewSale>, OrderRef, Vec<Alias>),
-    /// Record the refund of an order. The product is the one that the row names, if any.
-    Refund(OrderRef, Option<ProductId>),
-    /// Only report this outcome, because this is a dry run.
-    Report(Done),
-}
-
 /// The outcome of a row that was not refused, the key of its order, and the reason if the outcome differs from what the
 /// row says.
-type Done = (ImportOutcome, Option<KeyId>, Option<&'static str>);
+type Done = (ImportOutcome, Option<KeyId>, Option<String>);
 
 /// Why a row was not imported.
 enum NotIn {
     /// The row is refused, for this reason.
-    Refused(&'static str),
+    Refused(String),
     /// The store failed, so the import ends.
     Failed(Error),
 }
 
 impl<'d> Importer<'d> {
     pub(super) fn new(delivery: &'d Delivery, office: &'d dyn Office, options: Import) -> Self {
-        Self { delivery, office, options, names: HashMap::new(), rehearsed: Rehearsed::default() }
+        Self { delivery, office, options, names: Mutex::default(), rehearsed: Mutex::default() }
     }
 
-    /// Looks up the product of a row, and returns the step that imports the row. In a dry run, the step is to report
-    /// what an import would do.
-    pub(super) async fn prepare(&mut self, row: Row) -> Result<Task, Error> {
-        let Row { line, order, sale } = row;
-        let step = match sale {
-            Ok(sale) => judged(self.step(sale).await)?,
-            Err(reason) => Err(reason),
+    /// Imports a row. In a dry run, only finds out what an import would do. Rows that do not depend on each other's
+    /// outcomes may be imported at the same time.
+    pub(super) async fn row(&self, Row { line, order, sale }: Row) -> Result<ImportedRow, Error> {
+        let done = match sale {
+            Ok(sale) => self.done(sale).await,
+            Err(reason) => Err(NotIn::Refused(reason)),
         };
-        Ok(Task { line, order, step })
-    }
-
-    /// Carries out the step of a row.
-    pub(super) async fn finish(&self, task: Task) -> Result<ImportedRow, Error> {
-        let Task { line, order, step } = task;
-        let done = match step {
-            Ok(step) => judged(self.done(step).await)?,
-            Err(reason) => Err(reason),
+        let (outcome, key, reason) = match done {
+            Ok(done) => done,
+            Err(NotIn::Refused(reason)) => (ImportOutcome::Refused, None, Some(reason)),
+            Err(NotIn::Failed(error)) => return Err(error),
         };
-        Ok(match done {
-            Ok((outcome, key, reason)) => ImportedRow { line, order, outcome, key, reason: reason.map(str::to_owned) },
-            Err(reason) => {
-                ImportedRow { line, order, outcome: ImportOutcome::Refused, key: None, reason: Some(reason) }
-            }
-        })
+        Ok(ImportedRow { line, order, outcome, key, reason })
     }
 
-    async fn step(&mut self, sale: Sale) -> Result<Step, NotIn> {
+    async fn done(&self, sale: Sale) -> Result<Done, NotIn> {
         let product = match &sale.product {
             Some(name) => Some(self.product(&sale.order.source, name).await?),
             None => None,
         };
-        let step = if sale.is_refunded {
-            Step::Refund(sale.order, product.map(|product| product.id()))
+        let is_dry = self.options.dry_run;
+        if sale.is_refunded {
+            let (order, product) = (sale.order, product.map(|product| product.id()));
+            return if is_dry { self.rehearse_refund(order, product).await } else { self.refund(&order, product).await };
+        }
+        let product = product.ok_or_else(|| refused("product_id or product_ref is missing"))?;
+        let (order, aliases) = (sale.order.clone(), sale.aliases.clone());
+        let sale = self.new_sale(sale, &product)?;
+        if is_dry {
+            self.rehearse_sale(product.id(), order, aliases).await
         } else {
-            let product = product.ok_or(NotIn::Refused("product_id or product_ref is missing"))?;
-            let (order, aliases) = (sale.order.clone(), sale.aliases.clone());
-            Step::Sell(Box::new(self.new_sale(sale, &product)?), order, aliases)
-        };
-        if self.options.dry_run { self.rehearse(step).await.map(Step::Report) } else { Ok(step) }
+            self.sell(sale, &order, &aliases).await
+        }
     }
 
-    async fn product(&mut self, source: &Source, name: &ProductName) -> Result<Arc<Product>, NotIn> {
+    async fn product(&self, source: &Source, name: &ProductName) -> Result<Arc<Product>, NotIn> {
         let number = match name {
             ProductName::Number(number) => *number,
             ProductName::References(names) => {
@@ -122,21 +98,22 @@ impl<'d> Importer<'d> {
                         found = self.product_named(source, name).await?;
                     }
                 }
-                found.ok_or(NotIn::Refused("no product has the name that the row has for it"))?
+                found.ok_or_else(|| refused("no product has the name that the row has for it"))?
             }
         };
         let found = self.delivery.inner.catalog.product(number).await?;
-        found.ok_or(NotIn::Refused("there is no product with the number that the row has for it"))
+        found.ok_or_else(|| refused("there is no product with the number that the row has for it"))
     }
 
-    async fn product_named(&mut self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError> {
+    async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError> {
         let Some(names) = &self.delivery.inner.platforms.names else { return Ok(None) };
         let key = (source.clone(), name.clone());
-        if let Some(known) = self.names.get(&key) {
-            return Ok(*known);
+        let known = locked(&self.names).get(&key).copied();
+        if let Some(known) = known {
+            return Ok(known);
         }
         let found = names.product_named(source, name).await?;
-        self.names.insert(key, found);
+        locked(&self.names).insert(key, found);
         Ok(found)
     }
 
@@ -146,7 +123,7 @@ impl<'d> Importer<'d> {
         let terms = product.terms().unwrap_or(inner.terms);
         let terms = Terms { limit: limit.unwrap_or(terms.limit), ..terms };
         if matches!(terms.limit, UseLimit::Uses(most) if used > most.get()) {
-            return Err(NotIn::Refused("used_count must be at most max_uses"));
+            return Err(refused("used_count must be at most max_uses"));
         }
         let id = delivery.new_key_id();
         let issued_at = created_at.unwrap_or_else(|| inner.clock.now());
@@ -161,21 +138,33 @@ impl<'d> Importer<'d> {
         Ok(NewSale { imported: Some(imported), ..NewSale::new(key, messages) })
     }
 
-    async fn done(&self, step: Step) -> Result<Done, NotIn> {
-        match step {
-            Step::Report(done) => Ok(done),
-            Step::Refund(order, product) => {
-                self.refundable(&order, product).await?;
-                let received = self.delivery.refund(&order, self.options.send).await?;
-                Ok((ImportOutcome::Refunded, received.event.keys.first().copied(), None))
-            }
-            Step::Sell(sale, order, aliases) => self.sell(*sale, &order, &aliases).await,
-        }
+    /// Records the refund of an order. The product is the one that the row names, if any.
+    async fn refund(&self, order: &OrderRef, product: Option<ProductId>) -> Result<Done, NotIn> {
+        self.refundable(order, product).await?;
+        let received = self.delivery.refund(order, self.options.send).await?;
+        Ok((ImportOutcome::Refunded, received.event.keys.first().copied(), None))
     }
 
+    /// Returns the outcome that a refund would have after the earlier rows of a dry run.
+    async fn rehearse_refund(&self, order: OrderRef, product: Option<ProductId>) -> Result<Done, NotIn> {
+        if self.is_refund_rehearsed(&order) {
+            return Ok((ImportOutcome::Refunded, None, None));
+        }
+        let keys = self.refundable(&order, product).await?;
+        let mut rehearsed = locked(&self.rehearsed);
+        let mut sold = rehearsed.sold.get(&order).into_iter().flatten();
+        if sold.any(|sold| product.is_some_and(|product| product != *sold)) {
+            return Err(refused(OTHER_PRODUCT));
+        }
+        rehearsed.refunded.insert(order);
+        Ok((ImportOutcome::Refunded, keys.first().map(Key::id), None))
+    }
+
+    /// Issues the key of an order. The aliases are MACs of the key text that the buyer already has, by each signing
+    /// secret, newest first.
     async fn sell(&self, sale: NewSale, order: &OrderRef, aliases: &[Alias]) -> Result<Done, NotIn> {
         if self.is_refunded(order).await? {
-            return refunded(self.existing(order, sale.key.product).await?);
+            return refunded_before(self.existing(order, sale.key.product).await?);
         }
         // When the key is issued, the ledger compares only the alias by the newest secret. A key that was imported
         // before the secret was replaced has an alias by an older secret, so look for all aliases here.
@@ -183,7 +172,7 @@ impl<'d> Importer<'d> {
             && self.existing(order, sale.key.product).await?.is_none()
             && self.is_taken(aliases).await?
         {
-            return Err(NotIn::Refused(TAKEN));
+            return Err(refused(TAKEN));
         }
         match self.delivery.issue(sale).await {
             Ok(issued) if issued.new => {
@@ -194,54 +183,42 @@ impl<'d> Importer<'d> {
                 // to revoke, so repeat it.
                 if self.is_refunded(order).await? {
                     self.delivery.refund(order, self.options.send).await?;
-                    return Ok((ImportOutcome::Refunded, Some(issued.key.id()), Some(REFUNDED_BEFORE)));
+                    return Ok((ImportOutcome::Refunded, Some(issued.key.id()), Some(REFUNDED_BEFORE.into())));
                 }
                 Ok((ImportOutcome::Issued, Some(issued.key.id()), None))
             }
             Ok(issued) => {
-                let reason = self.dropped(aliases).await?;
-                Ok((ImportOutcome::Existing, Some(issued.key.id()), reason))
+                let is_dropped = !aliases.is_empty() && !self.is_taken(aliases).await?;
+                Ok((ImportOutcome::Existing, Some(issued.key.id()), is_dropped.then(|| OTHER_TEXT.into())))
             }
-            Err(Error::Store(StoreError::Refused { .. })) if !aliases.is_empty() => Err(NotIn::Refused(TAKEN)),
+            Err(Error::Store(StoreError::Refused { .. })) if !aliases.is_empty() => Err(refused(TAKEN)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Returns the outcome that a step would have after the earlier steps of a dry run.
-    async fn rehearse(&mut self, step: Step) -> Result<Done, NotIn> {
-        match step {
-            Step::Report(done) => Ok(done),
-            Step::Refund(order, _) if self.rehearsed.refunded.contains(&order) => {
-                Ok((ImportOutcome::Refunded, None, None))
-            }
-            Step::Refund(order, product) => {
-                let keys = self.refundable(&order, product).await?;
-                let sold = self.rehearsed.sold.get(&order).into_iter().flatten();
-                if sold.into_iter().any(|sold| product.is_some_and(|product| product != *sold)) {
-                    return Err(NotIn::Refused(OTHER_PRODUCT));
-                }
-                self.rehearsed.refunded.insert(order);
-                Ok((ImportOutcome::Refunded, keys.first().map(Key::id), None))
-            }
-            Step::Sell(sale, order, aliases) => {
-                let product = sale.key.product;
-                let existing = self.existing(&order, product).await?;
-                if self.rehearsed.refunded.contains(&order) || self.is_refunded(&order).await? {
-                    return refunded(existing);
-                }
-                let is_rehearsed = aliases.iter().any(|alias| self.rehearsed.aliases.contains(alias));
-                if existing.is_some() || self.rehearsed.sold.get(&order).is_some_and(|sold| sold.contains(&product)) {
-                    let reason = if is_rehearsed { None } else { self.dropped(&aliases).await? };
-                    return Ok((ImportOutcome::Existing, existing, reason));
-                }
-                if is_rehearsed || self.is_taken(&aliases).await? {
-                    return Err(NotIn::Refused(TAKEN));
-                }
-                self.rehearsed.sold.entry(order).or_default().insert(product);
-                self.rehearsed.aliases.extend(aliases);
-                Ok((ImportOutcome::Issued, None, None))
-            }
+    /// Returns the outcome that a sale would have after the earlier rows of a dry run.
+    async fn rehearse_sale(&self, product: ProductId, order: OrderRef, aliases: Vec<Alias>) -> Result<Done, NotIn> {
+        let existing = self.existing(&order, product).await?;
+        if self.is_refund_rehearsed(&order) || self.is_refunded(&order).await? {
+            return refunded_before(existing);
         }
+        let is_taken = self.is_taken(&aliases).await?;
+        let mut rehearsed = locked(&self.rehearsed);
+        let is_taken = is_taken || aliases.iter().any(|alias| rehearsed.aliases.contains(alias));
+        if existing.is_some() || rehearsed.sold.get(&order).is_some_and(|sold| sold.contains(&product)) {
+            let is_dropped = !aliases.is_empty() && !is_taken;
+            return Ok((ImportOutcome::Existing, existing, is_dropped.then(|| OTHER_TEXT.into())));
+        }
+        if is_taken {
+            return Err(refused(TAKEN));
+        }
+        rehearsed.sold.entry(order).or_default().insert(product);
+        rehearsed.aliases.extend(aliases);
+        Ok((ImportOutcome::Issued, None, None))
+    }
+
+    fn is_refund_rehearsed(&self, order: &OrderRef) -> bool {
+        locked(&self.rehearsed).refunded.contains(order)
     }
 
     /// Returns the keys of an order that is to be refunded. Refuses the row if it names a product and the order has a
@@ -250,7 +227,7 @@ impl<'d> Importer<'d> {
         let keys = self.delivery.keys_of_order(&order.source, &order.id).await?;
         let is_other =
             |key: &Key| key.revoked_at().is_none() && product.is_some_and(|product| product != key.product());
-        if keys.iter().any(is_other) { Err(NotIn::Refused(OTHER_PRODUCT)) } else { Ok(keys) }
+        if keys.iter().any(is_other) { Err(refused(OTHER_PRODUCT)) } else { Ok(keys) }
     }
 
     async fn is_refunded(&self, order: &OrderRef) -> Result<bool, StoreError> {
@@ -263,12 +240,6 @@ impl<'d> Importer<'d> {
         Ok(key.map(|key| key.id()))
     }
 
-    /// Returns the reason that a row reports if its order already has a key, because the key text of the row is then
-    /// not stored. Returns `None` if the row has no key text, or if a key has this text already.
-    async fn dropped(&self, aliases: &[Alias]) -> Result<Option<&'static str>, StoreError> {
-        Ok((!aliases.is_empty() && !self.is_taken(aliases).await?).then_some(OTHER_TEXT))
-    }
-
     async fn is_taken(&self, aliases: &[Alias]) -> Result<bool, StoreError> {
         Ok(!aliases.is_empty() && self.office.alias(aliases).await?.is_some())
     }
@@ -276,18 +247,18 @@ impl<'d> Importer<'d> {
 
 /// Returns the outcome of a row that reports a paid order, although the order was refunded before. `existing` is the
 /// key that the order already has for the row's product, if any.
-fn refunded(existing: Option<KeyId>) -> Result<Done, NotIn> {
-    existing.ok_or(NotIn::Refused(REFUNDED_BEFORE))?;
-    Ok((ImportOutcome::Refunded, existing, Some(REFUNDED_BEFORE)))
+fn refunded_before(existing: Option<KeyId>) -> Result<Done, NotIn> {
+    existing.ok_or_else(|| refused(REFUNDED_BEFORE))?;
+    Ok((ImportOutcome::Refunded, existing, Some(REFUNDED_BEFORE.into())))
 }
 
-/// Converts a refusal of the row to the inner error, and a failure of the store to the outer error.
-fn judged<T>(judged: Result<T, NotIn>) -> Result<Result<T, String>, Error> {
-    match judged {
-        Ok(done) => Ok(Ok(done)),
-        Err(NotIn::Refused(reason)) => Ok(Err(reason.to_owned())),
-        Err(NotIn::Failed(error)) => Err(error),
-    }
+fn refused(reason: &str) -> NotIn {
+    NotIn::Refused(reason.to_owned())
+}
+
+/// Locks a mutex. Do not hold the lock across an `await`, because one task imports many rows concurrently.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl From<Error> for NotIn {

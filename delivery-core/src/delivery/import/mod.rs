@@ -192,19 +192,15 @@ impl Delivery {
         let export = options.from.map(ImportFormat::export);
         let (required, shared) = export.map_or((REQUIRED, NOTHING), |export| (export.required, export.shared));
         let mut sheet = Sheet::open(file, required)?.sharing(shared);
-        let mut importer = Importer::new(self, office, options);
+        let importer = Importer::new(self, office, options);
         let (mut summary, mut next) = (ImportSummary::default(), None);
         loop {
             let rows = take_rows(&mut sheet, &mut next, (&self.inner.keyring, options.from))?;
             if rows.is_empty() {
                 return Ok(summary);
             }
-            let mut tasks = Vec::with_capacity(rows.len());
-            for row in rows {
-                tasks.push(importer.prepare(row).await?);
-            }
             let mut failed = None;
-            for done in join_all(tasks.into_iter().map(|task| importer.finish(task))).await {
+            for done in join_all(rows.into_iter().map(|row| importer.row(row))).await {
                 match done {
                     Ok(row) => {
                         summary.count(row.outcome);
