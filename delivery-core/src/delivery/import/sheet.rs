@@ -2,8 +2,6 @@
 //! of their columns.
 
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use csv::{ByteRecord, ReaderBuilder, StringRecord, Terminator};
 
@@ -13,17 +11,21 @@ use super::ImportError;
 const LONGEST_HEADER: u64 = 64 * 1024;
 /// The byte order mark that some programs write at the beginning of a UTF-8 file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// The only cell of a row that is appended to the file. If this row is not read, a quotation mark in the file is not
+/// closed, and the last cell contains the appended row.
+const END: &[u8] = b"\0end\0";
+/// What is appended to the file. The first line feed ends the last row of the file, so that the lines of all rows are
+/// counted alike.
+const APPENDED: &[u8] = b"\n\0end\0\n";
 
-/// The header row, the rest of the file, and a line feed at its end.
-type Whole<R> = Chain<Chain<Cursor<Vec<u8>>, BufReader<Counted<R>>>, &'static [u8]>;
+/// The header row, the rest of the file, and the appended row.
+type Whole<R> = Chain<Chain<Cursor<Vec<u8>>, BufReader<R>>, &'static [u8]>;
 
 /// A CSV file whose header row was read.
 pub(super) struct Sheet<R> {
     reader: csv::Reader<Whole<R>>,
-    /// The number of quotation marks that were read from the file so far.
-    quotes: Arc<AtomicU64>,
-    /// Whether a cell of the row that was read last contains a line break.
-    has_break: bool,
+    /// Whether the appended row was read.
+    has_ended: bool,
     /// The names of the columns, in lower case.
     columns: Vec<String>,
     /// The indices of the columns that were passed to [`Sheet::sharing`]; empty if rows share no cells.
@@ -41,35 +43,18 @@ pub(super) struct SheetRow<'s> {
     cells: Option<StringRecord>,
 }
 
-/// A reader that counts the quotation marks in the bytes that it reads.
-struct Counted<R> {
-    file: R,
-    quotes: Arc<AtomicU64>,
-}
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = self.file.read(buffer)?;
-        let quotes = buffer.iter().take(length).filter(|byte| **byte == b'"').count();
-        self.quotes.fetch_add(quotes as u64, Ordering::Relaxed);
-        Ok(length)
-    }
-}
-
 impl<R: Read> Sheet<R> {
     /// Reads the header row. It is an error if one of the `required` columns is missing. An entry such as `a|b`
     /// requires at least one of the columns `a` and `b`.
     pub(super) fn open(file: R, required: &[&'static str]) -> Result<Self, ImportError> {
-        let quotes = Arc::<AtomicU64>::default();
-        let mut file = BufReader::new(Counted { file, quotes: quotes.clone() });
+        let mut file = BufReader::new(file);
         let mut header = Vec::new();
         file.by_ref().take(LONGEST_HEADER).read_until(b'\n', &mut header)?;
         if header.starts_with(BYTE_ORDER_MARK) {
             header.drain(..BYTE_ORDER_MARK.len());
         }
         let delimiter = delimiter(&String::from_utf8_lossy(&header));
-        // Append a line feed, so that the last row ends with one too. The lines of all rows are then counted alike.
-        let file = Cursor::new(header).chain(file).chain(&b"\n"[..]);
+        let file = Cursor::new(header).chain(file).chain(APPENDED);
         // Only a line feed ends a row, because the reader would count the lines wrongly if CR LF could end a row. The
         // carriage return stays in the last cell, and is removed with the spaces around the cell's text.
         let row_end = Terminator::Any(b'\n');
@@ -82,7 +67,7 @@ impl<R: Read> Sheet<R> {
         if let Some(missing) = required.iter().find(|names| !is_there(names)) {
             return Err(ImportError::MissingColumn(missing.replace('|', " or ")));
         }
-        Ok(Self { reader, quotes, has_break: false, columns, shared: Vec::new(), before: StringRecord::new() })
+        Ok(Self { reader, has_ended: false, columns, shared: Vec::new(), before: StringRecord::new() })
     }
 
     /// Makes adjacent rows share these columns if they have the same text in the first of them. If another one of these
@@ -97,20 +82,21 @@ impl<R: Read> Sheet<R> {
     pub(super) fn next_row(&mut self) -> Result<Option<SheetRow<'_>>, ImportError> {
         let mut record = ByteRecord::new();
         loop {
-            if !self.reader.read_byte_record(&mut record).map_err(io::Error::from)? {
-                // If a quotation mark is not closed, the last cell contains all rows after this mark.
-                let is_open = self.has_break && self.quotes.load(Ordering::Relaxed) % 2 == 1;
-                let error = io::Error::new(io::ErrorKind::InvalidData, "a quotation mark is not closed");
-                return if is_open { Err(error.into()) } else { Ok(None) };
+            if self.has_ended {
+                return Ok(None);
             }
-            if record.iter().any(|cell| !cell.trim_ascii().is_empty()) {
+            if !self.reader.read_byte_record(&mut record).map_err(io::Error::from)? {
+                let error = io::Error::new(io::ErrorKind::InvalidData, "a quotation mark is not closed");
+                return Err(error.into());
+            }
+            self.has_ended = record.iter().eq([END]);
+            if !self.has_ended && record.iter().any(|cell| !cell.trim_ascii().is_empty()) {
                 break;
             }
         }
         // The reader is now at the line after the row. Count back to the line on which the row begins. The position
         // before the read would be wrong, because the reader skips empty lines before the row.
         let within = record.as_slice().iter().copied().filter(|byte| *byte == b'\n').count() as u64;
-        self.has_break = within > 0;
         let line = self.reader.position().line().saturating_sub(1 + within);
         let cells = StringRecord::from_byte_record(record).ok().map(|cells| self.filled(cells));
         Ok(Some(SheetRow { line, columns: &self.columns, cells }))
@@ -225,8 +211,10 @@ mod tests {
             while sheet.next_row()?.is_some() {}
             Ok::<_, ImportError>(())
         };
-        assert!(end("order_id,product_id\nA,\"1\nB,1\nC,1\n").is_err());
-        for closed in ["A,\"1\"\nB,1\n", "\"A\nB\",1\n", "A,5\"\nB,1\n"] {
+        for open in ["A,\"1\nB,1\nC,1\n", "A,5\" disk\nB,\"1\n", "A,\"1"] {
+            assert!(end(&format!("order_id,product_id\n{open}")).is_err(), "{open}");
+        }
+        for closed in ["A,\"1\"\nB,1\n", "\"A\nB\",1\n", "A,5\"\nB,1\n", "A,5\" disk\nB,\"1\n2\"\n", "A,\"1\n2\""] {
             assert!(end(&format!("order_id,product_id\n{closed}")).is_ok(), "{closed}");
         }
     }
