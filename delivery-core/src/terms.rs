@@ -133,6 +133,13 @@ impl UseLimit {
         }
     }
 
+    /// Returns the use limit for this number of pieces: the limit of one piece times `pieces`, at most [`MAX_USES`].
+    pub(crate) fn times(self, pieces: u64) -> Self {
+        let Self::Uses(uses) = self else { return self };
+        let all = u64::from(uses.get()).saturating_mul(pieces.max(1)).min(MAX_USES.into());
+        i64::try_from(all).ok().and_then(|all| Self::from_count(all).ok()).unwrap_or(self)
+    }
+
     /// Returns whether a key that was used `used` times may be used once more.
     #[must_use]
     pub fn allows(self, used: u64) -> bool {

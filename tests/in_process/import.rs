@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use delivery_core::Delivery;
 use delivery_core::clock::timestamp;
-use delivery_core::delivery::{Error, Import, ImportError, ImportedRow};
+use delivery_core::delivery::{Error, Import, ImportError, ImportFormat, ImportedRow};
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::{Actor, Key};
 use delivery_core::ledger::Received;
 use delivery_core::platform::{Buyer, ChargeRef, Event, Line, Notification, Refund, Sale};
 use delivery_core::product::{NewProduct, Refs};
 use delivery_core::store::{KeyQuery, StoreError};
+use delivery_core::terms::OwnTerms;
 use delivery_rocket::DeliveryFairing;
 use delivery_testing::{Fault, Faulty, MemoryStore, RecordingMailer, Shop};
 use http::Method;
 
-use crate::calls::{Axum, Host, OnRocket, product, quiet};
+use crate::calls::{Axum, Host, OnRocket, product, quiet, uses};
 
 const DRY: Import = Import { dry_run: true, send: false, from: None };
 const SENDING: Import = Import { dry_run: false, send: true, from: None };
@@ -221,6 +222,23 @@ async fn a_refund_by_a_platform_revokes_an_imported_key() {
     import(&shop.delivery, Import::default(), &[refunded]).await;
     assert!(tell(&shop.delivery, "4", sale("C")).await.issued.is_empty());
     assert_eq!(keys(&shop.delivery).await.len(), 4);
+}
+
+#[tokio::test]
+async fn several_pieces_have_the_uses_of_all_of_them() {
+    let shop = Shop::new().await;
+    for (name, terms) in [("guide", uses(5)), ("map", OwnTerms::default())] {
+        let refs = Refs::new([("gumroad".parse().unwrap(), name.parse().unwrap())]).unwrap();
+        shop.delivery.add_product(NewProduct::new(name).unwrap().refs(refs).terms(terms)).await.unwrap();
+    }
+    let sheet = "Purchase ID,Purchase Email,Product ID,Fully Refunded?,Quantity\n\
+        A,ada@example.com,guide,0,3\nB,bob@example.com,map,0,3\n";
+    let (options, mut report) = (Import { from: Some(ImportFormat::Gumroad), ..Import::default() }, Vec::new());
+    shop.delivery.import(sheet.as_bytes(), options, |row| report.push(row)).await.unwrap();
+    for (row, uses) in report.iter().zip([15, -1]) {
+        assert_eq!(shop.delivery.key(row.key.unwrap()).await.unwrap().unwrap().limit().as_count(), uses);
+    }
+    assert_eq!(report.len(), 2);
 }
 
 #[tokio::test]

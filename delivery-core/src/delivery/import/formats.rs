@@ -3,6 +3,8 @@
 //! Orders and products are identified in the same way as in the platform's events, so that an event that reports an
 //! imported sale changes nothing. The platform's file in [`platform`](crate::platform) shows how events identify them.
 
+use std::num::NonZeroU64;
+
 use chrono::{DateTime, NaiveDateTime, Utc};
 
 use super::sale::{ProductName, Sale, aliases, needed, plausible, read};
@@ -15,6 +17,7 @@ use crate::text::Invalid;
 
 const FURTHER: &str = "it is a further charge of a subscription, and its first order has the key";
 const DISPUTED: &str = "the payment is disputed";
+const NO_PIECES: &str = "must be a whole number of 1 or more";
 
 crate::text::names! {
     /// A platform whose own export can be imported.
@@ -51,6 +54,8 @@ pub(super) struct Export {
     names: &'static [(&'static str, &'static str)],
     /// The column with the product's number in this service, and the prefix before the number, such as `PROD-`.
     own: Option<(&'static str, &'static str)>,
+    /// The column with the number of pieces; `None` if there is none, and each row is about one piece.
+    pieces: Option<&'static str>,
     /// Returns whether the whole order was refunded. The error is the reason why the row is refused.
     is_refunded: fn(&SheetRow<'_>) -> Result<bool, String>,
 }
@@ -69,6 +74,7 @@ static GUMROAD: Export = Export {
     key: Some("License Key"),
     names: &[("Product ID", "")],
     own: None,
+    pieces: Some("Quantity"),
     is_refunded: |row| {
         let is = |column| row.cell(column).is_some_and(|text| text == "1" || text.eq_ignore_ascii_case("true"));
         if is("Recurring Charge?") {
@@ -86,7 +92,8 @@ static GUMROAD: Export = Export {
 
 /// Lemon Squeezy does not document the columns of its export. The columns are named like the attributes of an order in
 /// its API, <https://docs.lemonsqueezy.com/api/orders>. Events identify an order by `id`, and a product by its numbers.
-/// If the export lacks them, `identifier` and the product's name are used instead.
+/// If the export lacks them, `identifier` and the product's name are used instead. No column is known to contain the
+/// number of pieces.
 static LEMON_SQUEEZY: Export = Export {
     required: &["id|order_id|identifier", "user_email", "variant_id|product_id|product_name", "status"],
     shared: &[],
@@ -97,6 +104,7 @@ static LEMON_SQUEEZY: Export = Export {
     key: None,
     names: &[("variant_id", "variant:"), ("product_id", "product:"), ("product_name", "")],
     own: None,
+    pieces: None,
     is_refunded: |row| is_refunded(row, "status"),
 };
 
@@ -114,6 +122,7 @@ static SHOPIFY: Export = Export {
     key: None,
     names: &[("Lineitem sku", "")],
     own: Some(("Lineitem sku", "PROD-")),
+    pieces: Some("Lineitem quantity"),
     is_refunded: |row| {
         if row.cell("Cancelled at|Canceled at").is_some() { Ok(true) } else { is_refunded(row, "Financial Status") }
     },
@@ -121,7 +130,8 @@ static SHOPIFY: Export = Export {
 
 /// The columns are documented at <https://support.stripe.com/questions/exporting-payment-data>. Stripe's events about a
 /// checkout use the id of the checkout session as the order's number. A payment without a checkout session has no such
-/// event. The export contains no ids of prices and products.
+/// event. The export contains no ids of prices and products, and no number of pieces, so a sale is one piece, as in
+/// events.
 static STRIPE: Export = Export {
     required: &["Checkout Session ID", "Customer Email", "Payment Link ID|product_id (metadata)", "Status"],
     shared: &[],
@@ -132,6 +142,7 @@ static STRIPE: Export = Export {
     key: None,
     names: &[("Payment Link ID", "")],
     own: Some(("product_id (metadata)", "")),
+    pieces: None,
     is_refunded: |row| {
         if row.cell("Invoice ID").is_some() && row.cell("Checkout Session ID").is_none() {
             return Err(FURTHER.to_owned());
@@ -174,6 +185,7 @@ impl ImportFormat {
             email: needed(row, email)?,
             // A refund concerns all products of the order, so no product is set.
             product: if is_refunded { None } else { Some(self.export().product(row)?) },
+            pieces: if is_refunded { 1 } else { self.export().pieces(row)? },
             created_at: read(row, created_at, time)?,
             expires_at: expires_at.map(|column| read(row, column, time)).transpose()?.flatten(),
             limit: None,
@@ -195,6 +207,12 @@ impl Export {
         };
         let names: Vec<RefName> = self.names.iter().filter_map(name).collect();
         if names.is_empty() { Err("the row names no product".to_owned()) } else { Ok(ProductName::References(names)) }
+    }
+
+    fn pieces(&self, row: &SheetRow<'_>) -> Result<u64, String> {
+        let Some(column) = self.pieces else { return Ok(1) };
+        let number = |text: &str| text.parse::<NonZeroU64>().map_err(|_| Invalid::expected(NO_PIECES));
+        Ok(read(row, column, number)?.map_or(1, NonZeroU64::get))
     }
 }
 
@@ -260,10 +278,11 @@ mod tests {
             Some(ProductName::References(names)) => names.iter().map(RefName::as_str).collect::<Vec<_>>().join(" or "),
         };
         assert_eq!(sale.is_refunded, sale.product.is_none());
+        let pieces = if sale.pieces == 1 { String::new() } else { format!("{} x ", sale.pieces) };
         let [from, until] = [sale.created_at, sale.expires_at].map(|at| at.map(timestamp).unwrap_or_default());
         let key =
             if sale.aliases == keyring().aliases("6F0E4C97-B72A4E69-A11BF6C4-AF6517E7") { " with a key" } else { "" };
-        format!("{} {} {} {product} {from} {until}{key}", sale.order.source, sale.order.id, sale.email)
+        format!("{} {} {} {pieces}{product} {from} {until}{key}", sale.order.source, sale.order.id, sale.email)
     }
 
     #[test]
@@ -278,7 +297,7 @@ mod tests {
                 "Wf5pOb4dZk2fU7qE9rT1va==: it is a further charge of a subscription, and its first order has the key",
                 "Vg6qPc5eAl3gV8rF0sU2wb==: the payment is disputed",
                 "Uh7rQd6fBm4hW9sG1tV3xc==: the pre-order is not paid yet",
-                "gumroad Ti8sRe7gCn5iX0tH2uW4yd== gil@example.com guide 2026-11-08T20:45:59Z ",
+                "gumroad Ti8sRe7gCn5iX0tH2uW4yd== gil@example.com 3 x guide 2026-11-08T20:45:59Z ",
             ]
         );
     }
@@ -306,7 +325,7 @@ mod tests {
             told(ImportFormat::Shopify, SHOPIFY),
             [
                 "shopify 820982911946154508 ada@example.com BOOK-1 2026-11-01T09:04:00Z ",
-                "shopify 820982911946154508 ada@example.com 7 2026-11-01T09:04:00Z ",
+                "shopify 820982911946154508 ada@example.com 2 x 7 2026-11-01T09:04:00Z ",
                 "820982911946154508: the row names no product",
                 "shopify 820982911946154509 bob@example.com refunded 2026-11-02T08:30:15Z ",
                 "shopify 820982911946154509 bob@example.com refunded 2026-11-02T08:30:15Z ",
@@ -315,6 +334,19 @@ mod tests {
                 "shopify 820982911946154512 eve@example.com refunded 2026-11-05T07:00:00Z ",
             ]
         );
+        let refused = "1: Lineitem quantity must be a whole number of 1 or more";
+        for (quantity, expected) in [
+            ("", "shopify 1 ada@example.com BOOK-1  "),
+            ("12", "shopify 1 ada@example.com 12 x BOOK-1  "),
+            ("0", refused),
+            ("-1", refused),
+            ("1.5", refused),
+            ("two", refused),
+        ] {
+            let header = "Name,Id,Email,Lineitem sku,Financial Status,Lineitem quantity";
+            let file = format!("{header}\n#1,1,ada@example.com,BOOK-1,paid,{quantity}\n");
+            assert_eq!(told(ImportFormat::Shopify, &file), [expected]);
+        }
     }
 
     #[test]

@@ -119,9 +119,9 @@ impl<'d> Importer<'d> {
 
     fn new_sale(&self, sale: Sale, product: &Product) -> Result<NewSale, NotIn> {
         let (delivery, inner) = (self.delivery, &self.delivery.inner);
-        let Sale { order, email, created_at, expires_at, limit, used, aliases, .. } = sale;
+        let Sale { order, email, pieces, created_at, expires_at, limit, used, aliases, .. } = sale;
         let terms = product.terms().unwrap_or(inner.terms);
-        let terms = Terms { limit: limit.unwrap_or(terms.limit), ..terms };
+        let terms = Terms { limit: limit.unwrap_or(terms.limit.times(pieces)), ..terms };
         if matches!(terms.limit, UseLimit::Uses(most) if used > most.get()) {
             return Err(refused("used_count must be at most max_uses"));
         }

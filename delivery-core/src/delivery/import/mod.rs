@@ -139,7 +139,10 @@ impl Delivery {
     /// A platform's own export has other columns. To import such a file, set [`from`](field@Import::from), and export
     /// all columns that the platform offers. A row is refused if its order is not paid, if its payment is disputed, or
     /// if it is a further charge of a subscription. An order that was refunded or cancelled as a whole counts as
-    /// refunded. An order that was refunded in part counts as paid.
+    /// refunded. An order that was refunded in part counts as paid. Gumroad's column `Quantity` and Shopify's
+    /// `Lineitem quantity` have the number of pieces: the key of 3 pieces has 3 times the product's use limit. If an
+    /// order has several rows for one product, the pieces of the first row count, and the other rows report the
+    /// existing key.
     ///
     /// | platform | order | product | platform events about an imported order |
     /// |---|---|---|---|

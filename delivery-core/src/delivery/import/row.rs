@@ -45,6 +45,7 @@ fn sale(row: &SheetRow<'_>, keyring: &Keyring) -> Result<Sale, String> {
         order: OrderRef { source, id },
         email: needed(row, "customer_email")?,
         product: number.or(reference),
+        pieces: 1,
         created_at: read(row, "created_at", time)?,
         expires_at: read(row, "expires_at", time)?,
         limit: read(row, "max_uses", |text| integer(text).and_then(UseLimit::from_count))?,

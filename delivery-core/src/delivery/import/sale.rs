@@ -19,6 +19,9 @@ pub(super) struct Sale {
     pub(super) order: OrderRef,
     pub(super) email: Email,
     pub(super) product: Option<ProductName>,
+    /// How many pieces of the product were bought. Without a [`limit`](Self::limit), the product's own use limit is
+    /// multiplied by this number.
+    pub(super) pieces: u64,
     pub(super) created_at: Option<DateTime<Utc>>,
     pub(super) expires_at: Option<DateTime<Utc>>,
     pub(super) limit: Option<UseLimit>,

@@ -21,7 +21,7 @@ use crate::order::{OrderId, OrderRef, Source};
 use crate::platform::{Buyer, Line};
 use crate::product::{Product, ProductId, RefName};
 use crate::redact::redacted;
-use crate::terms::{Terms, UseLimit, Validity};
+use crate::terms::{Terms, Validity};
 
 /// The maximum number of lines of an order. More would be too expensive, because each line may cost a query.
 const MOST_LINES: usize = 500;
@@ -312,14 +312,4 @@ impl From<NotSold> for String {
 fn bought(index: usize, line: &Line, pieces: u64) -> Bought {
     let number = line.id.clone().unwrap_or_else(|| format!("#{index}"));
     Bought { names: line.names.clone(), amount: line.amount, term: line.term, ..Bought::new(number, pieces) }
-}
-
-impl UseLimit {
-    /// Returns the use limit for this number of pieces: the limit of one piece times `pieces`, at most
-    /// [`MAX_USES`](crate::terms::MAX_USES).
-    fn times(self, pieces: u64) -> Self {
-        let Self::Uses(uses) = self else { return self };
-        let all = u64::from(uses.get()).saturating_mul(pieces.max(1)).min(crate::terms::MAX_USES.into());
-        i64::try_from(all).ok().and_then(|all| Self::from_count(all).ok()).unwrap_or(self)
-    }
 }
