@@ -1,19 +1,9 @@
-//! Keys that expire: buyers are notified in advance, expired keys are marked so that searches stay fast, and keys
-//! of subscriptions get days of grace.
+//! Periods around the expiry of a key: how long before it buyers are notified, and how long after it keys of
+//! subscriptions still work.
 
 use std::str::FromStr;
 
-use chrono::TimeDelta;
-
-use super::Delivery;
-use crate::store::{ExpiryScan, StoreError};
 use crate::text::Invalid;
-
-/// The maximum number of keys whose e-mails are queued in one commit. A larger commit would delay other operations of
-/// the store.
-const AT_ONCE: usize = 32;
-/// The maximum number of keys that are marked as expired in one commit.
-const MARKED_AT_ONCE: usize = 256;
 
 /// The notice period: how many days in advance buyers are notified that their key expires. There is no notice if
 ///
@@ -72,41 +62,3 @@ macro_rules! days {
 
 days!(ExpiryNotice, 365, 14, "must be 0 to 365 days");
 days!(SubscriptionGrace, 60, 3, "must be 0 to 60 days");
-
-impl Delivery {
-    pub(super) async fn notify_while(&self, goes_on: impl Fn() -> bool + Send) -> Result<usize, StoreError> {
-        let inner = &self.inner;
-        let (Some(records), days @ 1..) = (inner.ledger.office(), inner.expiry_notice.days()) else { return Ok(0) };
-        let mut all = 0;
-        while goes_on() {
-            let now = inner.clock.now();
-            let until = now.checked_add_signed(TimeDelta::days(days.into())).unwrap_or(now);
-            let domain = inner.outbox.sender.domain().to_owned();
-            let taken = records.notify_expiring(ExpiryScan { now, until, limit: AT_ONCE, domain }).await?;
-            all += taken;
-            if taken > 0 {
-                inner.wake.notify_one();
-            }
-            if taken < AT_ONCE {
-                break;
-            }
-            // Let other operations that wait for the store go first.
-            tokio::task::yield_now().await;
-        }
-        Ok(all)
-    }
-
-    pub(super) async fn mark_while(&self, goes_on: impl Fn() -> bool + Send) -> Result<usize, StoreError> {
-        let Some(records) = self.inner.ledger.office() else { return Ok(0) };
-        let mut all = 0;
-        while goes_on() {
-            let marked = records.mark_expired(self.inner.clock.now(), MARKED_AT_ONCE).await?;
-            all += marked;
-            if marked < MARKED_AT_ONCE {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-        Ok(all)
-    }
-}

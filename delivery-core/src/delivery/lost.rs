@@ -2,11 +2,7 @@
 
 use super::Delivery;
 use crate::email::Email;
-use crate::store::{LostScan, StoreError};
-
-/// The maximum number of requests that are answered in one commit. A larger commit would delay other operations of the
-/// store.
-const AT_ONCE: usize = 32;
+use crate::store::StoreError;
 
 impl Delivery {
     /// Saves a buyer's request for all keys of an address. The keys are looked up later, so that neither the response
@@ -23,24 +19,5 @@ impl Delivery {
         inner.ledger.office().ok_or(StoreError::Unsupported)?.ask(email, inner.clock.now()).await?;
         inner.asked.notify_one();
         Ok(())
-    }
-
-    pub(super) async fn answer_lost_while(&self, go_on: impl Fn() -> bool) -> Result<usize, StoreError> {
-        let inner = &self.inner;
-        let Some(lost) = inner.ledger.office() else { return Ok(0) };
-        let mut all = 0;
-        while go_on() {
-            let (now, domain) = (inner.clock.now(), inner.outbox.sender.domain().to_owned());
-            let taken = lost.answer_lost(LostScan { now, limit: AT_ONCE, domain }).await?;
-            all += taken;
-            if taken > 0 {
-                inner.wake.notify_one();
-            }
-            if taken < AT_ONCE {
-                return Ok(all);
-            }
-            tokio::task::yield_now().await;
-        }
-        Ok(all)
     }
 }

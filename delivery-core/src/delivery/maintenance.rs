@@ -9,11 +9,16 @@ use super::Delivery;
 use crate::key::Actor;
 use crate::ledger::{Action, Edit, IDEMPOTENCY_WINDOW};
 use crate::mail::Outbox;
-use crate::store::StoreError;
+use crate::store::{ExpiryScan, LostScan, StoreError};
 
 /// A platform event that is done (such as an applied or dismissed one) stays in the inbox until this long after it was
 /// received.
 const EVENTS_KEPT: TimeDelta = TimeDelta::days(30);
+/// The maximum number of e-mails that are queued in one commit. A larger commit would delay other operations of the
+/// store.
+const QUEUED_AT_ONCE: usize = 32;
+/// The maximum number of keys that are marked as expired in one commit.
+const MARKED_AT_ONCE: usize = 256;
 
 /// The background work of a service. A [started](Delivery::start) service does all of it except
 /// [`prune_history`](Self::prune_history) and `missing_files`. The methods are for tests, and for host applications
@@ -58,7 +63,17 @@ impl Maintenance<'_> {
     ///
     /// [`StoreError`] if the store does not respond. Requests that were not answered stay saved.
     pub async fn answer_lost(&self) -> Result<usize, StoreError> {
-        self.delivery.answer_lost_while(|| true).await
+        let inner = &self.delivery.inner;
+        let Some(lost) = inner.ledger.office() else { return Ok(0) };
+        let answer = || async {
+            let (now, domain) = (inner.clock.now(), inner.outbox.sender.domain().to_owned());
+            let taken = lost.answer_lost(LostScan { now, limit: QUEUED_AT_ONCE, domain }).await?;
+            if taken > 0 {
+                inner.wake.notify_one();
+            }
+            Ok(taken)
+        };
+        drain(QUEUED_AT_ONCE, answer).await
     }
 
     /// Queues an e-mail about each key that expires within the [notice period](super::Builder::expiry_notice). Each
@@ -69,7 +84,19 @@ impl Maintenance<'_> {
     ///
     /// [`StoreError`] if the store does not respond. E-mails that were queued before the error stay queued.
     pub async fn notify_expiring(&self) -> Result<usize, StoreError> {
-        self.delivery.notify_while(|| true).await
+        let inner = &self.delivery.inner;
+        let (Some(records), days @ 1..) = (inner.ledger.office(), inner.expiry_notice.days()) else { return Ok(0) };
+        let notify = || async {
+            let now = inner.clock.now();
+            let until = now.checked_add_signed(TimeDelta::days(days.into())).unwrap_or(now);
+            let domain = inner.outbox.sender.domain().to_owned();
+            let taken = records.notify_expiring(ExpiryScan { now, until, limit: QUEUED_AT_ONCE, domain }).await?;
+            if taken > 0 {
+                inner.wake.notify_one();
+            }
+            Ok(taken)
+        };
+        drain(QUEUED_AT_ONCE, notify).await
     }
 
     /// Marks keys that have expired. The mark makes [searches by status](Delivery::keys) fast, and does not change
@@ -79,7 +106,9 @@ impl Maintenance<'_> {
     ///
     /// [`StoreError`] if the store does not respond. Keys that were marked before the error stay marked.
     pub async fn mark_expired(&self) -> Result<usize, StoreError> {
-        self.delivery.mark_while(|| true).await
+        let inner = &self.delivery.inner;
+        let Some(records) = inner.ledger.office() else { return Ok(0) };
+        drain(MARKED_AT_ONCE, || records.mark_expired(inner.clock.now(), MARKED_AT_ONCE)).await
     }
 
     /// Deletes records of uses that are older than `before`. The keys' counts of uses do not change. Returns the number
@@ -153,5 +182,23 @@ impl Maintenance<'_> {
             }
         }
         Ok(count)
+    }
+}
+
+/// Repeats `step`, which handles at most `most` items and returns how many it handled, until nothing is left. Returns
+/// the number of all handled items.
+async fn drain<F: Future<Output = Result<usize, StoreError>>>(
+    most: usize,
+    step: impl Fn() -> F,
+) -> Result<usize, StoreError> {
+    let mut all = 0;
+    loop {
+        let handled = step().await?;
+        all += handled;
+        if handled < most {
+            return Ok(all);
+        }
+        // Let other operations that wait for the store go first.
+        tokio::task::yield_now().await;
     }
 }

@@ -182,6 +182,16 @@ async fn supervise<F: Future<Output = ()> + Send + 'static>(
     }
 }
 
+/// Runs `work` until `stop` is true, and then drops it at whatever it waits for. This is only for work that may be cut
+/// off there and repeated later. A transaction that has begun in the store is completed or rolled back nevertheless.
+pub(super) async fn until_stopped(mut stop: watch::Receiver<bool>, work: impl Future<Output = ()>) {
+    tokio::select! {
+        () = work => {}
+        // An error means that the sending half of the `stop` channel was dropped without a stop signal.
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+}
+
 impl Running {
     /// Asks the workers to stop, and returns at once. A server calls this when it stops accepting connections, so
     /// that e-mails in progress and open requests are finished concurrently.

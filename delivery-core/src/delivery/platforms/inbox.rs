@@ -1,4 +1,4 @@
-//! The worker that applies events waiting in the inbox, and deletes old events that are done.
+//! Applies events that wait in the inbox: the worker, and what the seller decides about an event.
 
 use std::time::Duration;
 
@@ -6,7 +6,6 @@ use chrono::TimeDelta;
 use tokio::sync::watch;
 
 use super::content::{Added, EventContent};
-use crate::clock::{Clock, SystemClock};
 use crate::delivery::{Delivery, Error};
 use crate::email::Email;
 use crate::key::Actor;
@@ -31,8 +30,6 @@ const NOT_LOOKED_UP: &str = "its products cannot be looked up";
 const LEASE: TimeDelta = TimeDelta::minutes(1);
 /// How often the inbox is polled for events that are due.
 const POLL: Duration = Duration::from_secs(1);
-/// How often old events are deleted.
-const PRUNE: Duration = Duration::from_hours(1);
 
 impl Delivery {
     pub(in crate::delivery) async fn apply_while(&self, goes_on: impl Fn() -> bool) -> Result<usize, StoreError> {
@@ -46,21 +43,15 @@ impl Delivery {
         }
     }
 
-    /// Applies events as they fall due, and deletes old events every hour, until `stop` is true.
+    /// Applies events as they fall due, until `stop` is true. Then finishes the event in progress, because other events
+    /// may have to be retried once it is committed.
     pub(in crate::delivery) async fn apply_all(self, mut stop: watch::Receiver<bool>) {
         static DELAYED: Throttle = Throttle::new();
-        let mut prune_at = Duration::ZERO;
         if self.inner.ledger.office().is_none() {
             return;
         }
         while !*stop.borrow() {
-            let applied = self.apply_while(|| !*stop.borrow()).await;
-            let monotonic = SystemClock.monotonic();
-            let pruned = if monotonic >= prune_at { self.maintenance().prune_events().await.map(drop) } else { Ok(()) };
-            if pruned.is_ok() && monotonic >= prune_at {
-                prune_at = monotonic + PRUNE;
-            }
-            if let Err(error) = applied.map(drop).and(pruned)
+            if let Err(error) = self.apply_while(|| !*stop.borrow()).await
                 && let Some(more) = DELAYED.admit()
             {
                 let error = &error as &dyn std::error::Error;

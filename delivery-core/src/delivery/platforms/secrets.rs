@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::delivery::Delivery;
+use crate::delivery::running::until_stopped;
 use crate::delivery::settings::PlatformRow;
 use crate::key::Actor;
 use crate::ledger::Edit;
@@ -194,29 +195,32 @@ impl Delivery {
     }
 
     /// Re-encrypts the secrets if necessary, and reads them every five seconds, until `stop` is true.
-    pub(in crate::delivery) async fn watch_secrets(self, mut stop: watch::Receiver<bool>) {
+    pub(in crate::delivery) async fn watch_secrets(self, stop: watch::Receiver<bool>) {
         static UNREAD: Throttle = Throttle::new();
-        let mut is_resealed = false;
-        while !*stop.borrow() && self.inner.platforms.mounted.iter().any(|mounted| mounted.row.is_some()) {
-            // Re-encrypt only once. Otherwise two servers whose keyrings have different newest secrets would re-encrypt
-            // each other's results again and again.
-            let resealed = if is_resealed { Ok(()) } else { self.reseal_secrets().await };
-            is_resealed |= resealed.is_ok();
-            if let Err(error) = resealed.and(self.read_secrets().await)
-                && let Some(more) = UNREAD.admit()
-            {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(
-                    error,
-                    more,
-                    "secrets of platforms that were set at the desk cannot be read or encrypted anew"
-                );
-            }
-            // `Err` means that the sending half of the `stop` channel was dropped without a stop signal.
-            if tokio::time::timeout(PERIOD, stop.changed()).await.is_ok_and(|changed| changed.is_err()) {
-                return;
-            }
+        if self.inner.platforms.mounted.iter().all(|mounted| mounted.row.is_none()) {
+            return;
         }
+        let watch = async {
+            let mut is_resealed = false;
+            loop {
+                // Re-encrypt only once. Otherwise two servers whose keyrings have different newest secrets would
+                // re-encrypt each other's results again and again.
+                let resealed = if is_resealed { Ok(()) } else { self.reseal_secrets().await };
+                is_resealed |= resealed.is_ok();
+                if let Err(error) = resealed.and(self.read_secrets().await)
+                    && let Some(more) = UNREAD.admit()
+                {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(
+                        error,
+                        more,
+                        "secrets of platforms that were set at the desk cannot be read or encrypted anew"
+                    );
+                }
+                sleep(PERIOD).await;
+            }
+        };
+        until_stopped(stop, watch).await;
     }
 
     fn secrets_office(&self) -> Result<&dyn Office, StoreError> {
