@@ -76,7 +76,11 @@ impl<'d> Importer<'d> {
         let is_dry = self.options.dry_run;
         if sale.is_refunded {
             let (order, product) = (sale.order, product.map(|product| product.id()));
-            return if is_dry { self.rehearse_refund(order, product).await } else { self.refund(&order, product).await };
+            return if is_dry {
+                self.rehearse_refund(order, product).await
+            } else {
+                self.refund(&order, product).await
+            };
         }
         let product = product.ok_or_else(|| refused("product_id or product_ref is missing"))?;
         let (order, aliases) = (sale.order.clone(), sale.aliases.clone());

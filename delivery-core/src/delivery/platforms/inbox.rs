@@ -6,7 +6,7 @@ use chrono::TimeDelta;
 use tokio::sync::watch;
 
 use super::content::{Added, EventContent};
-use crate::delivery::{Delivery, Error};
+use crate::delivery::{Delivery, Desk, Error};
 use crate::email::Email;
 use crate::key::Actor;
 use crate::ledger::{Captured, Charged, Edit, Handling, InboundEvent, InboxEvent, Report, SubscriptionReport};
@@ -66,63 +66,6 @@ impl Delivery {
         }
     }
 
-    /// Applies the event `number` if it [can be applied](InboxEvent::can_be_applied). Any other event is left as it is.
-    /// `email` is used if the event has no usable address, and `product` if it names no product that is sold. Returns
-    /// whether there is an event with this number.
-    pub(in crate::delivery) async fn apply_event(
-        &self,
-        number: i64,
-        email: Option<Email>,
-        product: Option<ProductId>,
-        by: &Actor,
-    ) -> Result<bool, Error> {
-        self.decide(number, by, Some(Added { email, product })).await
-    }
-
-    /// Dismisses the event `number` if it still waits, for the seller or to be applied. An event that is done is left
-    /// as it is. Returns whether there is an event with this number.
-    pub(in crate::delivery) async fn dismiss_event(&self, number: i64, by: &Actor) -> Result<bool, Error> {
-        self.decide(number, by, None).await
-    }
-
-    /// Carries out the seller's decision about an event. If `added` is given, applies the event with what the seller
-    /// adds to it. If `added` is `None`, dismisses the event. If the event was changed meanwhile, reads it again and
-    /// retries.
-    async fn decide(&self, number: i64, by: &Actor, added: Option<Added>) -> Result<bool, Error> {
-        let query = InboxQuery { before: number.checked_add(1), limit: 1, ..InboxQuery::default() };
-        for _ in 0..TURNS {
-            let found = self.events(&query).await?.items.pop().filter(|event| event.number == number);
-            let Some(event) = found else { return Ok(false) };
-            let is_outdated = match &added {
-                Some(added) if event.can_be_applied() => self.apply_with(event, Some((by, added.clone()))).await?,
-                None if event.due_at.is_some() => {
-                    let inbound = self.inbound(event, Some(Handling::Dismiss), self.inner.clock.now());
-                    self.apply(InboundEvent { by: Some(by.clone()), ..inbound }).await?.is_outdated
-                }
-                _ => false,
-            };
-            if !is_outdated {
-                return Ok(true);
-            }
-        }
-        Err(StoreError::unavailable("others change the event all the time").into())
-    }
-
-    /// Dismisses a name under which a platform sells something, because it is not a product of this shop. From then on,
-    /// waiting and new events are dismissed if all lines of their orders have dismissed names. The name has no effect
-    /// on a line whose product is still sold here, nor on the renewal of a subscription under which a product with that
-    /// name was sold before.
-    pub(in crate::delivery) async fn dismiss_product(
-        &self,
-        source: &Source,
-        name: &RefName,
-        by: &Actor,
-    ) -> Result<(), StoreError> {
-        self.set_dismissed(source, name, true, by).await?;
-        self.retry_events(Some(source), None).await;
-        Ok(())
-    }
-
     async fn set_dismissed(
         &self,
         source: &Source,
@@ -147,7 +90,7 @@ impl Delivery {
         // expired.
         for event in events.into_iter().take_while(|_| goes_on()) {
             let id = event.id.clone();
-            if let Err(error) = self.apply_again(event).await
+            if let Err(error) = self.apply_with(event, None).await
                 && let Some(more) = NOT_APPLIED.admit()
             {
                 let (error, event) = (&error as &dyn std::error::Error, redacted(id.name.as_str()));
@@ -155,10 +98,6 @@ impl Delivery {
             }
         }
         Ok(count)
-    }
-
-    async fn apply_again(&self, event: InboxEvent) -> Result<(), Error> {
-        self.apply_with(event, None).await.map(drop)
     }
 
     /// Applies an event that [can be applied](InboxEvent::can_be_applied). If the seller asked for it, `seller`
@@ -214,6 +153,79 @@ impl Delivery {
             }
             applied => applied.map(|received| received.is_outdated),
         }
+    }
+}
+
+impl Desk<'_> {
+    /// Applies a platform event, if it [can be applied](InboxEvent::can_be_applied). Any other event is left as it is.
+    /// `email` is used if the event has no usable address of the buyer. `product` replaces each product of the event
+    /// that is unknown or cannot be read. If the event has no such product, `product` replaces its archived products.
+    /// If the seller has [dismissed](Self::dismiss_product) all products of the event, this undoes the dismissals.
+    /// Returns whether there is an event with this [number](InboxEvent::number).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] if the event may not have been applied.
+    pub async fn apply_event(
+        &self,
+        number: i64,
+        email: Option<Email>,
+        product: Option<ProductId>,
+    ) -> Result<bool, Error> {
+        self.decide(number, Some(Added { email, product })).await
+    }
+
+    /// Dismisses a platform event that still waits, for the seller or to be applied. The event can still be
+    /// [applied](Self::apply_event) later. An event that is done is left as it is. Returns whether there is an event
+    /// with this number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] if the event may not have been dismissed.
+    pub async fn dismiss_event(&self, number: i64) -> Result<bool, Error> {
+        self.decide(number, None).await
+    }
+
+    /// Carries out the seller's decision about an event. If `added` is given, applies the event with what the seller
+    /// adds to it. If `added` is `None`, dismisses the event. If the event was changed meanwhile, reads it again and
+    /// retries.
+    async fn decide(&self, number: i64, added: Option<Added>) -> Result<bool, Error> {
+        let Self { delivery, actor } = *self;
+        let query = InboxQuery { before: number.checked_add(1), limit: 1, ..InboxQuery::default() };
+        for _ in 0..TURNS {
+            let found = delivery.events(&query).await?.items.pop().filter(|event| event.number == number);
+            let Some(event) = found else { return Ok(false) };
+            let is_outdated = match &added {
+                Some(added) if event.can_be_applied() => {
+                    delivery.apply_with(event, Some((actor, added.clone()))).await?
+                }
+                None if event.due_at.is_some() => {
+                    let inbound = delivery.inbound(event, Some(Handling::Dismiss), delivery.inner.clock.now());
+                    let inbound = InboundEvent { by: Some(actor.clone()), ..inbound };
+                    delivery.apply(inbound).await?.is_outdated
+                }
+                _ => false,
+            };
+            if !is_outdated {
+                return Ok(true);
+            }
+        }
+        Err(StoreError::unavailable("others change the event all the time").into())
+    }
+
+    /// Dismisses a product that is not sold here; `name` is the platform's name for it. Waiting and future events are
+    /// then dismissed if they are only about dismissed products. To undo the dismissal, [apply](Self::apply_event) one
+    /// of the events. If a product that is sold here has that name, events about it are not dismissed. The renewal of a
+    /// subscription under which a product with that name was sold is not dismissed either.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if the store keeps no events; another [`StoreError`] if the change may not have
+    /// been saved.
+    pub async fn dismiss_product(&self, source: &Source, name: &RefName) -> Result<(), StoreError> {
+        self.delivery.set_dismissed(source, name, true, self.actor).await?;
+        self.delivery.retry_events(Some(source), None).await;
+        Ok(())
     }
 }
 

@@ -10,10 +10,9 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::delivery::Delivery;
 use crate::delivery::running::until_stopped;
 use crate::delivery::settings::PlatformRow;
-use crate::key::Actor;
+use crate::delivery::{Delivery, Desk};
 use crate::ledger::Edit;
 use crate::order::Source;
 use crate::platform::{Platform, Secrets};
@@ -88,33 +87,37 @@ impl Ended {
     }
 }
 
-impl Delivery {
-    /// Sets the secret of a built-in platform. With `None`, removes the secret that the seller has set before.
-    pub(in crate::delivery) async fn set_secret(
-        &self,
-        source: &Source,
-        secret: Option<&str>,
-        by: &Actor,
-    ) -> Result<(), SecretError> {
-        let (inner, office) = (&self.inner, self.secrets_office()?);
+impl Desk<'_> {
+    /// Sets the secret of a built-in commerce platform, in place of the previous one. From then on, every server
+    /// accepts events that are signed with the new secret. With `None`, removes the secret. In both cases, other
+    /// servers may accept the previous secret for five more seconds. The secret is stored encrypted, with a key that is
+    /// derived from the keyring.
+    ///
+    /// # Errors
+    ///
+    /// [`SecretError`]. Nothing was changed, unless the outcome is [unknown](StoreError::Unknown).
+    pub async fn set_platform_secret(&self, source: &Source, secret: Option<&str>) -> Result<(), SecretError> {
+        let (inner, office) = (&self.delivery.inner, self.delivery.secrets_office()?);
         let mounted = inner.platforms.find(source.as_str()).ok_or(SecretError::UnknownPlatform)?;
         let row = mounted.row.ok_or(SecretError::UnknownPlatform)?;
         let slot = match secret.map(str::trim) {
             None => Slot::default(),
             Some(_) if mounted.given.is_some() => return Err(SecretError::InSettings),
             Some(secret) => {
-                let platform = self.platform_of(row, secret).map_err(SecretError::Invalid)?;
+                let platform = self.delivery.platform_of(row, secret).map_err(SecretError::Invalid)?;
                 let sealed = inner.keyring.seal(source.as_str(), secret, inner.entropy.as_ref());
                 Slot { sealed: Some(sealed), platform: Some(platform) }
             }
         };
-        let edit = Edit { detail: Some(source.to_string()), ..Edit::new(by.clone(), inner.clock.now()) };
+        let edit = Edit { detail: Some(source.to_string()), ..self.edit() };
         let _turn = inner.platforms.reads.ended.lock().await;
         office.set_platform_secret(source, slot.sealed.clone(), edit).await?;
         mounted.fill(slot);
         Ok(())
     }
+}
 
+impl Delivery {
     /// Reads the secrets from the store and uses them. If several callers wait, one read serves all of them. There is a
     /// pause between two reads, so that requests from strangers cause only a few reads.
     pub(crate) async fn read_secrets(&self) -> Result<(), StoreError> {

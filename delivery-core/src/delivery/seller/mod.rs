@@ -35,7 +35,7 @@ use crate::store::{KeyQuery, Page, PostQuery, StoreError, Subscribed, Use, UseId
 #[derive(Debug, Clone, Copy)]
 pub struct Desk<'d> {
     pub(super) delivery: &'d Delivery,
-    actor: &'d Actor,
+    pub(super) actor: &'d Actor,
 }
 
 /// A function that makes the event about a changed key, for observers.

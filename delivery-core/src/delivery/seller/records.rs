@@ -1,4 +1,4 @@
-//! Messages, the audit log, figures, platform events, and the erasure of a person.
+//! Messages, the audit log, figures, and the erasure of a person.
 
 use std::time::Duration;
 
@@ -6,12 +6,9 @@ use chrono::TimeDelta;
 use tokio::time::timeout;
 
 use super::Desk;
-use crate::delivery::{Error, SecretError};
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::ledger::MessageNumber;
-use crate::order::Source;
-use crate::product::{ProductId, RefName};
 use crate::store::{AuditEntry, AuditQuery, Figures, MessageQuery, Office, Page, StoreError, StoredMessage};
 
 /// The maximum time that a caller waits for figures, including the time in which the figures of other callers are
@@ -101,60 +98,5 @@ impl Desk<'_> {
 
     fn office(&self) -> Result<&dyn Office, StoreError> {
         self.delivery.inner.ledger.office().ok_or(StoreError::Unsupported)
-    }
-}
-
-impl Desk<'_> {
-    /// Applies a platform event, if it [can be applied](crate::ledger::InboxEvent::can_be_applied). Any other event is
-    /// left as it is. `email` is used if the event has no usable address of the buyer. `product` replaces each product
-    /// of the event that is unknown or cannot be read. If the event has no such product, `product` replaces its
-    /// archived products. If the seller has [dismissed](Self::dismiss_product) all products of the event, this undoes
-    /// the dismissals. Returns whether there is an event with this [number](crate::ledger::InboxEvent::number).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Store`] if the event may not have been applied.
-    pub async fn apply_event(
-        &self,
-        number: i64,
-        email: Option<Email>,
-        product: Option<ProductId>,
-    ) -> Result<bool, Error> {
-        self.delivery.apply_event(number, email, product, self.actor).await
-    }
-
-    /// Dismisses a platform event that still waits, for the seller or to be applied. The event can still be
-    /// [applied](Self::apply_event) later. An event that is done is left as it is. Returns whether there is an event
-    /// with this number.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Store`] if the event may not have been dismissed.
-    pub async fn dismiss_event(&self, number: i64) -> Result<bool, Error> {
-        self.delivery.dismiss_event(number, self.actor).await
-    }
-
-    /// Sets the secret of a built-in commerce platform, in place of the previous one. From then on, every server
-    /// accepts events that are signed with the new secret. With `None`, removes the secret. In both cases, other
-    /// servers may accept the previous secret for five more seconds. The secret is stored encrypted, with a key that is
-    /// derived from the keyring.
-    ///
-    /// # Errors
-    ///
-    /// [`SecretError`]. Nothing was changed, unless the outcome is [unknown](StoreError::Unknown).
-    pub async fn set_platform_secret(&self, source: &Source, secret: Option<&str>) -> Result<(), SecretError> {
-        self.delivery.set_secret(source, secret, self.actor).await
-    }
-
-    /// Dismisses a product that is not sold here; `name` is the platform's name for it. Waiting and future events are
-    /// then dismissed if they are only about dismissed products. To undo the dismissal, [apply](Self::apply_event) one
-    /// of the events. If a product that is sold here has that name, events about it are not dismissed.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Unsupported`] if the store keeps no events; another [`StoreError`] if the change may not have
-    /// been saved.
-    pub async fn dismiss_product(&self, source: &Source, name: &RefName) -> Result<(), StoreError> {
-        self.delivery.dismiss_product(source, name, self.actor).await
     }
 }
