@@ -38,7 +38,7 @@ use crate::error::ErrorCode;
 use crate::key::{Key, KeyId};
 use crate::ledger::{Addressee, MessageKind};
 use crate::telemetry;
-use crate::throttle::Throttle;
+use crate::throttle::log_seldom;
 
 /// The maximum number of events that wait for the observers. A busy server produces this many events within a few
 /// seconds, and they take a few megabytes of memory.
@@ -163,14 +163,11 @@ impl Observers {
     /// Queues the event that `event` returns, or drops it if the queue is full. Without observers, `event` is not
     /// called.
     pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
-        static DROPPED: Throttle = Throttle::new();
         let Some(queue) = &self.0 else { return };
         if queue.sender.try_send(QueueItem::Event(event())).is_err() {
             queue.dropped.fetch_add(1, Ordering::Relaxed);
             telemetry::event_dropped();
-            if let Some(more) = DROPPED.admit() {
-                tracing::warn!(more, "observers are too slow: an event was dropped");
-            }
+            log_seldom!(warn, "observers are too slow: an event was dropped");
         }
     }
 

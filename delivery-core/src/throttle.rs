@@ -38,6 +38,25 @@ impl Throttle {
     }
 }
 
+/// Writes a log line of the given level, with the given fields and message, at most once a second. Adds the field
+/// `more`: the number of lines that were suppressed since the previous line. A field `error` must come first, and must
+/// be a reference to an error.
+macro_rules! log_seldom {
+    ($level:ident, error = $error:expr, $($rest:tt)+) => {{
+        static LINE: $crate::throttle::Throttle = $crate::throttle::Throttle::new();
+        if let Some(more) = LINE.admit() {
+            tracing::$level!(error = $error as &dyn std::error::Error, more, $($rest)+);
+        }
+    }};
+    ($level:ident, $($rest:tt)+) => {{
+        static LINE: $crate::throttle::Throttle = $crate::throttle::Throttle::new();
+        if let Some(more) = LINE.admit() {
+            tracing::$level!(more, $($rest)+);
+        }
+    }};
+}
+pub(crate) use log_seldom;
+
 #[cfg(test)]
 mod tests {
     use super::*;

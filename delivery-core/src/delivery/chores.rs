@@ -14,7 +14,7 @@ use super::Delivery;
 use super::running::until_stopped;
 use crate::clock::{Clock, SystemClock};
 use crate::store::StoreError;
-use crate::throttle::Throttle;
+use crate::throttle::log_seldom;
 
 /// How often the worker looks for work.
 const POLL: Duration = Duration::from_mins(1);
@@ -40,7 +40,6 @@ impl Delivery {
     }
 
     async fn tidy(&self) {
-        static DELAYED: Throttle = Throttle::new();
         let maintenance = self.maintenance();
         let (mut look_at, mut prune_at) = (Duration::ZERO, Duration::ZERO);
         loop {
@@ -58,13 +57,10 @@ impl Delivery {
             if pruned.is_ok() && monotonic >= prune_at {
                 prune_at = monotonic + PRUNE;
             }
-            if let Err(error) = notified.and(marked).map(drop).and(pruned).and(answered).and(reported)
-                && let Some(more) = DELAYED.admit()
-            {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(
-                    error,
-                    more,
+            if let Err(error) = notified.and(marked).map(drop).and(pruned).and(answered).and(reported) {
+                log_seldom!(
+                    warn,
+                    error = &error,
                     "e-mails about expiring keys and the deletion of old data are delayed: the store does not answer"
                 );
             }

@@ -11,7 +11,7 @@ use crate::key::{Actor, Change, Key, KeyId};
 use crate::ledger::{ChangeKey, NewSale, Refused};
 use crate::product::{NewProduct, Product, ProductId};
 use crate::store::{HostTransaction, HostTransactions, StoreError};
-use crate::throttle::Throttle;
+use crate::throttle::log_seldom;
 
 /// The result of an operation inside a transaction of the host application, before the transaction is committed. It
 /// dereferences to `T`.
@@ -65,12 +65,9 @@ impl<T: fmt::Debug> fmt::Debug for Uncommitted<T> {
 
 impl Drop for Tell {
     fn drop(&mut self) {
-        static DROPPED: Throttle = Throttle::new();
-        if self.0.is_some()
-            && let Some(more) = DROPPED.admit()
-        {
-            tracing::warn!(
-                more,
+        if self.0.is_some() {
+            log_seldom!(
+                warn,
                 "what was done in a transaction was dropped without `committed`: if it was committed, observers are not told"
             );
         }

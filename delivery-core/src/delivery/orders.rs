@@ -10,7 +10,7 @@ use crate::redact::redacted;
 use crate::store::KeyQuery;
 use crate::telemetry;
 use crate::terms::OwnTerms;
-use crate::throttle::Throttle;
+use crate::throttle::log_seldom;
 
 use super::{Delivery, Error};
 
@@ -38,15 +38,17 @@ impl Delivery {
     /// [unknown](crate::store::StoreError::Unknown).
     #[cfg_attr(feature = "spans", tracing::instrument(name = "order", skip_all, fields(order = %redacted(order.reference.id.as_str()), product = %order.product)))]
     pub async fn order(&self, order: Order) -> Result<Issued, Error> {
-        static OTHER_ADDRESS: Throttle = Throttle::new();
         let Order { reference, product, email } = order;
         let sale = self.sale(product, email.clone(), OwnTerms::default(), Some(reference), true).await?;
         let issued = self.issue(sale).await?;
-        if issued.key.email() != &email
-            && let Some(more) = OTHER_ADDRESS.admit()
-        {
+        if issued.key.email() != &email {
             let order = issued.key.granted().order.as_ref().map(|order| redacted(order.id.as_str()));
-            tracing::warn!(order, key = %issued.key.id(), more, "a repeated order names another e-mail address; its key stays with the first address");
+            log_seldom!(
+                warn,
+                order,
+                key = %issued.key.id(),
+                "a repeated order names another e-mail address; its key stays with the first address"
+            );
         }
         Ok(issued)
     }

@@ -9,7 +9,7 @@ use super::Delivery;
 use crate::redact::why;
 use crate::store::{Backlog, StoreError};
 use crate::telemetry;
-use crate::throttle::Throttle;
+use crate::throttle::log_seldom;
 
 /// The maximum time that [`Delivery::close`] waits for observers.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -91,12 +91,8 @@ impl Delivery {
     ///
     /// [`StoreError`] if the store does not respond.
     pub async fn ready(&self) -> Result<(), StoreError> {
-        static NOT_READY: Throttle = Throttle::new();
-        self.inner.ledger.ping().await.inspect_err(|error| {
-            if let Some(more) = NOT_READY.admit() {
-                tracing::warn!(error = error as &dyn std::error::Error, more, "not ready: the store cannot be used");
-            }
-        })
+        let ping = self.inner.ledger.ping().await;
+        ping.inspect_err(|error| log_seldom!(warn, error = error, "not ready: the store cannot be used"))
     }
 
     /// Counts the messages that wait or failed, and the platform events that need the seller. Also sets the gauges

@@ -12,7 +12,7 @@ use super::api::wire;
 use super::names;
 use super::pieces::{ReplyBody, Sent, Streamed};
 use crate::error::ErrorCode;
-use crate::throttle::Throttle;
+use crate::throttle::log_seldom;
 
 /// The value of `Retry-After` in 503 replies, in seconds. The service can usually restart in this time.
 const RETRY_UNAVAILABLE: u64 = 5;
@@ -268,16 +268,11 @@ impl Reply {
     /// Logs the cause of the reply, if there is one, and removes it. At most one line per second is logged for 503 and
     /// one for all other statuses, because one cause may affect thousands of requests.
     pub(super) fn report(mut self, request: Option<&str>) -> Self {
-        static UNAVAILABLE: Throttle = Throttle::new();
-        static INTERNAL: Throttle = Throttle::new();
         if let Some(fault) = self.fault.take() {
-            let error = fault.as_ref() as &dyn Cause;
             if self.status == StatusCode::SERVICE_UNAVAILABLE {
-                if let Some(more) = UNAVAILABLE.admit() {
-                    tracing::warn!(request, error, more, "a request was answered 503");
-                }
-            } else if let Some(more) = INTERNAL.admit() {
-                tracing::error!(request, error, more, "a request was answered 500");
+                log_seldom!(warn, error = fault.as_ref(), request, "a request was answered 503");
+            } else {
+                log_seldom!(error, error = fault.as_ref(), request, "a request was answered 500");
             }
         }
         self

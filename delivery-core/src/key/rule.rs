@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use thiserror::Error;
 
 use super::Key;
-use crate::throttle::Throttle;
+use crate::throttle::log_seldom;
 
 /// A rule of the host application, which decides whether a key may be used.
 ///
@@ -134,10 +134,7 @@ impl Rules {
         // A panic must not reach the store, because it would also affect the operations of other callers.
         rules.iter().try_for_each(|rule| {
             catch_unwind(AssertUnwindSafe(|| rule.judge(key, at))).unwrap_or_else(|_| {
-                static PANICKED: Throttle = Throttle::new();
-                if let Some(more) = PANICKED.admit() {
-                    tracing::error!(?rule, more, "a rule panicked, and refuses the use");
-                }
+                log_seldom!(error, ?rule, "a rule panicked, and refuses the use");
                 Err(FAILED)
             })
         })

@@ -25,7 +25,7 @@ use crate::language::Language;
 use crate::ledger::{LeasedMessage, Outcome, Route};
 use crate::observer::Observers;
 use crate::store::{Catalog, Ledger, StoreError};
-use crate::throttle::Throttle;
+use crate::throttle::log_seldom;
 
 /// The minimum number of e-mails for which the outbox makes a commit without delay. The outbox makes two kinds of
 /// commits: one stores the outcomes of e-mails, the other leases e-mails. If a commit would probably concern fewer
@@ -141,7 +141,6 @@ impl Outbox {
     /// Sends e-mails as they fall due, until `stop` is true. Then waits up to `GRACE` for the e-mails in progress, and
     /// cuts off the rest.
     pub(crate) async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
-        static WAITING: Throttle = Throttle::new();
         let mut under_way = UnderWay::default();
         let mut renewal = pin!(tokio::time::sleep(self.lease / RENEWALS));
         let mut gathering = pin!(tokio::time::sleep(Duration::ZERO));
@@ -165,10 +164,7 @@ impl Outbox {
             let claim = asked && if gathered { room > 0 } else { more && room >= GROUP };
             if claim {
                 more = self.claim(&mut under_way).await.unwrap_or_else(|error| {
-                    if let Some(more) = WAITING.admit() {
-                        let error = &error as &dyn std::error::Error;
-                        tracing::warn!(error, more, "e-mails are delayed: the store does not answer");
-                    }
+                    log_seldom!(warn, error = &error, "e-mails are delayed: the store does not answer");
                     false
                 });
                 asked = more;
@@ -253,13 +249,10 @@ impl Outbox {
 
     /// Renews the leases of all e-mails in progress, so that no other server sends them.
     async fn renew(&self, under_way: &UnderWay) {
-        static NOT_RENEWED: Throttle = Throttle::new();
         let leases = under_way.leases();
         let until = self.leased_until(self.clock.now());
-        if let Err(error) = self.ledger.renew_leases(&leases, until).await
-            && let Some(more) = NOT_RENEWED.admit()
-        {
-            tracing::warn!(error = &error as &dyn std::error::Error, more, "the leases of e-mails cannot be renewed");
+        if let Err(error) = self.ledger.renew_leases(&leases, until).await {
+            log_seldom!(warn, error = &error, "the leases of e-mails cannot be renewed");
         }
     }
 

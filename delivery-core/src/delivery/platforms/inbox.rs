@@ -14,7 +14,7 @@ use crate::order::Source;
 use crate::product::{ProductId, RefName};
 use crate::redact::redacted;
 use crate::store::{InboxQuery, StoreError};
-use crate::throttle::Throttle;
+use crate::throttle::log_seldom;
 
 /// The maximum number of events that are leased together.
 const GROUP: usize = 64;
@@ -46,16 +46,12 @@ impl Delivery {
     /// Applies events as they fall due, until `stop` is true. Then finishes the event in progress, because other events
     /// may have to be retried once it is committed.
     pub(in crate::delivery) async fn apply_all(self, mut stop: watch::Receiver<bool>) {
-        static DELAYED: Throttle = Throttle::new();
         if self.inner.ledger.office().is_none() {
             return;
         }
         while !*stop.borrow() {
-            if let Err(error) = self.apply_while(|| !*stop.borrow()).await
-                && let Some(more) = DELAYED.admit()
-            {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, more, "events of platforms are applied later: the store does not answer");
+            if let Err(error) = self.apply_while(|| !*stop.borrow()).await {
+                log_seldom!(warn, error = &error, "events of platforms are applied later: the store does not answer");
             }
             tokio::select! {
                 () = self.inner.platforms.wake.notified() => {}
@@ -80,7 +76,6 @@ impl Delivery {
     }
 
     async fn apply_some(&self, goes_on: impl Fn() -> bool) -> Result<usize, StoreError> {
-        static NOT_APPLIED: Throttle = Throttle::new();
         let inner = &self.inner;
         let inbox = inner.ledger.office().ok_or(StoreError::Unsupported)?;
         let now = inner.clock.now();
@@ -90,11 +85,9 @@ impl Delivery {
         // expired.
         for event in events.into_iter().take_while(|_| goes_on()) {
             let id = event.id.clone();
-            if let Err(error) = self.apply_with(event, None).await
-                && let Some(more) = NOT_APPLIED.admit()
-            {
-                let (error, event) = (&error as &dyn std::error::Error, redacted(id.name.as_str()));
-                tracing::warn!(error, more, platform = %id.source, event, "an event is applied later");
+            if let Err(error) = self.apply_with(event, None).await {
+                let event = redacted(id.name.as_str());
+                log_seldom!(warn, error = &error, platform = %id.source, event, "an event is applied later");
             }
         }
         Ok(count)

@@ -34,7 +34,7 @@ use crate::platform::Notification;
 use crate::redact::redacted;
 use crate::store::{InboxQuery, Page, StoreError};
 use crate::telemetry;
-use crate::throttle::Throttle;
+use crate::throttle::log_seldom;
 
 /// The time limit for two operations. The lookup of an event's products is cancelled after this time.
 /// [`Delivery::retry_events`] returns after this time, and its work continues in the background.
@@ -87,7 +87,6 @@ impl Delivery {
     /// Looks up the products of an event, and returns what to do with the event. Returns `None` if the lookup fails,
     /// takes too long or panics; a host application's own catalog may panic. The event is then applied later.
     async fn looked_up(&self, event: &InboxEvent, content: EventContent) -> Option<Handling> {
-        static DELAYED: Throttle = Throttle::new();
         let handling = AssertUnwindSafe(self.handling(event, content)).catch_unwind();
         let why = match timeout(PATIENCE, handling).await {
             Ok(Ok(Ok(handling))) => return Some(handling),
@@ -95,10 +94,8 @@ impl Delivery {
             Ok(Err(_)) => "the catalog panicked".to_owned(),
             Err(_) => "the catalog does not answer".to_owned(),
         };
-        if let Some(more) = DELAYED.admit() {
-            let (platform, event) = (event.id.source.as_str(), redacted(event.id.name.as_str()));
-            tracing::warn!(platform, event, why, more, "an event is applied later: its products cannot be looked up");
-        }
+        let (platform, event) = (event.id.source.as_str(), redacted(event.id.name.as_str()));
+        log_seldom!(warn, platform, event, why, "an event is applied later: its products cannot be looked up");
         None
     }
 

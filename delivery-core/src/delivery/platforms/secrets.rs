@@ -18,7 +18,7 @@ use crate::order::Source;
 use crate::platform::{Platform, Secrets};
 use crate::store::{Office, SealedSecret, StoreError};
 use crate::text::{Invalid, is_invisible};
-use crate::throttle::Throttle;
+use crate::throttle::log_seldom;
 
 /// How often each server reads the secrets. For up to this long, it still accepts a secret that was removed or replaced
 /// at another server.
@@ -199,7 +199,6 @@ impl Delivery {
 
     /// Re-encrypts the secrets if necessary, and reads them every five seconds, until `stop` is true.
     pub(in crate::delivery) async fn watch_secrets(self, stop: watch::Receiver<bool>) {
-        static UNREAD: Throttle = Throttle::new();
         if self.inner.platforms.mounted.iter().all(|mounted| mounted.row.is_none()) {
             return;
         }
@@ -210,13 +209,10 @@ impl Delivery {
                 // re-encrypt each other's results again and again.
                 let resealed = if is_resealed { Ok(()) } else { self.reseal_secrets().await };
                 is_resealed |= resealed.is_ok();
-                if let Err(error) = resealed.and(self.read_secrets().await)
-                    && let Some(more) = UNREAD.admit()
-                {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(
-                        error,
-                        more,
+                if let Err(error) = resealed.and(self.read_secrets().await) {
+                    log_seldom!(
+                        warn,
+                        error = &error,
                         "secrets of platforms that were set at the desk cannot be read or encrypted anew"
                     );
                 }

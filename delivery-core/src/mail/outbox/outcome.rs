@@ -9,7 +9,7 @@ use crate::ledger::{LeasedMessage, Outcome, Recipient};
 use crate::mail::{Failure, MailError, retry};
 use crate::observer::Event;
 use crate::telemetry;
-use crate::throttle::Throttle;
+use crate::throttle::log_seldom;
 
 /// The delay before the next attempt if something failed before the message was handed over.
 const SOON: TimeDelta = TimeDelta::minutes(1);
@@ -100,7 +100,6 @@ impl Outbox {
     }
 
     pub(super) async fn complete(&self, message: &LeasedMessage, outcome: Outcome, attempts: usize) {
-        static NOT_KEPT: Throttle = Throttle::new();
         for attempt in 1..=attempts {
             // If the message is to be sent again, it is due a second later at the earliest. A message that is due at
             // once could be leased again before this worker knows that its outcome is stored. The worker would then
@@ -110,9 +109,7 @@ impl Outbox {
             let Err(error) = self.ledger.complete_message(message.lease, kept).await else {
                 return self.note(message, outcome);
             };
-            if let Some(more) = NOT_KEPT.admit() {
-                tracing::warn!(error = &error as &dyn std::error::Error, more, "a message's outcome is not stored yet");
-            }
+            log_seldom!(warn, error = &error, "a message's outcome is not stored yet");
             if attempt < attempts {
                 tokio::time::sleep(POLL).await;
             }

@@ -16,7 +16,7 @@ use crate::ledger::plan::Numbers;
 use crate::store::batch::BatchHandler;
 use crate::store::sql::{Done, Statement, Work};
 use crate::store::{Attempt, StoreError};
-use crate::throttle::Throttle;
+use crate::throttle::log_seldom;
 
 /// How long a writer pauses after the database was unavailable, before it tries again.
 pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
@@ -182,7 +182,6 @@ impl BatchHandler for Writer {
         attempt: Attempt,
         after_lock: bool,
     ) -> Result<Vec<Option<Self::Answer>>, StoreError> {
-        static REFUSED: Throttle = Throttle::new();
         // Durability is checked before the batch, because this writer may have been idle for hours.
         self.look_at_durability().await;
         // Each statement is a batch of its own (see `is_alone`), so any other batch has only operations.
@@ -200,10 +199,7 @@ impl BatchHandler for Writer {
             // Not logged, because the queue retries operations that met a lock.
             Err(StoreError::Conflict { .. }) => {}
             Err(error) if !(was_unavailable && self.is_unavailable) => {
-                if let Some(more) = REFUSED.admit() {
-                    let error = error as &dyn std::error::Error;
-                    tracing::warn!(error, more, "nothing of a batch was acknowledged");
-                }
+                log_seldom!(warn, error = error, "nothing of a batch was acknowledged");
             }
             Ok(_) if was_unavailable => tracing::info!("the database has recovered"),
             Ok(_) | Err(_) => {}

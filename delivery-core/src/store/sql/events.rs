@@ -19,7 +19,7 @@ use crate::ledger::{
 use crate::order::{OrderId, Source};
 use crate::product::RefName;
 use crate::store::{Inbox, InboxQuery, MAX_RETRY_DELAY, Page, StoreError};
-use crate::throttle::Throttle;
+use crate::throttle::log_seldom;
 
 /// Returns a statement that selects at most `$2` events that match `query`, newest first. Their numbers are at least
 /// `$3` and below `$1`. If `query` names a platform, `$4` is the platform.
@@ -278,7 +278,6 @@ fn latest_due(now: DateTime<Utc>) -> i64 {
 /// So the other events can still be applied. Its number is returned nevertheless, so that the caller leases this event
 /// too. Otherwise it would be due again at once.
 fn readable(rows: &[impl Columns]) -> Result<(Vec<InboxEvent>, Vec<i64>), StoreError> {
-    static UNREADABLE: Throttle = Throttle::new();
     let (mut read, mut numbers) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
     for row in rows {
         let number = row.integer("number")?;
@@ -286,10 +285,12 @@ fn readable(rows: &[impl Columns]) -> Result<(Vec<InboxEvent>, Vec<i64>), StoreE
         match event(row) {
             Ok(event) => read.push(event),
             Err(error) => {
-                if let Some(more) = UNREADABLE.admit() {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::error!(error, number, more, "a row of delivery_inbox cannot be read, and is not applied");
-                }
+                log_seldom!(
+                    error,
+                    error = &error,
+                    number,
+                    "a row of delivery_inbox cannot be read, and is not applied"
+                );
             }
         }
     }

@@ -20,7 +20,7 @@ use crate::ledger::plan::{Loaded, Needs, Numbers, Writes};
 use crate::store::batch::BatchHandler;
 use crate::store::sql::{Done, Work};
 use crate::store::{Attempt, StoreError};
-use crate::throttle::Throttle;
+use crate::throttle::log_seldom;
 
 impl Writer {
     /// Starts a writer on a migrated database.
@@ -199,7 +199,6 @@ impl BatchHandler for Writer {
         _: Attempt,
         _: bool,
     ) -> Result<Vec<Option<Self::Answer>>, StoreError> {
-        static FAILED: Throttle = Throttle::new();
         if self.is_lost {
             self.reconnect().await?;
         }
@@ -216,38 +215,22 @@ impl BatchHandler for Writer {
         }
         let operations: Vec<&Operation> = work.iter().filter_map(Work::operation).collect();
         let written = self.write(&operations).await;
-        if let Err(error) = &written
-            && let Some(more) = FAILED.admit()
-        {
-            tracing::error!(error = error as &dyn std::error::Error, more, "nothing of a batch was committed");
+        if let Err(error) = &written {
+            log_seldom!(error, error = error, "nothing of a batch was committed");
         }
         Ok(written?.into_iter().map(|answer| answer.map(|answer| Ok(Done::Answer(answer)))).collect())
     }
 
     async fn maintain(&mut self) {
-        static NOT_FLUSHED: Throttle = Throttle::new();
-        static NOT_COPIED: Throttle = Throttle::new();
         if self.is_lost {
             return;
         }
-        if let Err(error) = flush::maintain(self, flush::PASS_THRESHOLD).await
-            && let Some(more) = NOT_FLUSHED.admit()
-        {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                more,
-                "counts are not flushed yet; will be tried again"
-            );
+        if let Err(error) = flush::maintain(self, flush::PASS_THRESHOLD).await {
+            log_seldom!(warn, error = &error, "counts are not flushed yet; will be tried again");
         }
         let second_connection = (&self.options, &self.lock);
-        if let Err(error) = self.checkpoints.maintain(&mut self.connection, second_connection).await
-            && let Some(more) = NOT_COPIED.admit()
-        {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                more,
-                "the write-ahead log grows; will be tried again"
-            );
+        if let Err(error) = self.checkpoints.maintain(&mut self.connection, second_connection).await {
+            log_seldom!(warn, error = &error, "the write-ahead log grows; will be tried again");
         }
     }
 
