@@ -259,25 +259,6 @@ impl super::Maintenance<'_> {
             None => Ok(deleted.len()),
         }
     }
-
-    /// Returns the objects that belong to current files but are missing in the object store. These files cannot be
-    /// downloaded.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] if the store or the object store does not respond.
-    pub async fn missing_files(&self) -> Result<Vec<ObjectName>, StoreError> {
-        let Some((rows, objects)) = self.delivery.file_parts() else { return Ok(Vec::new()) };
-        let mut missing = known(rows).await?;
-        missing.retain(|_, ended_at| ended_at.is_none());
-        let mut stored = objects.list();
-        while let Some(stored) = stored.try_next().await.map_err(objects_error)? {
-            missing.remove(&stored.object);
-        }
-        let mut missing: Vec<ObjectName> = missing.into_keys().collect();
-        missing.sort_unstable();
-        Ok(missing)
-    }
 }
 
 /// Returns every object that has a row, with the time at which its file was replaced or deleted; `None` for a current

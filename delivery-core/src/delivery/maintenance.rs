@@ -21,8 +21,8 @@ const QUEUED_AT_ONCE: usize = 32;
 const MARKED_AT_ONCE: usize = 256;
 
 /// The background work of a service. A [started](Delivery::start) service does all of it except
-/// [`prune_history`](Self::prune_history) and `missing_files`. The methods are for tests, and for host applications
-/// that have their own scheduler.
+/// [`prune_history`](Self::prune_history). The methods are for tests, and for host applications that have their own
+/// scheduler.
 ///
 /// If the store lacks the optional part [`Office`](crate::store::Office), the methods that need this part return 0.
 /// Only [`apply_events`](Self::apply_events) returns [`StoreError::Unsupported`] instead.
