@@ -16,7 +16,7 @@ impl Delivery {
     /// have been saved.
     pub async fn ask_for_keys(&self, email: &Email) -> Result<(), StoreError> {
         let inner = &self.inner;
-        inner.ledger.office().ok_or(StoreError::Unsupported)?.ask(email, inner.clock.now()).await?;
+        inner.office()?.ask(email, inner.clock.now()).await?;
         inner.asked.notify_one();
         Ok(())
     }

@@ -80,7 +80,7 @@ use crate::observer::{Event, Observers};
 use crate::product::ProductId;
 use crate::secret::WebhookSecret;
 use crate::seller::Seller;
-use crate::store::{Catalog, CatalogEditor, Ledger, Posts, StoreError};
+use crate::store::{Catalog, CatalogEditor, Ledger, Office, Posts, StoreError};
 use crate::telemetry;
 use crate::terms::Terms;
 
@@ -233,6 +233,11 @@ pub enum Error {
 }
 
 impl Inner {
+    /// Returns the optional part of the store, for a use case that needs it.
+    pub(crate) fn office(&self) -> Result<&dyn Office, StoreError> {
+        self.ledger.office().ok_or(StoreError::Unsupported)
+    }
+
     /// Returns the change that counts one use of a key for `product` now, under the rules of the host application.
     pub(crate) fn use_of(&self, product: ProductId) -> Change {
         Change::Use { product, at: self.clock.now(), rules: self.rules.clone() }

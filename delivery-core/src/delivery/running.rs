@@ -105,7 +105,7 @@ impl Delivery {
     /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if the store does not
     /// respond.
     pub async fn backlog(&self) -> Result<Backlog, StoreError> {
-        let backlog = self.inner.ledger.office().ok_or(StoreError::Unsupported)?.backlog().await?;
+        let backlog = self.inner.office()?.backlog().await?;
         let now = self.inner.clock.now();
         telemetry::backlog(
             [backlog.queued, backlog.failed, backlog.needs_attention],

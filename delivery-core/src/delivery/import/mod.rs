@@ -27,7 +27,6 @@ use self::sheet::Sheet;
 use super::{Delivery, Error};
 use crate::key::{KeyId, Keyring};
 use crate::order::OrderRef;
-use crate::store::StoreError;
 
 /// The maximum number of rows that are submitted to the store at the same time.
 const AT_ONCE: usize = 256;
@@ -191,7 +190,7 @@ impl Delivery {
         mut report: impl FnMut(ImportedRow) + Send,
     ) -> Result<ImportSummary, ImportError> {
         self.register().await.map_err(Error::from)?;
-        let office = self.inner.ledger.office().ok_or(Error::Store(StoreError::Unsupported))?;
+        let office = self.inner.office().map_err(Error::from)?;
         let export = options.from.map(ImportFormat::export);
         let (required, shared) = export.map_or((REQUIRED, NOTHING), |export| (export.required, export.shared));
         let mut sheet = Sheet::open(file, required)?.sharing(shared);

@@ -69,7 +69,7 @@ impl Delivery {
         is_dismissed: bool,
         by: &Actor,
     ) -> Result<(), StoreError> {
-        let inbox = self.inner.ledger.office().ok_or(StoreError::Unsupported)?;
+        let inbox = self.inner.office()?;
         let detail = Some(format!("{source} product {name}"));
         let edit = Edit { detail, ..Edit::new(by.clone(), self.inner.clock.now()) };
         inbox.dismiss(source, name, is_dismissed, edit).await
@@ -77,7 +77,7 @@ impl Delivery {
 
     async fn apply_some(&self, goes_on: impl Fn() -> bool) -> Result<usize, StoreError> {
         let inner = &self.inner;
-        let inbox = inner.ledger.office().ok_or(StoreError::Unsupported)?;
+        let inbox = inner.office()?;
         let now = inner.clock.now();
         let events = inbox.claim_events(now, now + LEASE, GROUP).await?;
         let count = events.len();

@@ -55,9 +55,7 @@ impl Delivery {
     pub async fn receive(&self, source: &Source, notification: Notification) -> Result<Received, Error> {
         self.register().await?;
         let inner = &self.inner;
-        if inner.ledger.office().is_none() {
-            return Err(StoreError::Unsupported.into());
-        }
+        inner.office()?;
         let now = inner.clock.now();
         let event = kept(source, &notification, now)?;
         let limit = inner.quotas.events.limit().get();
@@ -105,7 +103,7 @@ impl Delivery {
     ///
     /// [`StoreError::Unsupported`] if the store keeps no events; another [`StoreError`] if the store cannot be read.
     pub async fn events(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
-        self.inner.ledger.office().ok_or(StoreError::Unsupported)?.events(query).await
+        self.inner.office()?.events(query).await
     }
 
     /// Combines an event and `step`, the decision what to do with the event, into the form that the ledger receives. If

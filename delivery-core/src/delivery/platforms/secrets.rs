@@ -16,7 +16,7 @@ use crate::delivery::{Delivery, Desk};
 use crate::ledger::Edit;
 use crate::order::Source;
 use crate::platform::{Platform, Secrets};
-use crate::store::{Office, SealedSecret, StoreError};
+use crate::store::{SealedSecret, StoreError};
 use crate::text::{Invalid, is_invisible};
 use crate::throttle::log_seldom;
 
@@ -97,7 +97,8 @@ impl Desk<'_> {
     ///
     /// [`SecretError`]. Nothing was changed, unless the outcome is [unknown](StoreError::Unknown).
     pub async fn set_platform_secret(&self, source: &Source, secret: Option<&str>) -> Result<(), SecretError> {
-        let (inner, office) = (&self.delivery.inner, self.delivery.secrets_office()?);
+        let inner = &self.delivery.inner;
+        let office = inner.office()?;
         let mounted = inner.platforms.find(source.as_str()).ok_or(SecretError::UnknownPlatform)?;
         let row = mounted.row.ok_or(SecretError::UnknownPlatform)?;
         let slot = match secret.map(str::trim) {
@@ -131,7 +132,7 @@ impl Delivery {
         let clock = &self.inner.clock;
         sleep(ended.pause(clock.monotonic())).await;
         let number = reads.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        let read = self.secrets_office()?.platform_secrets().await;
+        let read = self.inner.office()?.platform_secrets().await;
         *ended = Ended { number, error: read.as_ref().err().cloned(), at: Some(clock.monotonic()) };
         self.use_secrets(&read?);
         Ok(())
@@ -185,7 +186,7 @@ impl Delivery {
     /// Re-encrypts, with the newest secret of the keyring, each platform secret that is encrypted with an older one.
     /// The older secret can then be removed from the keyring.
     pub(in crate::delivery) async fn reseal_secrets(&self) -> Result<(), StoreError> {
-        let (inner, office) = (&self.inner, self.secrets_office()?);
+        let (inner, office) = (&self.inner, self.inner.office()?);
         for SealedSecret { source, sealed } in office.platform_secrets().await? {
             if let Some(unsealed) = inner.keyring.unseal(source.as_str(), &sealed)
                 && !unsealed.is_newest
@@ -220,9 +221,5 @@ impl Delivery {
             }
         };
         until_stopped(stop, watch).await;
-    }
-
-    fn secrets_office(&self) -> Result<&dyn Office, StoreError> {
-        self.inner.ledger.office().ok_or(StoreError::Unsupported)
     }
 }

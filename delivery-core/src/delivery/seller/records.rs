@@ -9,7 +9,7 @@ use super::Desk;
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::ledger::MessageNumber;
-use crate::store::{AuditEntry, AuditQuery, Figures, MessageQuery, Office, Page, StoreError, StoredMessage};
+use crate::store::{AuditEntry, AuditQuery, Figures, MessageQuery, Page, StoreError, StoredMessage};
 
 /// The maximum time that a caller waits for figures, including the time in which the figures of other callers are
 /// counted. Counting can take long, because it reads every key.
@@ -23,7 +23,7 @@ impl Desk<'_> {
     ///
     /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if the store cannot be read.
     pub async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
-        self.office()?.messages(query).await
+        self.delivery.inner.office()?.messages(query).await
     }
 
     /// Retries a message that failed for good, and resets its count of attempts. Returns `false` if there is no message
@@ -44,7 +44,7 @@ impl Desk<'_> {
     ///
     /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if the store cannot be read.
     pub async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {
-        self.office()?.audit(query).await
+        self.delivery.inner.office()?.audit(query).await
     }
 
     /// Returns how many keys each product has with each status. Also returns the figures of each of the last `days`
@@ -61,7 +61,7 @@ impl Desk<'_> {
         // the disk hangs.
         let counted = async {
             let _turn = self.delivery.inner.counting.lock().await;
-            self.office()?.figures(since, now).await
+            self.delivery.inner.office()?.figures(since, now).await
         };
         timeout(FIGURES, counted).await.map_err(|_| StoreError::unavailable("the figures do not come"))?
     }
@@ -87,16 +87,12 @@ impl Desk<'_> {
         let random = data_encoding::HEXLOWER.encode(&random);
         let pseudonym = Email::erased(&random);
         let pseudonym = pseudonym.map_err(|error| StoreError::corrupt_because("a pseudonym", error))?;
-        let erased = self.office()?.erase(email, &pseudonym, self.edit()).await;
+        let erased = inner.office()?.erase(email, &pseudonym, self.edit()).await;
         // Delete the mailer's copies even if the store failed, so that as much as possible is erased at once.
         let forgotten = inner.outbox.mailer.forget(email).await;
         let erased = erased?;
         forgotten
             .map_err(|error| StoreError::unavailable_because("e-mails that were written are still there", error))?;
         Ok(erased)
-    }
-
-    fn office(&self) -> Result<&dyn Office, StoreError> {
-        self.delivery.inner.ledger.office().ok_or(StoreError::Unsupported)
     }
 }
