@@ -43,15 +43,14 @@ impl Delivery {
 
     /// Returns a new random `Message-ID`, for a further e-mail about a key.
     pub(super) fn new_message_id(&self) -> Result<MessageId, StoreError> {
-        self.id_of(&KeyId::random(self.inner.clock.as_ref(), self.inner.entropy.as_ref()).to_string())
+        self.id_of(&self.new_key_id().to_string())
     }
 
     /// Makes a message for each of the host application's webhooks. The caller queues these messages in the same commit
     /// as the change that they announce.
     pub(super) fn webhooks(&self, kind: MessageKind) -> Result<Vec<Notice>, StoreError> {
         let notice = |name: &crate::ledger::WebhookName| {
-            let random = KeyId::random(self.inner.clock.as_ref(), self.inner.entropy.as_ref());
-            let id = self.id_of(&format!("msg_{random}"))?;
+            let id = self.id_of(&format!("msg_{}", self.new_key_id()))?;
             Ok(Notice { id, kind, to: Addressee::Webhook(name.clone()) })
         };
         self.inner.webhooks.iter().map(notice).collect()

@@ -7,7 +7,7 @@ use crate::observer::Event;
 use crate::order::{Order, OrderRef};
 use crate::product::ProductId;
 use crate::redact::redacted;
-use crate::store::KeyQuery;
+use crate::store::{KeyQuery, StoreError};
 use crate::telemetry;
 use crate::terms::OwnTerms;
 use crate::throttle::log_seldom;
@@ -162,9 +162,15 @@ impl Delivery {
         let terms = terms.or(product.terms()).unwrap_or(inner.terms);
         let identity = (id, inner.keyring.newest());
         let key = NewKey::on_terms(identity, product.id(), email, terms, inner.clock.now());
-        let mut messages = if send_email { vec![Notice::purchase(self.message_id(id)?)] } else { Vec::new() };
+        Ok(self.new_sale(NewKey { order, ..key }, send_email)?)
+    }
+
+    /// Makes the sale of a new key, with a message to each webhook and, if `send_email` is true, with the e-mail that
+    /// delivers the key.
+    pub(super) fn new_sale(&self, key: NewKey, send_email: bool) -> Result<NewSale, StoreError> {
+        let mut messages = if send_email { vec![Notice::purchase(self.message_id(key.id)?)] } else { Vec::new() };
         messages.extend(self.webhooks(MessageKind::KeyIssued)?);
-        Ok(NewSale::new(NewKey { order, ..key }, messages))
+        Ok(NewSale::new(key, messages))
     }
 
     /// Returns the key that was issued earlier for this order and product, if there is one.

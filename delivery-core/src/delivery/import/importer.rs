@@ -8,7 +8,7 @@ use super::sale::{ProductName, Sale};
 use super::{Import, ImportOutcome, ImportedRow};
 use crate::delivery::{Delivery, Error};
 use crate::key::{Alias, Key, KeyId, NewKey};
-use crate::ledger::{Imported, MessageKind, NewSale, Notice, ReferenceKind};
+use crate::ledger::{Imported, NewSale, ReferenceKind};
 use crate::order::{OrderRef, Source};
 use crate::product::{Product, ProductId, RefName};
 use crate::store::{Office, StoreError};
@@ -129,17 +129,13 @@ impl<'d> Importer<'d> {
         if matches!(terms.limit, UseLimit::Uses(most) if used > most.get()) {
             return Err(refused("used_count must be at most max_uses"));
         }
-        let id = delivery.new_key_id();
         let issued_at = created_at.unwrap_or_else(|| inner.clock.now());
-        let key = NewKey::on_terms((id, inner.keyring.newest()), product.id(), email, terms, issued_at);
+        let identity = (delivery.new_key_id(), inner.keyring.newest());
+        let key = NewKey::on_terms(identity, product.id(), email, terms, issued_at);
         let key = NewKey { expires_at: expires_at.unwrap_or(key.expires_at), ..key.bought_with(order) };
-        let mut messages = Vec::new();
-        if self.options.send && key.expires_at > inner.clock.now() {
-            messages.push(Notice::purchase(delivery.message_id(id)?));
-        }
-        messages.extend(delivery.webhooks(MessageKind::KeyIssued)?);
+        let sends = self.options.send && key.expires_at > inner.clock.now();
         let imported = Imported { used, alias: aliases.first().copied() };
-        Ok(NewSale { imported: Some(imported), ..NewSale::new(key, messages) })
+        Ok(NewSale { imported: Some(imported), ..delivery.new_sale(key, sends)? })
     }
 
     /// Records the refund of an order. The product is the one that the row names, if any.

@@ -11,12 +11,10 @@ use super::content::Added;
 use super::content::EventContent;
 use crate::delivery::{Delivery, Error};
 use crate::email::Email;
-use crate::key::KeyId;
+use crate::key::NewKey;
 #[cfg(feature = "pages")]
 use crate::ledger::InboxEvent;
-use crate::ledger::{
-    Bought, Deal, MOST_PRODUCTS, MessageKind, NO_ADDRESS, NewSale, Notice, Offer, Own, ReferenceKind, UNKNOWN_PRODUCT,
-};
+use crate::ledger::{Bought, Deal, MOST_PRODUCTS, NO_ADDRESS, Offer, Own, ReferenceKind, UNKNOWN_PRODUCT};
 use crate::order::{OrderId, OrderRef, Source};
 use crate::platform::{Buyer, Line};
 use crate::product::{Product, ProductId, RefName};
@@ -187,14 +185,11 @@ impl Delivery {
         order: &OrderRef,
     ) -> Result<Offer, Error> {
         let inner = &self.inner;
-        let id = KeyId::random(inner.clock.as_ref(), inner.entropy.as_ref());
         let Terms { validity, limit } = product.terms().unwrap_or(inner.terms);
         let terms = Terms { validity, limit: limit.times(pieces) };
-        let identity = (id, inner.keyring.newest());
-        let key = crate::key::NewKey::on_terms(identity, product.id(), email.clone(), terms, inner.clock.now());
-        let mut messages = vec![Notice::purchase(self.message_id(id)?)];
-        messages.extend(self.webhooks(MessageKind::KeyIssued)?);
-        let sale = NewSale::new(crate::key::NewKey { order: Some(order.clone()), ..key }, messages);
+        let identity = (self.new_key_id(), inner.keyring.newest());
+        let key = NewKey::on_terms(identity, product.id(), email.clone(), terms, inner.clock.now());
+        let sale = self.new_sale(key.bought_with(order.clone()), true)?;
         Ok(Offer { product: product.id(), pieces, sale })
     }
 

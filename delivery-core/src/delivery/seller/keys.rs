@@ -151,7 +151,7 @@ impl Desk<'_> {
         let delivery = self.delivery.clone();
         delivery.register().await?;
         let (inner, at) = (&delivery.inner, self.now());
-        let id = KeyId::random(inner.clock.as_ref(), inner.entropy.as_ref());
+        let id = delivery.new_key_id();
         let mut messages = vec![Notice::email(delivery.message_id(id)?, MessageKind::Successor)];
         messages.extend(delivery.webhooks(MessageKind::KeyIssued)?);
         let withdrawn = delivery.webhooks(MessageKind::KeyRevoked)?;
