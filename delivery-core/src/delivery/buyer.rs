@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::{Delivery, Error};
 use crate::key::{Denied, Key, KeyId, Refusal};
-use crate::ledger::{Fetch, Fetched, Refused, RequestId};
+use crate::ledger::{Fetch, Fetched, RequestId};
 use crate::product::{Product, ProductId};
 
 /// A product, and the key that gives access to it.
@@ -116,11 +116,8 @@ impl Delivery {
         let fetch = Fetch { product, at, request, rules: self.inner.rules.clone() };
         let inner = self.inner.clone();
         let work = async move {
-            let fetched = match inner.ledger.fetch(key, fetch).await? {
-                Some(Ok(fetched)) => Ok(fetched),
-                Some(Err(Refused { refusal, key })) => Err(Error::refused(refusal, key)),
-                None => Err(Error::UnknownKey),
-            };
+            let fetched = inner.ledger.fetch(key, fetch).await?.ok_or(Error::UnknownKey);
+            let fetched = fetched.and_then(|fetched| Ok(fetched?));
             match &fetched {
                 Ok(Fetched { is_repeat: true, .. }) => {}
                 Ok(Fetched { key: used, .. }) => inner.note_use(key, &Ok(used.clone())),
@@ -169,11 +166,8 @@ impl Delivery {
         let inner = self.inner.clone();
         self.inner
             .run_to_end(async move {
-                let used = match inner.ledger.change(key, change, Vec::new()).await? {
-                    Some(Ok(key)) => Ok(key),
-                    Some(Err(Refused { refusal, key })) => Err(Error::refused(refusal, key)),
-                    None => Err(Error::UnknownKey),
-                };
+                let used = inner.ledger.change(key, change, Vec::new()).await?.ok_or(Error::UnknownKey);
+                let used = used.and_then(|used| Ok(used?));
                 inner.note_use(key, &used);
                 used
             })

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::{Delivery, Error, Issued};
 use crate::key::{Actor, Change, Key, KeyId};
-use crate::ledger::{ChangeKey, NewSale, Refused};
+use crate::ledger::{ChangeKey, NewSale};
 use crate::product::{NewProduct, Product, ProductId};
 use crate::store::{HostTransaction, HostTransactions, StoreError};
 use crate::throttle::log_seldom;
@@ -232,8 +232,7 @@ impl Delivery {
     }
 
     async fn change_key_in(&self, transaction: HostTransaction<'_>, change: ChangeKey) -> Result<Key, Error> {
-        let changed = self.host_transactions()?.change(transaction, change).await?.ok_or(Error::UnknownKey)?;
-        changed.map_err(|Refused { refusal, key }| Error::refused(refusal, key))
+        Ok(self.host_transactions()?.change(transaction, change).await?.ok_or(Error::UnknownKey)??)
     }
 
     fn host_transactions(&self) -> Result<&dyn HostTransactions, StoreError> {

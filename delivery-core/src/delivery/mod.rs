@@ -72,7 +72,7 @@ use crate::cross_origin::CrossOrigin;
 use crate::entropy::Entropy;
 use crate::error::ErrorCode;
 use crate::key::{Change, Denied, Key, KeyId, Keyring, Refusal, Rules};
-use crate::ledger::WebhookName;
+use crate::ledger::{Refused, WebhookName};
 use crate::limit::bodies::BodyBudget;
 use crate::limit::{Quotas, RateLimiter};
 use crate::mail::Outbox;
@@ -325,6 +325,13 @@ impl Error {
             Refusal::Revoked { .. } => Self::UnknownKey,
             refusal => Self::Refused { refusal, key: Box::new(key) },
         }
+    }
+}
+
+/// A revoked key is reported as unknown.
+impl From<Refused> for Error {
+    fn from(Refused { refusal, key }: Refused) -> Self {
+        Self::refused(refusal, key)
     }
 }
 

@@ -21,7 +21,7 @@ use super::{Delivery, Error};
 use crate::HostRef;
 use crate::key::{Actor, Change, Key, KeyId};
 use crate::ledger::plan::ReferenceId;
-use crate::ledger::{Amount, Deal, Edit, MessageKind, ReferenceKind, Refused};
+use crate::ledger::{Amount, Deal, Edit, MessageKind, ReferenceKind};
 use crate::observer::Event;
 use crate::order::{OrderId, OrderRef};
 use crate::post::{NewPost, Post};
@@ -159,8 +159,7 @@ impl Delivery {
         let webhooks = self.webhooks(kind)?;
         let inner = self.inner.clone();
         let work = async move {
-            let changed = inner.ledger.change(key, change, webhooks).await?.ok_or(Error::UnknownKey)?;
-            let key = changed.map_err(|Refused { refusal, key }| Error::refused(refusal, key))?;
+            let key = inner.ledger.change(key, change, webhooks).await?.ok_or(Error::UnknownKey)??;
             inner.wake.notify_one();
             inner.observers.tell(|| event(key.clone()));
             Ok(key)
