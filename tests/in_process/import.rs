@@ -222,6 +222,14 @@ async fn a_refund_by_a_platform_revokes_an_imported_key() {
     import(&shop.delivery, Import::default(), &[refunded]).await;
     assert!(tell(&shop.delivery, "4", sale("C")).await.issued.is_empty());
     assert_eq!(keys(&shop.delivery).await.len(), 4);
+    // A newer key of the order was replaced very often.
+    import(&shop.delivery, Import::default(), &["E,ada@example.com,1,own,,,,,,"]).await;
+    shop.clock.advance(Duration::from_secs(1));
+    let mut key = import(&shop.delivery, Import::default(), &["E,ada@example.com,2,own,,,,,,"]).await[0].key.unwrap();
+    for _ in 0..40 {
+        key = shop.delivery.desk(&Actor::admin()).rotate(key).await.unwrap().key.id();
+    }
+    assert_eq!(tell(&shop.delivery, "7", refund("E")).await.changed.len(), 2);
 }
 
 #[tokio::test]

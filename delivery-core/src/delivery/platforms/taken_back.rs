@@ -48,13 +48,21 @@ impl Delivery {
         self.apply(inbound).await
     }
 
-    /// Returns the keys of an order, newest first, without those that were replaced.
+    /// Returns the keys of an order, newest first, at most `MOST_PRODUCTS`, without those that were replaced.
     pub(in crate::delivery) async fn keys_of_order(&self, source: &Source, order: &OrderId) -> Result<Vec<Key>, Error> {
         let (order, source) = (Some(order.clone()), Some(source.clone()));
-        let query = KeyQuery { order, source, limit: MOST_PRODUCTS, ..KeyQuery::default() };
-        let mut keys = self.inner.ledger.search(&query).await?.items;
-        keys.retain(|key| key.successor().is_none());
-        Ok(keys)
+        let mut query = KeyQuery { order, source, limit: MOST_PRODUCTS, ..KeyQuery::default() };
+        let mut keys = Vec::new();
+        // A key may have been replaced so often that the replaced keys fill whole pages.
+        loop {
+            let page = self.inner.ledger.search(&query).await?;
+            keys.extend(page.items.into_iter().filter(|key| key.successor().is_none()));
+            query.before = page.next;
+            if query.before.is_none() || keys.len() >= MOST_PRODUCTS {
+                keys.truncate(MOST_PRODUCTS);
+                return Ok(keys);
+            }
+        }
     }
 
     /// Makes a report that an order was paid, for those keys of the order that no event has issued. Returns `None` if
