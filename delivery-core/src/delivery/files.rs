@@ -223,7 +223,8 @@ impl super::Maintenance<'_> {
     /// stay deleted.
     pub async fn prune_files(&self) -> Result<usize, StoreError> {
         let Some((rows, objects)) = self.delivery.file_parts() else { return Ok(0) };
-        let before = self.delivery.inner.clock.now() - KEPT;
+        let now = self.delivery.inner.clock.now();
+        let before = now.checked_sub_signed(KEPT).unwrap_or(DateTime::<Utc>::MIN_UTC);
         // List the objects before reading the rows. If an upload completes in between, its row is then read.
         let is_old = |stored: &Stored| stored.modified_at < before && self.delivery.is_ours(stored.object);
         let old: Vec<Stored> =

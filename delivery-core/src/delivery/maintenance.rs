@@ -130,7 +130,8 @@ impl Maintenance<'_> {
     pub async fn prune_events(&self) -> Result<u64, StoreError> {
         let inner = &self.delivery.inner;
         let Some(inbox) = inner.ledger.office() else { return Ok(0) };
-        inbox.prune_inbox(inner.clock.now() - EVENTS_KEPT).await
+        let before = inner.clock.now().checked_sub_signed(EVENTS_KEPT).unwrap_or(DateTime::<Utc>::MIN_UTC);
+        inbox.prune_inbox(before).await
     }
 
     /// Deletes the records of requests with an `Idempotency-Key` that are older than 25 hours. Returns the number of
