@@ -30,7 +30,10 @@ pub(super) async fn upload(request: PageRequest<'_>, seller: SignedIn, pieces: P
     while let Some(field) = form.next().await? {
         // If the seller has chosen no file, the form has a part with an empty file name.
         let Some(name) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) else { continue };
-        if let Err(sentence) = put(&request, &seller, id, &name, field).await? {
+        form.begin_file();
+        let added = put(&request, &seller, id, &name, field).await?;
+        form.end_file();
+        if let Err(sentence) = added {
             return page_of(&request, &seller, id, &format!("{name}: {sentence}")).await;
         }
         count += 1;

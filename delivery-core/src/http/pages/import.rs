@@ -67,10 +67,12 @@ async fn read(mut parts: StreamedForm<'_>) -> Result<(Form, Result<Vec<u8>, Form
     while let Some(field) = parts.next().await? {
         let Some(name) = field.name().map(str::to_owned) else { continue };
         if field.file_name().is_some_and(|name| !name.is_empty()) && name == "file" {
+            parts.begin_file();
             file = timeout(DEADLINE, content(field)).await.map_err(|_| ApiError::MALFORMED)??;
             if file.is_err() {
                 break;
             }
+            parts.end_file();
         } else if FIELDS.contains(&name.as_str()) {
             let text = timeout(DEADLINE, field.text()).await.map_err(|_| ApiError::MALFORMED)?;
             form = form.with(&name, text.map_err(|_| ApiError::MALFORMED)?);
