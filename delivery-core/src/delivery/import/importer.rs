@@ -7,7 +7,7 @@ use super::row::Row;
 use super::sale::{ProductName, Sale};
 use super::{Import, ImportOutcome, ImportedRow};
 use crate::delivery::{Delivery, Error};
-use crate::key::{Alias, Key, KeyId, NewKey};
+use crate::key::{Actor, Alias, Change, Key, KeyId, NewKey, Reason};
 use crate::ledger::{Imported, NewSale, ReferenceKind};
 use crate::order::{OrderRef, Source};
 use crate::product::{Product, ProductId, RefName};
@@ -24,7 +24,7 @@ pub(super) struct Importer<'d> {
     office: &'d dyn Office,
     options: Import,
     /// A cache of the product lookups by a platform's name. The value is `None` if no product has the name.
-    names: Mutex<HashMap<(Source, RefName), Option<ProductId>>>,
+    names: HashMap<(Source, RefName), Option<ProductId>>,
     rehearsed: Mutex<Rehearsed>,
 }
 
@@ -41,7 +41,7 @@ struct Rehearsed {
 type Done = (ImportOutcome, Option<KeyId>, Option<String>);
 
 /// Why a row was not imported.
-enum NotIn {
+pub(super) enum NotIn {
     /// The row is refused, for this reason.
     Refused(String),
     /// The store failed, so the import ends.
@@ -50,15 +50,29 @@ enum NotIn {
 
 impl<'d> Importer<'d> {
     pub(super) fn new(delivery: &'d Delivery, office: &'d dyn Office, options: Import) -> Self {
-        Self { delivery, office, options, names: Mutex::default(), rehearsed: Mutex::default() }
+        Self { delivery, office, options, names: HashMap::new(), rehearsed: Mutex::default() }
     }
 
-    /// Imports a row. In a dry run, only finds out what an import would do. Rows that do not depend on each other's
-    /// outcomes may be imported at the same time.
-    pub(super) async fn row(&self, Row { line, order, sale }: Row) -> Result<ImportedRow, Error> {
-        let done = match sale {
-            Ok(sale) => self.done(sale).await,
-            Err(reason) => Err(NotIn::Refused(reason)),
+    /// Looks up the product that a row names, if any. Look up the products of several rows one after the other, so that
+    /// rows with the same name cause one lookup.
+    pub(super) async fn product_of(&mut self, row: &Row) -> Result<Option<Arc<Product>>, NotIn> {
+        match &row.sale {
+            Ok(Sale { order, product: Some(name), .. }) => self.product(&order.source, name).await.map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Imports a row, for the product that was looked up. In a dry run, only finds out what an import would do. Rows that
+    /// do not depend on each other's outcomes may be imported at the same time.
+    pub(super) async fn row(
+        &self,
+        Row { line, order, sale }: Row,
+        product: Result<Option<Arc<Product>>, NotIn>,
+    ) -> Result<ImportedRow, Error> {
+        let done = match (sale, product) {
+            (Ok(sale), Ok(product)) => self.done(sale, product).await,
+            (Ok(_), Err(not_in)) => Err(not_in),
+            (Err(reason), _) => Err(NotIn::Refused(reason)),
         };
         let (outcome, key, reason) = match done {
             Ok(done) => done,
@@ -68,11 +82,7 @@ impl<'d> Importer<'d> {
         Ok(ImportedRow { line, order, outcome, key, reason })
     }
 
-    async fn done(&self, sale: Sale) -> Result<Done, NotIn> {
-        let product = match &sale.product {
-            Some(name) => Some(self.product(&sale.order.source, name).await?),
-            None => None,
-        };
+    async fn done(&self, sale: Sale, product: Option<Arc<Product>>) -> Result<Done, NotIn> {
         let is_dry = self.options.dry_run;
         if sale.is_refunded {
             let (order, product) = (sale.order, product.map(|product| product.id()));
@@ -92,7 +102,7 @@ impl<'d> Importer<'d> {
         }
     }
 
-    async fn product(&self, source: &Source, name: &ProductName) -> Result<Arc<Product>, NotIn> {
+    async fn product(&mut self, source: &Source, name: &ProductName) -> Result<Arc<Product>, NotIn> {
         let number = match name {
             ProductName::Number(number) => *number,
             ProductName::References(names) => {
@@ -109,15 +119,14 @@ impl<'d> Importer<'d> {
         found.ok_or_else(|| refused("there is no product with the number that the row has for it"))
     }
 
-    async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError> {
+    async fn product_named(&mut self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError> {
         let Some(names) = &self.delivery.inner.platforms.names else { return Ok(None) };
         let key = (source.clone(), name.clone());
-        let known = locked(&self.names).get(&key).copied();
-        if let Some(known) = known {
-            return Ok(known);
+        if let Some(known) = self.names.get(&key) {
+            return Ok(*known);
         }
         let found = names.product_named(source, name).await?;
-        locked(&self.names).insert(key, found);
+        self.names.insert(key, found);
         Ok(found)
     }
 
@@ -179,10 +188,12 @@ impl<'d> Importer<'d> {
                 if !aliases.is_empty() {
                     self.delivery.inner.aliases.found();
                 }
-                // Check again: a platform may have reported a refund since the first check. This refund found no key
-                // to revoke, so repeat it.
+                // Check again: a platform may have reported a refund since the first check. The report found no key to
+                // revoke, so revoke the key here.
                 if self.is_refunded(order).await? {
-                    self.delivery.refund(order, self.options.send).await?;
+                    let (at, by) = (self.delivery.inner.clock.now(), Actor::platform(&order.source));
+                    let revoke = Change::Revoke { at, reason: Some(Reason::refunded()), by };
+                    self.delivery.change(issued.key.id(), revoke).await?;
                     return Ok((ImportOutcome::Refunded, Some(issued.key.id()), Some(REFUNDED_BEFORE.into())));
                 }
                 Ok((ImportOutcome::Issued, Some(issued.key.id()), None))

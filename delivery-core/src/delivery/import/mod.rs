@@ -194,15 +194,20 @@ impl Delivery {
         let export = options.from.map(ImportFormat::export);
         let (required, shared) = export.map_or((REQUIRED, NOTHING), |export| (export.required, export.shared));
         let mut sheet = Sheet::open(file, required)?.sharing(shared);
-        let importer = Importer::new(self, office, options);
+        let mut importer = Importer::new(self, office, options);
         let (mut summary, mut next) = (ImportSummary::default(), None);
         loop {
             let rows = take_rows(&mut sheet, &mut next, (&self.inner.keyring, options.from))?;
             if rows.is_empty() {
                 return Ok(summary);
             }
+            let mut looked_up = Vec::with_capacity(rows.len());
+            for row in rows {
+                let product = importer.product_of(&row).await;
+                looked_up.push((row, product));
+            }
             let mut failed = None;
-            for done in join_all(rows.into_iter().map(|row| importer.row(row))).await {
+            for done in join_all(looked_up.into_iter().map(|(row, product)| importer.row(row, product))).await {
                 match done {
                     Ok(row) => {
                         summary.count(row.outcome);
