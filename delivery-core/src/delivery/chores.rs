@@ -72,9 +72,9 @@ impl Delivery {
     }
 
     async fn prune(&self) -> Result<(), StoreError> {
-        self.maintenance().prune_requests().await?;
-        self.maintenance().prune_sign_ins().await?;
-        self.maintenance().prune_events().await.map(drop)
+        let maintenance = self.maintenance();
+        let (requests, sign_ins) = (maintenance.prune_requests().await, maintenance.prune_sign_ins().await);
+        requests.and(sign_ins).and(maintenance.prune_events().await).map(drop)
     }
 
     /// Deletes the objects of deleted files once a day. After an error, tries again an hour later. Objects that are
