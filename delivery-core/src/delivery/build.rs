@@ -121,7 +121,7 @@ impl Builder {
             #[cfg(feature = "pages")]
             counted: std::sync::Mutex::default(),
             #[cfg(feature = "pages")]
-            adding: Mutex::default(),
+            adding: Arc::default(),
             counting: Mutex::default(),
             wrong_sign_ins: AtomicU64::default(),
             observers,

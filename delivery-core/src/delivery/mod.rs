@@ -171,7 +171,7 @@ pub(crate) struct Inner {
     /// that is submitted twice therefore takes effect once. This lock works within one server: a form that reaches two
     /// servers at the same moment may take effect twice.
     #[cfg(feature = "pages")]
-    pub(crate) adding: Mutex<()>,
+    pub(crate) adding: Arc<Mutex<()>>,
     /// Held while the figures for the seller (statistics of keys and recent days) are counted. Counting reads all keys,
     /// so only one call may count at a time.
     pub(crate) counting: Mutex<()>,
@@ -250,14 +250,19 @@ impl Inner {
         if !self.observers.any() {
             return work.await;
         }
-        match tokio::spawn(work).await {
-            Ok(done) => done,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The task was cancelled, because the runtime is shutting down. The runtime will drop this caller too.
-                Err(_) => std::future::pending().await,
-            },
-        }
+        spawned(work).await
+    }
+
+    /// Runs `work`, which adds something for a form of the desk, after the work of earlier forms. `work` runs in its own
+    /// task: if the browser gives up the request, the next form still waits until `work` is done.
+    #[cfg(feature = "pages")]
+    pub(crate) async fn add_in_turn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        let turn = self.adding.clone().lock_owned().await;
+        spawned(async move {
+            let _turn = turn;
+            work.await
+        })
+        .await
     }
 
     /// Records in the metrics that a use of key `id` was counted or refused, and notifies the observers.
@@ -346,5 +351,17 @@ impl fmt::Debug for Delivery {
             .field("quotas", quotas)
             .field("terms", terms)
             .finish_non_exhaustive()
+    }
+}
+
+/// Runs `work` in its own task, so that it completes even if the caller is cancelled.
+async fn spawned<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The task was cancelled, because the runtime is shutting down. The runtime will drop this caller too.
+            Err(_) => std::future::pending().await,
+        },
     }
 }

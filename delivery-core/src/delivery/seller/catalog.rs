@@ -28,16 +28,20 @@ impl Desk<'_> {
     /// is submitted twice therefore adds only one product, unless it reaches two servers at the same moment.
     #[cfg(feature = "pages")]
     pub(crate) async fn add_product_once(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
-        let editor = self.editor()?;
-        let _turn = self.delivery.inner.adding.lock().await;
-        for listed in editor.products().await?.iter().filter(|listed| product.is_called(&listed.name)) {
-            let found = editor.product(listed.id).await?;
-            if let Some(found) = found.filter(|found| *found.facts() == product) {
-                self.delivery.retry_events(None, None).await;
-                return Ok(found);
+        let (delivery, actor) = (self.delivery.clone(), self.actor.clone());
+        let added = async move {
+            let desk = delivery.desk(&actor);
+            let editor = desk.editor()?;
+            for listed in editor.products().await?.iter().filter(|listed| product.is_called(&listed.name)) {
+                let found = editor.product(listed.id).await?;
+                if let Some(found) = found.filter(|found| *found.facts() == product) {
+                    delivery.retry_events(None, None).await;
+                    return Ok(found);
+                }
             }
-        }
-        self.add_product(product).await
+            desk.add_product(product).await
+        };
+        self.delivery.inner.add_in_turn(added).await
     }
 
     /// Replaces all fields of a product. Then retries platform events that wait for the seller, because they may have
@@ -123,17 +127,20 @@ impl Desk<'_> {
     /// submitted twice therefore adds only one post, unless it reaches two servers at the same moment.
     #[cfg(feature = "pages")]
     pub(crate) async fn add_post_once(&self, post: NewPost) -> Result<Post, StoreError> {
-        let posts = self.posts()?;
-        let _turn = self.delivery.inner.adding.lock().await;
-        // The clock of the server that added the newest post may be ahead.
-        let until = self.delivery.inner.clock.now() + chrono::TimeDelta::minutes(1);
-        let query = crate::store::PostQuery { category: None, until, before: None, limit: 1 };
-        let newest = posts.posts(&query).await?;
-        let is_same = |newest: &&Post| *newest.facts() == post.clone().published_at(newest.published_at());
-        match newest.first().filter(is_same) {
-            Some(newest) => Ok(newest.clone()),
-            None => self.add_post(post).await,
-        }
+        let (delivery, actor) = (self.delivery.clone(), self.actor.clone());
+        let added = async move {
+            let desk = delivery.desk(&actor);
+            // The clock of the server that added the newest post may be ahead.
+            let until = delivery.inner.clock.now() + chrono::TimeDelta::minutes(1);
+            let query = crate::store::PostQuery { category: None, until, before: None, limit: 1 };
+            let newest = desk.posts()?.posts(&query).await?;
+            let is_same = |newest: &&Post| *newest.facts() == post.clone().published_at(newest.published_at());
+            match newest.first().filter(is_same) {
+                Some(newest) => Ok(newest.clone()),
+                None => desk.add_post(post).await,
+            }
+        };
+        self.delivery.inner.add_in_turn(added).await
     }
 
     /// Returns the post with this number, published or not; `None` if there is none.
