@@ -27,9 +27,9 @@ use crate::net;
 
 /// How long an e-mail waits until the limit of connections lets it have one. An alert or a test e-mail may have to wait
 /// until the server confirms an e-mail of the outbox, which takes up to ten minutes. In turn, the outbox waits only for
-/// them, because it never sends more e-mails at once than the limit allows. Together with [`BEFORE`], this makes the
-/// two minutes that [`SEND_TIMEOUT`](crate::mail::SEND_TIMEOUT) has for the steps before a message.
-const WAIT: Duration = Duration::from_mins(1);
+/// them, because it never sends more e-mails at once than the limit allows. The desk gives up a test e-mail after 20
+/// seconds, so a shorter wait lets it report the reason.
+const WAIT: Duration = Duration::from_secs(15);
 /// The time limit for the server's replies to the commands that test and close a connection.
 const ANSWER: Duration = Duration::from_secs(5);
 /// The interval at which idle connections are cleaned up. A connection is closed when it has been idle for one to two
