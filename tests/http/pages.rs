@@ -338,6 +338,7 @@ fn everywhere() -> Vec<Row> {
         row("pages::another_method_of_the_buyers", "DELETE /key").page("405 Method Not Allowed"),
         row("pages::head", "HEAD /key"),
         row("pages::json_instead_of_a_form", KEY).json("{}").page("415 Unsupported Media Type"),
+        row("pages::a_form_without_a_type", KEY).body("key=x").page("415 Unsupported Media Type"),
         row("pages::a_form_that_is_too_large", KEY)
             .form(format!("key={}", "x".repeat(16 << 10)))
             .page("413 Payload Too Large"),
