@@ -16,8 +16,7 @@ use crate::store::sql::rows::{self, Columns};
 use crate::store::sql::statements::{self, FAILED, limit};
 use crate::store::{LONGEST_LEASE, MAX_RETRY_DELAY, StoreError};
 
-/// Leases messages that are due. If no message is due, writes nothing. No transaction is necessary, because nobody else
-/// writes between the two statements.
+/// Leases messages that are due. No transaction is necessary, because nobody else writes between the two statements.
 ///
 /// The limit in the SQL is `?4 + 0` instead of `?4`. With `?4` alone, SQLite's planner would use the value of the
 /// parameter, and would plan the statement again whenever the value changes.
@@ -67,6 +66,16 @@ pub(super) async fn claim(
 
 fn message(row: &SqliteRow, pending: &Snapshot) -> Result<LeasedMessage, StoreError> {
     rows::message(row, key(row, pending)?.key)
+}
+
+/// Returns whether a claim would lease any message.
+pub(super) async fn are_due(readers: &SqlitePool, now: DateTime<Utc>) -> Result<bool, StoreError> {
+    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM delivery_message WHERE state = 0 AND due_at <= ?) \
+                       OR EXISTS (SELECT 1 FROM delivery_message WHERE state = 0 AND due_at > ?) \
+                       OR EXISTS (SELECT 1 FROM delivery_message WHERE leased = 1 AND due_at > ?)";
+    let [now, farthest, longest] = bounds(now);
+    let due = sqlx::query_scalar(SQL).bind(now).bind(farthest).bind(longest);
+    due.fetch_one(readers).await.map_err(store_error)
 }
 
 /// Returns three times in milliseconds: `now`, the latest plausible due time, and the latest plausible end of a lease.
