@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
-use tokio::time::timeout;
 
 use super::StoreError;
 use super::attempt::Attempt;
@@ -159,11 +158,8 @@ impl<S: Storage> Ledger for S {
 
 /// The longest pause before an operation is attempted again, in milliseconds.
 const LONGEST_PAUSE: u32 = 64;
-/// How long an operation that conflicts is retried. This includes the time that it waits for the lock [`TURN`].
+/// How long an operation that conflicts is retried. The time begins when the operation gets the lock [`TURN`].
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long an operation waits for the lock [`TURN`]. After this time, it is retried without the lock: the operation
-/// that holds the lock may belong to another store, one that does not respond.
-const TURN_PATIENCE: Duration = Duration::from_secs(3);
 /// An operation holds this lock while it is retried after a conflict. If a hundred callers in this process race for a
 /// key, only one of them succeeds at a time. Without this lock, each operation would be attempted up to a hundred
 /// times.
@@ -177,8 +173,8 @@ async fn run(store: &impl Storage, operation: Operation) -> Result<Answer, Store
     if let Some(answer) = try_once(store, &operation, attempt).await? {
         return Ok(answer);
     }
+    let _turn = TURN.lock().await;
     let until = SystemClock.monotonic() + PATIENCE;
-    let _turn = timeout(TURN_PATIENCE, TURN.lock()).await.ok();
     let mut conflicts = 0;
     while SystemClock.monotonic() < until {
         attempt = attempt.next();
