@@ -64,11 +64,7 @@ async fn a_file_that_is_no_whole_dump_is_refused_and_nothing_is_changed() {
             whole.replace("\"version\":1,\"counts\"", "\"version\":0,\"counts\""),
             "use an older program",
         ),
-        (
-            "a newer format",
-            whole.replace("\"version\":1,\"counts\"", "\"version\":2,\"counts\""),
-            "use a newer program",
-        ),
+        ("a newer format", whole.replace("\"version\":1,\"counts\"", "\"version\":2,\"rows\""), "use a newer program"),
         ("cut in a line", whole[..whole.len() - 40].to_owned(), "its last line is missing"),
         ("cut after a line", format!("{}\n", lines[..key].join("\n")), "its last line is missing"),
         ("without its last byte", whole[..whole.len() - 1].to_owned(), "its last line is missing"),

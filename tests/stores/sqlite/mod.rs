@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::fixtures::{FIRST_VERSION, by_admin, e_mail, facts, key, now, reference, used};
+use crate::places::crashed;
 
 /// The writer of a store that was dropped lets go of the file at its next turn.
 async fn open(folder: &TempDir) -> SqliteStore {
@@ -164,6 +165,19 @@ async fn exhausted_keys_are_found_whether_their_uses_are_flushed_or_not() {
         }
         assert_eq!(found, expected);
     }
+}
+
+#[tokio::test]
+async fn uses_whose_history_is_pruned_stay_counted_after_a_crash() {
+    let (folder, store) = opened().await;
+    let sold = key(1, -1);
+    store.issue(NewSale::new(sold.clone(), Vec::new())).await.unwrap();
+    for second in 1..=3 {
+        used(&store, sold.id, second).await;
+    }
+    assert_eq!(store.prune_history(now() + TimeDelta::days(1)).await.unwrap(), 3);
+    let crashed = open(&crashed(&folder)).await;
+    assert_eq!(crashed.find(sold.id).await.unwrap().unwrap().used(), 3);
 }
 
 #[tokio::test]

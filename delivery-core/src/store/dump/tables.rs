@@ -6,6 +6,8 @@
 use super::table::Kind::{Bytes, Count, Flag, Id, Json, KeyId, Milliseconds, Number, Seconds, Text};
 use super::table::Table;
 
+/// The order of the tables is part of the format: rows of a dump stand in this order. A later version may insert a table,
+/// but must not move one, because it would refuse earlier dumps.
 pub(in crate::store) static TABLES: [Table; 20] = [
     Table {
         row: "keyring",
