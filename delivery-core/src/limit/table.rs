@@ -42,7 +42,7 @@ impl<K: Hash + Eq + Copy> Table<K> {
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
-    /// Removes expired subjects. Returns whether none is left.
+    /// Returns whether no subject is left, apart from expired ones. May remove expired subjects.
     pub(super) fn is_unused(&self, now: u64) -> bool {
         self.shards.iter().all(|shard| lock(shard).is_unused(now)) && lock(&self.shared).is_unused(now)
     }

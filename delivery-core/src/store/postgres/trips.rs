@@ -158,8 +158,8 @@ impl Writer {
                     }
                     Ok(Err(_)) | Err(_) => return self.resolved(planned).await,
                 }
-                // The written rows are not cached. The writer of platform events always locks, and so do all writers on
-                // connections of the host application, so they would never use cached rows.
+                // The written rows are not cached. Most batches that lock are of writers that always lock, such as the
+                // writer of platform events, and never use cached rows.
                 self.versions.keep([], SystemClock.monotonic());
                 Ok(planned.answers(|unit| persisted.get(unit) == Some(&Persisted::Written)))
             }

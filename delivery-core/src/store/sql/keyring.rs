@@ -48,8 +48,8 @@ pub(in crate::store) async fn acceptance(
     let stored = stored.iter().map(|row| row.bytes("fingerprint")).collect::<Result<Vec<_>, _>>()?;
     let known: Vec<_> =
         stored.into_iter().filter_map(|bytes| bytes.try_into().ok()).map(Fingerprint::from_bytes).collect();
-    // On SQLite one writer numbers the keys in the order in which it issues them. On PostgreSQL each server takes
-    // numbers in blocks, so the newest key is the one with the greatest id, which begins with the time.
+    // A SQLite store numbers the keys in the order in which it issues them. On PostgreSQL each server takes numbers in
+    // blocks, so the newest key is the one with the greatest id, which begins with the time.
     let newest = if session.dialect().is_sqlite() {
         "SELECT secret_version FROM delivery_key ORDER BY number DESC LIMIT 1"
     } else {
