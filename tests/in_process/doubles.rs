@@ -80,7 +80,7 @@ fn what_the_strategies_make_every_store_keeps_as_it_is() {
 fn searches_of_sqlite_are_those_in_memory() {
     let (_folder, runtime, memory, sqlite) = stores();
     let mut keys = runner(1);
-    for _ in 0..200 {
+    for _ in 0..support::rounds(100, 300) {
         let (key, changes) = strategies::history().new_tree(&mut keys).unwrap().current();
         runtime.block_on(async {
             let stores: [&dyn Ledger; 2] = [&memory, &sqlite];
@@ -92,7 +92,7 @@ fn searches_of_sqlite_are_those_in_memory() {
             }
         });
     }
-    runner(300)
+    runner(support::rounds(100, 300))
         .run(&strategies::key_query(), |query: KeyQuery| {
             let (expected, found) =
                 runtime.block_on(async { (search(&memory, &query).await, search(&sqlite, &query).await) });

@@ -178,6 +178,13 @@ impl World {
         }
     }
 
+    /// The worker ends in order, as when the process is stopped.
+    pub async fn stop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.finish_sending().await;
+        }
+    }
+
     /// The store is well again.
     pub fn heal(&self) {
         self.store.heal();

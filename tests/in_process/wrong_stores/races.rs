@@ -129,7 +129,7 @@ right! {
 async fn each_store_that_loses_a_race_is_noticed_every_time() {
     const USES: &str = "of_many_racing_uses_exactly_the_limit_is_granted";
     const ORDERS: &str = "an_order_and_product_have_one_key_however_many_calls_race";
-    const RUNS: usize = 100;
+    let runs = support::rounds(20, 100);
     note_panics();
     for (race, name) in [
         (Race::LetsTheLockGo, USES),
@@ -139,7 +139,7 @@ async fn each_store_that_loses_a_race_is_noticed_every_time() {
     ] {
         let case = LEDGER.iter().find(|case| case.name() == name).unwrap();
         let mut caught = 0;
-        for _ in 0..RUNS {
+        for _ in 0..runs {
             let (known, turn) = (Mutex::default(), tokio::sync::Mutex::default());
             let store = Racy { race, inner: MemoryStore::new(), known, turn };
             let store = Mutex::new(Some(store));
@@ -149,6 +149,6 @@ async fn each_store_that_loses_a_race_is_noticed_every_time() {
             };
             caught += usize::from(noticed(tokio::spawn(case.run(store)).await, name));
         }
-        assert_eq!(caught, RUNS, "{race:?}, {name}");
+        assert_eq!(caught, runs, "{race:?}, {name}");
     }
 }
