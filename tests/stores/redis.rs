@@ -74,6 +74,9 @@ async fn while_redis_is_away_each_server_limits_by_itself_and_comes_back_by_itse
         assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
     };
     signal("-STOP");
+    let status = format!("/proc/{}/stat", server.process().unwrap());
+    let is_frozen = async || std::fs::read_to_string(&status).unwrap().contains(") T ");
+    until("the server is frozen", 5, is_frozen).await;
     let alone = async {
         assert!(passes(&limiter, subject([192, 0, 2, 1]), 1).await, "the first that this server counts itself");
         for _ in 0..1000 {

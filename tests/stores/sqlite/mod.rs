@@ -176,8 +176,8 @@ async fn uses_whose_history_is_pruned_stay_counted_after_a_crash() {
         used(&store, sold.id, second).await;
     }
     assert_eq!(store.prune_history(now() + TimeDelta::days(1)).await.unwrap(), 3);
-    let crashed = open(&crashed(&folder)).await;
-    assert_eq!(crashed.find(sold.id).await.unwrap().unwrap().used(), 3);
+    let folder = crashed(&folder);
+    assert_eq!(open(&folder).await.find(sold.id).await.unwrap().unwrap().used(), 3);
 }
 
 #[tokio::test]
