@@ -76,26 +76,26 @@ where
 }
 
 #[test]
-fn histories_that_once_failed_over_memory() {
-    check_once_failed(in_memory);
+fn fixed_histories_over_memory() {
+    check_fixed(in_memory);
 }
 
 #[test]
-fn histories_that_once_failed_over_a_sqlite_file() {
-    check_once_failed(in_a_folder);
+fn fixed_histories_over_a_sqlite_file() {
+    check_fixed(in_a_folder);
 }
 
 #[test]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
-fn histories_that_once_failed_over_postgres() {
-    check_once_failed(|| in_a_schema(false));
+fn fixed_histories_over_postgres() {
+    check_fixed(|| in_a_schema(false));
 }
 
-fn check_once_failed<F>(fixture: impl Fn() -> F)
+fn check_fixed<F>(fixture: impl Fn() -> F)
 where
     F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
 {
-    for steps in once_failed() {
+    for steps in once_failed().into_iter().chain(of_refunds_and_disputes()) {
         histories::play(fixture(), steps);
     }
 }
@@ -130,6 +130,52 @@ fn once_failed() -> [Vec<Step>; 4] {
             event(1, OrderReport::Refunded, 0, 0),
             restart(),
             Step::Revoke { key: 0 },
+        ],
+    ]
+}
+
+/// What is given back only by whoever took it, and what waits for that.
+fn of_refunds_and_disputes() -> [Vec<Step>; 5] {
+    use OrderReport::{Disputed, Paid, Refunded, Won};
+    let event = |order, report| Step::Event { order, report, buyer: 0, copy: 0 };
+    let again = |report| Step::Event { order: 0, report, buyer: 0, copy: 1 };
+    let of = |order, reports: [OrderReport; 4]| reports.map(|report| event(order, report));
+    [
+        // A dispute that is won lifts no refund.
+        [of(0, [Paid, Refunded, Disputed, Won]), of(1, [Paid, Disputed, Refunded, Won])].concat(),
+        // Nor what the seller revoked before it or meanwhile.
+        vec![
+            event(0, Paid),
+            Step::Revoke { key: 0 },
+            event(0, Disputed),
+            event(0, Won),
+            event(1, Paid),
+            event(1, Disputed),
+            Step::Revoke { key: 1 },
+            event(1, Won),
+        ],
+        // What is paid while it is disputed waits for the end of the dispute, which may be told first.
+        vec![
+            event(0, Disputed),
+            event(0, Paid),
+            event(0, Won),
+            event(1, Won),
+            event(1, Disputed),
+            event(1, Paid),
+            Step::Work,
+        ],
+        // A refund revokes once, also after the seller restored the key.
+        vec![event(0, Paid), event(0, Refunded), Step::Restore { key: 0 }, again(Refunded), again(Paid)],
+        // A refund is told to whoever has the key now.
+        vec![
+            event(0, Paid),
+            Step::Work,
+            Step::SendAgain { key: 0, buyer: Some(1) },
+            Step::Work,
+            event(0, Refunded),
+            Step::Work,
+            again(Refunded),
+            Step::Work,
         ],
     ]
 }

@@ -5,10 +5,39 @@ use std::time::Duration;
 use delivery_core::email::Email;
 use delivery_core::key::Status;
 use delivery_core::ledger::EventOutcome::{Ignored, Issued, NeedsAttention, Revoked};
-use delivery_core::platform::{Buyer, Event, Line, Links, Sale, Standing, SubscriptionEvent, Term};
+use delivery_core::platform::{Buyer, Event, Line, Links, Refund, Sale, Standing, SubscriptionEvent, Term};
 use delivery_core::store::InboxQuery;
 
-use super::shop::{Shop, charge, charged, day, dispute, id, line, refunded, sale};
+use super::shop::{Shop, charge, charged, day, dispute, id, line, order, refunded, sale};
+
+#[tokio::test]
+async fn a_buyer_is_told_of_a_refund_that_revoked_a_key_and_of_nothing_else() {
+    const BOUGHT: &str = "Your key for Guide";
+    const REVOKED: &str = "Your key for Guide is no longer valid";
+    let cancelled = || Event::Refunded(Refund::cancelled(id("A")));
+    let part = || Event::Refunded(Refund::of(order("A"), false, None));
+    let paid = || Event::Paid(sale("A", "guide"));
+    for (events, subjects) in [
+        (vec![paid(), refunded("A")], &[BOUGHT, REVOKED][..]),
+        (vec![paid(), refunded("A"), refunded("A")], &[BOUGHT, REVOKED]),
+        // Nothing was sold.
+        (vec![refunded("A"), paid()], &[]),
+        (vec![paid(), part()], &[BOUGHT]),
+        (vec![paid(), part(), refunded("A")], &[BOUGHT, REVOKED]),
+        (vec![paid(), cancelled()], &[BOUGHT]),
+        (vec![paid(), Event::Disputed(dispute("A"))], &[BOUGHT]),
+        (vec![paid(), Event::Disputed(dispute("A")), refunded("A")], &[BOUGHT, REVOKED]),
+    ] {
+        let shop = Shop::with_guide().await;
+        for event in events {
+            shop.tell(event).await;
+            shop.sent().await;
+        }
+        let mut sent: Vec<String> = shop.mailer.accepted().into_iter().map(|message| message.subject).collect();
+        sent.sort();
+        assert_eq!(sent, subjects);
+    }
+}
 
 #[tokio::test]
 async fn a_refund_is_told_to_whoever_has_the_key_now() {

@@ -1,7 +1,6 @@
 //! What each platform's signed requests come to: requests with their outcome, many of them from the platforms' own
 //! documentation and libraries, and others that tell of subscriptions.
 
-mod applied;
 mod buyer;
 mod dismissed;
 mod events;
