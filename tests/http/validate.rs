@@ -16,12 +16,23 @@ pub fn rows() -> Vec<Row> {
             .but(":-1", ":2"),
         get("key_in_bearer", "").header("authorization", "bearer {VALID}").like("valid_key"),
         get("key_in_x_api_key", "").header("x-api-key", "{VALID}").like("valid_key"),
+        get("empty_key_beside_one", "?key=").header("x-api-key", "{VALID}").like("valid_key"),
+        get("key_in_another_scheme", "").header("authorization", "Basic {VALID}").missing("key"),
+        get("empty_bearer", "").header("authorization", "Bearer ").missing("key"),
+        get("bearer_twice", "")
+            .header("authorization", "Bearer {VALID}")
+            .header("authorization", "Bearer {VALID}")
+            .invalid(KEY_ONCE),
+        get("x_api_key_twice", "").header("x-api-key", "{VALID}").header("x-api-key", "{VALID}").invalid(KEY_ONCE),
         get("two_different_keys", "?key={VALID}").header("x-api-key", "{LIMITED}").invalid(KEY_ONCE),
         get("unknown_parameters_are_ignored", "?key={VALID}&product_id=99&x=1&x=2").like("valid_key"),
         get("missing_key", "").missing("key"),
         get("empty_key", "?key=").missing("key"),
         get("key_twice", "?key={VALID}&key={VALID}").invalid("key must come once."),
         get("key_with_line_break", "?key={VALID}%0A").invalid("key must be UTF-8 without control characters."),
+        get("key_with_a_c1_control", "?key={VALID}%C2%85").invalid("key must be UTF-8 without control characters."),
+        get("key_with_a_semicolon_behind_it", "?key={VALID};x=1").like("forged_key"),
+        get("encoded_name_of_a_parameter", "?%6bey={VALID}").like("valid_key"),
         get("key_with_a_space_behind_it", "?key={VALID}%20").like("forged_key"),
         get("key_with_a_plus_before_it", "?key=+{VALID}").like("forged_key"),
         get("key_that_is_no_utf_8", "?key={VALID}%FF").invalid("key must be UTF-8 without control characters."),
