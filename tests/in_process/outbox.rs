@@ -88,25 +88,11 @@ async fn each_lease_of_a_message_is_an_attempt_although_outcomes_are_stored_late
     assert_eq!(usize::try_from(leases).unwrap(), shop.mailer.attempts());
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_message_brings_the_key_and_is_sent_once() {
-    let post = Post::open().await;
-    let key = post.order("A").await;
-    assert_eq!(post.work().await, (1, 0, 0));
-    assert_eq!(post.work().await, (0, 0, 0));
-    let message = post.mailer.accepted().remove(0);
-    assert_eq!((message.subject.as_str(), message.to.as_str()), ("Your key for Field Guide", "buyer@example.com"));
-    for body in [&message.text, &message.html] {
-        assert!(body.contains(&key) && body.contains("https://shop.example/api/product?product_id=1"));
-    }
-    assert!(post.delivery.validate(&key).await.is_ok());
-}
-
 #[tokio::test]
 async fn an_e_mail_recommends_the_addresses_that_the_host_has_and_no_others() {
     let address = |path: &str| Some(format!("https://shop.example{path}"));
     for (links, page, command) in [
-        (None, false, Some("http://localhost/api/product?product_id=1")),
+        (None, false, Some("https://shop.example/api/product?product_id=1")),
         (Some(MailLinks { page: address("/mine"), ..MailLinks::default() }), true, None),
         (
             Some(MailLinks { fetch: address("/v2"), ..MailLinks::default() }),
@@ -115,7 +101,8 @@ async fn an_e_mail_recommends_the_addresses_that_the_host_has_and_no_others() {
         ),
         (Some(MailLinks::default()), false, None),
     ] {
-        let shop = Shop::with(|builder| links.clone().into_iter().fold(builder, Builder::mail_links)).await;
+        let at = |builder: Builder| builder.base_url("https://shop.example/");
+        let shop = Shop::with(|builder| links.clone().into_iter().fold(at(builder), Builder::mail_links)).await;
         let key = shop.paid("A-1").await.text.expose().to_owned();
         let messages = shop.messages().await;
         for body in [&messages[0].text, &messages[0].html] {
@@ -125,25 +112,6 @@ async fn an_e_mail_recommends_the_addresses_that_the_host_has_and_no_others() {
             assert!(command.is_none_or(|command| body.contains(command)), "{links:?} {body}");
         }
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn after_five_days_a_message_is_failed_and_can_be_sent_again() {
-    let post = Post::open().await;
-    post.mailer.otherwise(Behaviour::FailTransient);
-    post.order("A").await;
-    let mut failed = 0;
-    for _ in 0..=5 * 24 {
-        failed += post.work().await.2;
-        post.clock.advance(Duration::from_hours(1));
-    }
-    assert_eq!(failed, 1);
-    let message = post.delivery.failed_messages(10).await.unwrap().remove(0);
-    assert_eq!(message.reason, "scripted to fail");
-    post.mailer.otherwise(Behaviour::Accept);
-    assert!(post.delivery.retry_message(message.message).await.unwrap());
-    assert_eq!(post.work().await, (1, 0, 0));
-    assert!(post.delivery.failed_messages(10).await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -276,20 +244,6 @@ async fn a_started_service_sends_by_itself_and_gives_back_what_hangs_at_the_end(
     }
     running.stop().await;
     assert_eq!(post.work().await, (1, 0, 0), "the lease was given back: the e-mail is due at once");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_webhook_never_waits_for_the_mail_server() {
-    let post = Post::open().await;
-    post.mailer.otherwise(Behaviour::Hang);
-    let running = post.delivery.start().await.unwrap();
-    #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused")]
-    let before = tokio::time::Instant::now();
-    for order in 0..100 {
-        post.order(&order.to_string()).await;
-    }
-    assert_eq!(before.elapsed(), Duration::ZERO, "on a paused clock, waiting for anything would take time");
-    drop(running);
 }
 
 #[tokio::test(start_paused = true)]
