@@ -49,7 +49,7 @@ pub(super) fn of(endpoint: Endpoint, success: Value, refusals: &[(ErrorCode, Val
 }
 
 /// The statuses of a download, and what each means. None of them has a JSON body.
-pub(super) const DOWNLOADS: [(u16, &str); 6] = [
+const DOWNLOADS: [(u16, &str); 6] = [
     (200, "The file."),
     (206, "The part of the file for which `Range` asks."),
     (302, "The file is at another address, which is valid for five minutes."),
