@@ -346,27 +346,6 @@ async fn a_receiver_that_is_slow_gets_no_more_than_it_can_have_at_once_and_delay
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waits_when_the_process_ends_is_sent_by_the_next() {
-    let (crm, url) = Receiver::start().await;
-    let folder = tempfile::tempdir().unwrap();
-    let start = async || {
-        let store = Arc::new(SqliteStore::open(folder.path().join("shop.db")).await.unwrap());
-        open(store, [webhook("crm", &url)]).await
-    };
-    let first = start().await;
-    first.paid("A-1").await;
-    let revoked = first.paid("A-2").await.key.id();
-    first.delivery.revoke(revoked).await.unwrap();
-    first.delivery.close().await;
-    let second = start().await;
-    assert_eq!(work(&second.delivery).await, (4, 1, 0), "the e-mail with the revoked key is not sent");
-    let mut kinds: Vec<_> = crm.received(SECRET).into_iter().map(|(_, body)| body["type"].clone()).collect();
-    kinds.sort_by_key(Value::to_string);
-    assert_eq!(kinds, ["key.issued", "key.issued", "key.revoked"]);
-    assert_eq!(second.mailer.accepted().len(), 1);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sale_in_a_transaction_of_the_host_is_told_once_it_is_committed() {
     let (crm, url) = Receiver::start().await;
     let folder = tempfile::tempdir().unwrap();
