@@ -1,4 +1,4 @@
-//! What a host is told: by observers, and by metrics.
+//! What a host is told by observers.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,6 @@ use delivery_core::terms::Terms;
 use delivery_core::webhook::{Webhook, Webhooks};
 use delivery_testing::{Behaviour, MemoryStore, Shop};
 use http::Method;
-use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 use super::calls::uses;
 
@@ -176,39 +175,4 @@ async fn observers_are_told_of_what_a_caller_that_went_away_has_done() {
     delivery.flush_observers().await;
     let told = notes.0.lock().unwrap().iter().filter(|note| note.starts_with("used")).count();
     assert_eq!(u64::try_from(told), Ok(used));
-}
-
-#[test]
-fn metrics_count_what_has_happened_and_no_label_names_a_key() {
-    let recorder = DebuggingRecorder::new();
-    let seen = recorder.snapshotter();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let counters = metrics::with_local_recorder(&recorder, || {
-        runtime.block_on(async {
-            let shop = shop(Slow::new().1).await;
-            story(&shop).await;
-        });
-        seen.snapshot().into_vec()
-    });
-    let count = |name: &str, labels: &[(&str, &str)]| {
-        counters.iter().find_map(|(key, _, _, value)| {
-            let key = key.key();
-            let same = labels
-                .iter()
-                .all(|(name, value)| key.labels().any(|label| (label.key(), label.value()) == (*name, *value)));
-            (key.name() == name && same).then_some(value)
-        })
-    };
-    for (name, labels, expected) in [
-        ("delivery_keys_issued_total", vec![], 3),
-        ("delivery_uses_total", vec![], 2),
-        ("delivery_refusals_total", vec![("code", "EXCEEDED_USES")], 1),
-        ("delivery_refusals_total", vec![("code", "INVALID_KEY")], 1),
-        ("delivery_messages_total", vec![("outcome", "sent")], 1),
-        ("delivery_messages_total", vec![("outcome", "failed")], 1),
-        ("delivery_requests_total", vec![("endpoint", "/api/product"), ("status", "401")], 1),
-    ] {
-        assert_eq!(count(name, &labels), Some(&DebugValue::Counter(expected)), "{name} {labels:?}");
-    }
-    assert!(matches!(count("delivery_request_seconds", &[]), Some(DebugValue::Histogram(values)) if values.len() == 1));
 }

@@ -9,7 +9,7 @@ use sqlx::Connection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 
 use support::faketime;
-use support::process::{CONFIGURED, JSON, SECRET, Server, Site, configured, order_by, read_answer, status};
+use support::process::{CONFIGURED, JSON, SECRET, Server, Site, configured, key_of, order_by, read_answer, status};
 use support::smtp::{Script, SmtpServer};
 use support::{free_port, wait_for};
 
@@ -36,6 +36,9 @@ pub fn metrics_count_what_happened_apart_from_the_api(site: &Site) {
     let key = server.sell("1");
     assert_eq!(server.fetch(&key), 200);
     assert_eq!(server.fetch("forged"), 401);
+    let once = json!({ "product_id": 1, "customer_email": "ada@example.com", "max_uses": 1, "send_email": false });
+    let once = key_of(server.admin("POST", "issue-key", &once));
+    assert_eq!([server.fetch(&once), server.fetch(&once)], [200, 403]);
     // One sale that nobody can be sent, and one of a product that is not known here.
     let order = order_by("2", "no@example.com").to_string();
     assert_eq!(server.call("POST", "/api/webhook/order", JSON, &order).0, 200);
@@ -56,12 +59,14 @@ pub fn metrics_count_what_happened_apart_from_the_api(site: &Site) {
             && value(&text, "delivery_connections") == connections
     });
     for (name, expected) in [
-        (r#"delivery_requests_total{endpoint="/api/product",status="200"}"#, 1.0),
+        (r#"delivery_requests_total{endpoint="/api/product",status="200"}"#, 2.0),
+        (r#"delivery_requests_total{endpoint="/api/product",status="403"}"#, 1.0),
         (r#"delivery_requests_total{endpoint="/api/product",status="401"}"#, 1.0),
-        (r#"delivery_request_seconds_count{endpoint="/api/product"}"#, 2.0),
-        (r#"delivery_request_seconds_bucket{endpoint="/api/product",le="+Inf"}"#, 2.0),
-        ("delivery_keys_issued_total", 2.0),
-        ("delivery_uses_total", 1.0),
+        (r#"delivery_request_seconds_count{endpoint="/api/product"}"#, 4.0),
+        (r#"delivery_request_seconds_bucket{endpoint="/api/product",le="+Inf"}"#, 4.0),
+        ("delivery_keys_issued_total", 3.0),
+        ("delivery_uses_total", 2.0),
+        (r#"delivery_refusals_total{code="EXCEEDED_USES"}"#, 1.0),
         (r#"delivery_refusals_total{code="INVALID_KEY"}"#, 1.0),
         (r#"delivery_messages_total{outcome="sent"}"#, 1.0),
         ("delivery_messages_failed", 1.0),
@@ -80,7 +85,7 @@ pub fn metrics_count_what_happened_apart_from_the_api(site: &Site) {
     for family in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
         assert!(text.contains(&format!("# HELP {family} ")), "{family}");
     }
-    assert!(!text.contains(&key[..16]) && !text.contains("example.com"), "{text}");
+    assert!(!text.contains(&key[..16]) && !text.contains(&once[..16]) && !text.contains("example.com"), "{text}");
     drop(idle);
     assert_eq!(server.call("GET", "/metrics", "", "").0, 404);
     assert_eq!(status(&get(&metrics, "/api/posts").0), 404);
