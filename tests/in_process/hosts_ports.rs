@@ -1,13 +1,10 @@
-//! Inside a host: a catalog, e-mails and a list of its own, and a body and figures that never come.
+//! Inside a host: a catalog, e-mails and a list of its own, and figures that never come.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use axum::Router;
-use axum::body::Body;
-use axum::http::Request;
 use delivery_core::Delivery;
 use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint};
@@ -18,9 +15,7 @@ use delivery_core::store::{Catalog, StoreError};
 use delivery_testing::{Fault, Faulty, MemoryStore, Shop};
 use futures_util::{FutureExt, stream};
 use http::Method;
-use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tower::ServiceExt;
 
 use super::calls::{by_seller, call, order, product, work};
 
@@ -141,35 +136,6 @@ async fn an_e_mail_fails_if_its_product_can_never_be_read_but_not_while_the_cata
         let messages = shop.delivery.failed_messages(10).await.unwrap();
         let reasons: Vec<_> = messages.iter().map(|message| message.reason.as_str()).collect();
         assert_eq!(reasons, vec!["the product cannot be read"; failures], "{error}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_body_that_never_comes_is_given_up_in_time() {
-    let (shop, _) = host(|builder| builder).await;
-    let router: Router = delivery_axum::router(shop.delivery);
-    let request = Request::post("/api/webhook/order").header("content-type", "application/json");
-    #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused")]
-    let started = tokio::time::Instant::now();
-    let response = router.oneshot(request.body(Body::new(Never)).unwrap()).await.unwrap();
-    assert_eq!(response.status(), 400);
-    assert_eq!(started.elapsed().as_secs(), 10);
-    let body = response.into_body().collect().await.unwrap().to_bytes();
-    assert!(String::from_utf8_lossy(&body).contains("INVALID_PARAMS"));
-}
-
-/// A body without a byte and without an end.
-struct Never;
-
-impl http_body::Body for Never {
-    type Data = bytes::Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        self: std::pin::Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
-        std::task::Poll::Pending
     }
 }
 
