@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use delivery_core::Delivery;
 use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint, Page, Reply};
 use delivery_core::key::{Actor, LimitChange};
@@ -38,8 +39,27 @@ pub fn desk(builder: Builder) -> Builder {
     builder.pages(Look::default()).seller(Arc::new(Everybody))
 }
 
+/// Opens a page, or sends a form to it.
+pub async fn see(delivery: &Delivery, page: Page, call: Call) -> (StatusCode, String) {
+    let reply = Endpoint::Page(page).call(delivery, call).await;
+    (reply.status(), text(&reply))
+}
+
 pub async fn get(shop: &Shop, page: Page) -> String {
-    text(&Endpoint::Page(page).call(&shop.delivery, Call::new(Method::GET)).await)
+    see(&shop.delivery, page, Call::new(Method::GET)).await.1
+}
+
+/// A page with this query.
+pub async fn look(shop: &Shop, page: Page, query: &str) -> String {
+    see(&shop.delivery, page, Call::new(Method::GET).query(query)).await.1
+}
+
+/// The call, with a form that a page of this origin sends.
+pub fn form(call: Call, origin: &str, body: String) -> Call {
+    let call = Call { method: Method::POST, body: body.into(), ..call };
+    [(header::ORIGIN, origin), (header::CONTENT_TYPE, "application/x-www-form-urlencoded")]
+        .into_iter()
+        .fold(call, |call, (name, value)| call.header(name, value.parse().unwrap()))
 }
 
 pub fn text(reply: &Reply) -> String {
@@ -64,10 +84,7 @@ async fn issue(shop: &Shop, form: &str, more: &str) -> Reply {
 }
 
 pub async fn post(shop: &Shop, page: Page, body: String) -> Reply {
-    let call = [(header::ORIGIN, "http://localhost"), (header::CONTENT_TYPE, "application/x-www-form-urlencoded")]
-        .into_iter()
-        .fold(Call::new(Method::POST), |call, (name, value)| call.header(name, HeaderValue::from_static(value)));
-    Endpoint::Page(page).call(&shop.delivery, Call { body: body.into(), ..call }).await
+    Endpoint::Page(page).call(&shop.delivery, form(Call::new(Method::POST), "http://localhost", body)).await
 }
 
 async fn keys(shop: &Shop) -> usize {
@@ -114,8 +131,7 @@ async fn a_key_that_is_not_sent_is_shown_once() {
     let key = &shop.delivery.keys(&KeyQuery { limit: 1, ..KeyQuery::default() }).await.unwrap().items[0];
     assert!(shown.contains("dlv_") && shown.contains("It was not sent by e-mail."), "{shown}");
     assert!(shop.messages().await.is_empty());
-    let query = format!("id={}", key.id());
-    let later = text(&Endpoint::Page(Page::Key).call(&shop.delivery, Call::new(Method::GET).query(query)).await);
+    let later = look(&shop, Page::Key, &format!("id={}", key.id())).await;
     assert!(later.contains(&key.id().to_string()) && !later.contains("dlv_"), "{later}");
 }
 
@@ -129,8 +145,7 @@ async fn a_key_leads_to_the_one_whose_place_it_took_however_often_it_was_changed
         let limit = UseLimit::from_count(uses).ok().map(LimitChange::Set);
         seller_desk.set_terms(new, None, limit).await.unwrap();
     }
-    let call = Call::new(Method::GET).query(format!("id={new}"));
-    let page = text(&Endpoint::Page(Page::Key).call(&shop.delivery, call).await);
+    let page = look(&shop, Page::Key, &format!("id={new}")).await;
     assert!(page.contains(&format!("id={old}\">the key whose place it took")), "{page}");
 }
 
@@ -165,11 +180,11 @@ async fn files_whose_bytes_arrive_all_at_once_are_all_added() {
     let call = [(header::ORIGIN, "http://localhost"), (header::CONTENT_TYPE, "multipart/form-data; boundary=x")]
         .into_iter()
         .fold(Call::new(Method::POST), |call, (name, value)| call.header(name, HeaderValue::from_static(value)));
-    let call = Call { body: form.into(), ..call }.query(format!("id={}", shop.product.id()));
+    let query = format!("id={}", shop.product.id());
+    let call = Call { body: form.into(), ..call }.query(&query);
     let reply = Endpoint::Page(Page::PutFiles).call(&shop.delivery, call).await;
     assert_eq!(reply.status(), StatusCode::SEE_OTHER, "{}", text(&reply));
-    let call = Call::new(Method::GET).query(format!("id={}", shop.product.id()));
-    let page = text(&Endpoint::Page(Page::Product).call(&shop.delivery, call).await);
+    let page = look(&shop, Page::Product, &query).await;
     for name in ["a.bin", "b.bin", "c.bin"] {
         assert!(page.contains(name), "{page}");
     }
@@ -217,7 +232,7 @@ async fn a_page_for_buyers_is_in_the_language_of_the_shop_if_the_browser_names_n
             Some(header) => call.header(header::ACCEPT_LANGUAGE, HeaderValue::from_static(header)),
             None => call,
         };
-        let page = text(&Endpoint::Page(Page::Buyer).call(&shop.delivery, call).await);
+        let (_, page) = see(&shop.delivery, Page::Buyer, call).await;
         assert!(page.contains(&format!("<html lang=\"{lang}\">")), "{header:?}: {page}");
     }
 }
@@ -225,10 +240,10 @@ async fn a_page_for_buyers_is_in_the_language_of_the_shop_if_the_browser_names_n
 #[tokio::test]
 async fn a_preview_shows_the_e_mail_in_the_chosen_language() {
     let shop = shop().await;
-    let query = |query: &str| Call::new(Method::GET).query(query.to_owned());
-    let page = text(&Endpoint::Page(Page::Email).call(&shop.delivery, query("kind=revoked&language=de")).await);
+    let page = look(&shop, Page::Email, "kind=revoked&language=de").await;
     assert!(page.contains("kind=revoked&amp;language=de&amp;part=html"), "{page}");
-    let frame = Endpoint::Page(Page::Email).call(&shop.delivery, query("kind=revoked&language=de&part=html")).await;
+    let call = Call::new(Method::GET).query("kind=revoked&language=de&part=html");
+    let frame = Endpoint::Page(Page::Email).call(&shop.delivery, call).await;
     assert!(text(&frame).contains("<html lang=\"de\""), "{}", text(&frame));
     let policy = header_of(&frame, "content-security-policy").unwrap();
     assert!(policy.ends_with("frame-ancestors 'self'; sandbox"), "{policy}");
@@ -245,9 +260,7 @@ async fn sends_again(shop: &Shop, form: &str, email: &str) -> StatusCode {
 async fn a_form_that_sends_a_key_again_sends_it_once_and_always_corrects_the_address() {
     let shop = shop().await;
     let key = shop.paid("A").await.key.id();
-    let query = format!("id={key}&do=resend");
-    let call = Call::new(Method::GET).query(query);
-    let form = text(&Endpoint::Page(Page::ChangeKey).call(&shop.delivery, call).await);
+    let form = look(&shop, Page::ChangeKey, &format!("id={key}&do=resend")).await;
     for _ in 0..2 {
         assert_eq!(sends_again(&shop, &form, "").await, 303);
     }
@@ -323,10 +336,8 @@ async fn a_form_that_adds_a_product_or_a_post_adds_one_however_often_it_is_sent(
 
 /// Posts a form of the buyer's page.
 async fn buyer(shop: &Shop, body: String, cookie: &str) -> Reply {
-    let form = HeaderValue::from_static("application/x-www-form-urlencoded");
-    let call = Call::new(Method::POST).header(header::CONTENT_TYPE, form);
-    let call = call.header(header::COOKIE, HeaderValue::from_str(cookie).unwrap());
-    Endpoint::Page(Page::Buyer).call(&shop.delivery, Call { body: body.into(), ..call }).await
+    let call = Call::new(Method::POST).header(header::COOKIE, cookie.parse().unwrap());
+    Endpoint::Page(Page::Buyer).call(&shop.delivery, form(call, "http://localhost", body)).await
 }
 
 #[tokio::test]
@@ -354,13 +365,11 @@ async fn the_state_of_a_key_can_be_loaded_again_and_opening_it_twice_counts_once
     let (location, cookie) = (header_of(&asked, "location").unwrap(), cookie_of(&asked));
     let look = async |cookie: &str| {
         let call = Call::new(Method::GET).query(location.split('?').nth(1).unwrap().to_owned());
-        let call = call.header(header::COOKIE, HeaderValue::from_str(cookie).unwrap());
-        let reply = Endpoint::Page(Page::Buyer).call(&shop.delivery, call).await;
-        (reply.status().as_u16(), text(&reply))
+        see(&shop.delivery, Page::Buyer, call.header(header::COOKIE, cookie.parse().unwrap())).await
     };
     for _ in 0..2 {
         let (status, page) = look(cookie).await;
-        assert_eq!((status, page.contains(&key)), (200, false), "the page has no key: {page}");
+        assert_eq!((status, page.contains(&key)), (StatusCode::OK, false), "the page has no key: {page}");
         let [id, request] = ["id", "request"].map(|name| field(&page, name));
         assert_eq!(buyer(&shop, format!("id={id}&do=open&request={request}"), cookie).await.status(), 303);
     }

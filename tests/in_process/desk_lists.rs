@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use delivery_core::http::{Call, Endpoint, Page};
+use delivery_core::http::Page;
 use delivery_core::key::{Actor, KeyId};
 use delivery_core::platform::{LemonSqueezy, Secrets};
 use delivery_core::product::NewProduct;
 use delivery_testing::{Behaviour, Shop};
-use http::Method;
 
 use crate::calls::header_of;
-use crate::desk_forms::{desk, field, get, post, shop, text};
+use crate::desk_forms::{desk, field, get, look, post, shop};
 use crate::platform_secrets::sale;
 
 /// Returns the query of the link with this text.
@@ -31,25 +30,24 @@ async fn a_search_leads_to_older_and_newer_pages() {
     let found = post(&shop, Page::Keys, format!("csrf={csrf}&q=ada")).await;
     let location = header_of(&found, "location").unwrap();
     assert!(!location.contains("ada"), "what was typed is in the address: {location}");
-    let look = async |query: String| {
-        let call = Call::new(Method::GET).query(query);
-        let page = text(&Endpoint::Page(Page::Keys).call(&shop.delivery, call).await);
+    let list = async |query: &str| {
+        let page = look(&shop, Page::Keys, query).await;
         let first = page.split("<th scope=\"row\">").nth(1).unwrap().split("title=\"").nth(1).unwrap();
         (first.split('"').next().unwrap().to_owned(), page)
     };
     let (mut firsts, mut pages) = (Vec::new(), Vec::new());
     let mut at = location.split('?').nth(1).unwrap().to_owned();
     for _ in 0..3 {
-        let (first, page) = look(at.clone()).await;
+        let (first, page) = list(&at).await;
         firsts.push(first);
         at = link(&page, "Older").unwrap_or_default();
         pages.push(page);
     }
     assert_eq!(firsts, ["ada119@example.com", "ada069@example.com", "ada019@example.com"]);
     assert!(link(&pages[0], "Newer").is_none() && link(&pages[2], "Older").is_none());
-    let (first, page) = look(link(&pages[2], "Newer").unwrap()).await;
+    let (first, page) = list(&link(&pages[2], "Newer").unwrap()).await;
     assert_eq!(first, "ada069@example.com");
-    assert_eq!(look(link(&page, "Newer").unwrap()).await.0, "ada119@example.com");
+    assert_eq!(list(&link(&page, "Newer").unwrap()).await.0, "ada119@example.com");
 }
 
 #[tokio::test]
@@ -83,8 +81,7 @@ async fn a_list_of_very_many_pages_leads_back_as_far_as_it_knows() {
     }
     let leads = async |address: &str, link: &str| {
         let query = address.split_once('?').map(|(_, query)| query.replace("&amp;", "&")).unwrap_or_default();
-        let page =
-            text(&Endpoint::Page(Page::Products).call(&shop.delivery, Call::new(Method::GET).query(query)).await);
+        let page = look(&shop, Page::Products, &query).await;
         let anchor = page.split("<a ").find(|anchor| anchor.contains(&format!(">{link}</a>")))?;
         Some(anchor.split("href=\"").nth(1)?.split('"').next()?.replace("&#x2f;", "/"))
     };

@@ -24,7 +24,7 @@ use http::{Method, StatusCode, header};
 use rocket::local::asynchronous::Client;
 
 use super::calls::{Staff, quiet};
-use super::desk_forms::{cookie_of, field, text};
+use super::desk_forms::{cookie_of, field, form, see, text};
 
 async fn shop(look: Option<Look>) -> (Delivery, Arc<Staff>) {
     let staff = Arc::new(Staff::default());
@@ -36,19 +36,6 @@ async fn shop(look: Option<Look>) -> (Delivery, Arc<Staff>) {
 fn from(address: &str, cookie: &str) -> Call {
     let call = Call { peer: Some(address.parse().unwrap()), ..Call::new(Method::GET) };
     call.header(header::COOKIE, cookie.parse().unwrap())
-}
-
-async fn see(delivery: &Delivery, page: Page, call: Call) -> (StatusCode, String) {
-    let reply = Endpoint::Page(page).call(delivery, call).await;
-    (reply.status(), text(&reply))
-}
-
-/// Sends the form of a page from a page of this origin.
-async fn save(delivery: &Delivery, page: Page, call: Call, origin: &str, form: String) -> (StatusCode, String) {
-    let call = Call { method: Method::POST, body: form.into(), ..call };
-    let call = call.header(header::ORIGIN, origin.parse().unwrap());
-    let call = call.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded".parse().unwrap());
-    see(delivery, page, call).await
 }
 
 /// A user whom the host's own code has found.
@@ -106,8 +93,8 @@ async fn what_they_do_is_done_in_their_name_and_by_a_form_of_their_own() {
         ("staff=ada", "https://evil.example", StatusCode::FORBIDDEN),
         ("staff=ada", "http://localhost", StatusCode::SEE_OTHER),
     ] {
-        let form = format!("name=Atlas&content=x&csrf={csrf}");
-        let (answered, _) = save(&delivery, Page::Product, from("192.0.2.2", cookie), origin, form).await;
+        let call = form(from("192.0.2.2", cookie), origin, format!("name=Atlas&content=x&csrf={csrf}"));
+        let (answered, _) = see(&delivery, Page::Product, call).await;
         assert_eq!(answered, status, "{cookie} {origin}");
     }
     let all = AuditQuery { limit: 10, ..AuditQuery::default() };
@@ -124,8 +111,8 @@ async fn a_product_that_somebody_else_changed_is_not_overwritten() {
     let (_, html) = see(&delivery, Page::Product, from("192.0.2.1", "staff=ada").query(format!("id={id}"))).await;
     let (csrf, seen) = (field(&html, "csrf"), field(&html, "seen"));
     let save = async |content: &str| {
-        let form = format!("id={id}&name=Atlas&content={content}&csrf={csrf}&seen={seen}");
-        save(&delivery, Page::Product, from("192.0.2.1", "staff=ada"), "http://localhost", form).await
+        let body = format!("id={id}&name=Atlas&content={content}&csrf={csrf}&seen={seen}");
+        see(&delivery, Page::Product, form(from("192.0.2.1", "staff=ada"), "http://localhost", body)).await
     };
     let content = async || delivery.product(id).await.unwrap().unwrap().content().to_owned();
     assert_eq!((save("two").await.0, content().await.as_str()), (StatusCode::SEE_OTHER, "two"));
@@ -147,8 +134,8 @@ async fn a_post_that_somebody_else_changed_is_not_overwritten() {
     let (_, html) = see(&delivery, Page::Post, from("192.0.2.1", "staff=ada").query(format!("id={}", id.get()))).await;
     let (csrf, seen) = (field(&html, "csrf"), field(&html, "seen"));
     let save = async |content: &str| {
-        let form = format!("id={}&title=News&category=tips&content={content}&csrf={csrf}&seen={seen}", id.get());
-        save(&delivery, Page::Post, from("192.0.2.1", "staff=ada"), "http://localhost", form).await
+        let body = format!("id={}&title=News&category=tips&content={content}&csrf={csrf}&seen={seen}", id.get());
+        see(&delivery, Page::Post, form(from("192.0.2.1", "staff=ada"), "http://localhost", body)).await
     };
     let said = async || desk.post(id).await.unwrap().unwrap().facts().clone();
     assert_eq!((save("two").await.0, said().await), (StatusCode::SEE_OTHER, facts("two")));
@@ -242,9 +229,9 @@ async fn wrong_tokens_are_told_of_together() {
         Endpoint::Keys.call(delivery, call).await;
     }
     let page = Endpoint::Page(Page::SignIn).call(delivery, from("192.0.2.1", "x=y")).await;
-    let call = from("192.0.2.1", cookie_of(&page));
-    let form = format!("token=wrong&csrf={}", field(&text(&page), "csrf"));
-    let (status, _) = save(delivery, Page::SignIn, call, "http://localhost", form).await;
+    let body = format!("token=wrong&csrf={}", field(&text(&page), "csrf"));
+    let call = form(from("192.0.2.1", cookie_of(&page)), "http://localhost", body);
+    let (status, _) = see(delivery, Page::SignIn, call).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
     shop.clock.advance(Duration::from_mins(1));
     for count in [3, 0] {

@@ -8,10 +8,10 @@ use delivery_core::http::{Call, Endpoint, Page, Reply};
 use delivery_core::look::Look;
 use delivery_core::product::NewProduct;
 use delivery_testing::{MemoryStore, RecordingMailer};
-use http::{HeaderValue, Method, header};
+use http::{Method, header};
 
 use crate::calls::TOKEN;
-use crate::desk_forms::{cookie_of, field, text};
+use crate::desk_forms::{cookie_of, field, form, text};
 
 const OLD: &str = "the secret that signed until now";
 const NEW: &str = "the secret that takes its place";
@@ -24,20 +24,16 @@ async fn server(store: &Arc<MemoryStore>, secrets: &[&str]) -> Delivery {
     delivery
 }
 
+fn by(cookie: &str) -> Call {
+    Call::new(Method::GET).header(header::COOKIE, cookie.parse().unwrap())
+}
+
 async fn get(server: &Delivery, page: Page, cookie: &str) -> Reply {
-    let call = Call::new(Method::GET).header(header::COOKIE, cookie.parse().unwrap());
-    Endpoint::Page(page).call(server, call).await
+    Endpoint::Page(page).call(server, by(cookie)).await
 }
 
 async fn post(server: &Delivery, page: Page, cookie: &str, body: String) -> Reply {
-    let call = [
-        (header::ORIGIN, "http://localhost"),
-        (header::CONTENT_TYPE, "application/x-www-form-urlencoded"),
-        (header::COOKIE, cookie),
-    ]
-    .into_iter()
-    .fold(Call::new(Method::POST), |call, (name, value)| call.header(name, HeaderValue::from_str(value).unwrap()));
-    Endpoint::Page(page).call(server, Call { body: body.into(), ..call }).await
+    Endpoint::Page(page).call(server, form(by(cookie), "http://localhost", body)).await
 }
 
 #[tokio::test]
