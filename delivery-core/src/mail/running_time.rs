@@ -26,35 +26,3 @@ pub(super) async fn within<T>(limit: Duration, work: impl Future<Output = T>) ->
         () = elapsed => None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::future::pending;
-
-    use tokio::time::{advance, timeout};
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_limit_elapses_while_the_process_runs() {
-        let limit = Duration::from_mins(10);
-        #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused")]
-        let begin = tokio::time::Instant::now();
-        assert_eq!(within(limit, pending::<()>()).await, None);
-        // Each Tokio timer may be a millisecond late.
-        let waited = begin.elapsed();
-        assert!(waited >= limit && waited < limit + Duration::from_millis(100), "{waited:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_suspension_does_not_use_a_limit_up() {
-        let suspended = || async {
-            sleep(Duration::from_secs(1)).await;
-            advance(Duration::from_hours(24)).await;
-            sleep(Duration::from_secs(1)).await;
-        };
-        let limit = Duration::from_mins(1);
-        assert!(timeout(limit, suspended()).await.is_err(), "an ordinary limit has elapsed");
-        assert_eq!(within(limit, suspended()).await, Some(()));
-    }
-}
