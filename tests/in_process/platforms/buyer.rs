@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use delivery_core::email::Email;
-use delivery_core::key::Status;
-use delivery_core::ledger::EventOutcome::{Ignored, Issued, NeedsAttention, Revoked};
+use delivery_core::ledger::EventOutcome::{Ignored, Issued, NeedsAttention};
 use delivery_core::platform::{Buyer, Event, Line, Links, Refund, Sale, Standing, SubscriptionEvent, Term};
 use delivery_core::store::InboxQuery;
 
@@ -37,35 +35,6 @@ async fn a_buyer_is_told_of_a_refund_that_revoked_a_key_and_of_nothing_else() {
         sent.sort();
         assert_eq!(sent, subjects);
     }
-}
-
-#[tokio::test]
-async fn a_refund_is_told_to_whoever_has_the_key_now() {
-    let shop = Shop::with_guide().await;
-    shop.tell(Event::Paid(sale("A", "guide"))).await;
-    assert_eq!(shop.sent().await, 1);
-    let corrected: Email = "ada@example.org".parse().unwrap();
-    let key = shop.keys().await[0].id();
-    shop.delivery.desk(&"alice".parse().unwrap()).resend(key, Some(corrected)).await.unwrap();
-    assert_eq!(shop.sent().await, 1);
-    assert_eq!(shop.tell(refunded("A")).await, Some(Revoked));
-    assert_eq!(shop.sent().await, 1);
-    let sent = shop.mailer.accepted();
-    let to: Vec<&str> = sent.iter().map(|message| message.to.as_str()).collect();
-    assert_eq!(to, ["ada@example.com", "ada@example.org", "ada@example.org"]);
-    assert!(sent[2].text.contains("refunded"), "{}", sent[2].text);
-    assert!(!sent[2].text.contains("dlv_"), "a key that is revoked is of no use: {}", sent[2].text);
-    // Told again, the platform has nothing new to say.
-    shop.tell(refunded("A")).await;
-    assert_eq!((shop.sent().await, shop.statuses().await), (0, vec![Status::Revoked]));
-}
-
-#[tokio::test]
-async fn an_address_with_white_space_around_it_gets_its_key() {
-    let shop = Shop::with_guide().await;
-    let typed = Sale { buyer: Buyer::by_email(Some(" ada@example.com\u{a0}")), ..sale("A", "guide") };
-    assert_eq!(shop.tell(Event::Paid(typed)).await, Some(Issued));
-    assert_eq!(shop.keys().await[0].email().as_str(), "ada@example.com");
 }
 
 #[tokio::test]

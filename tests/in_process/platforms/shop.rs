@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::Delivery;
 use delivery_core::delivery::Error;
-use delivery_core::key::{Key, Status};
+use delivery_core::key::Key;
 use delivery_core::ledger::EventOutcome;
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::order::{OrderId, Source};
@@ -117,11 +117,6 @@ impl Shop {
     /// How many days after the shop opened the first key expires.
     pub async fn days(&self) -> i64 {
         (self.keys().await[0].expires_at() - day(0)).num_days()
-    }
-
-    pub async fn statuses(&self) -> Vec<Status> {
-        let now = delivery_core::Clock::now(self.clock.as_ref());
-        self.keys().await.iter().map(|key| key.status(now)).collect()
     }
 
     /// How many e-mails were sent now.
