@@ -167,31 +167,6 @@ fn the_same_event_sent_to_both_at_once_again_and_again_is_one_key_and_one_messag
     assert_eq!(sites.iter().flat_map(Site::messages).count(), events);
 }
 
-#[test]
-#[cfg_attr(without = "postgres", ignore = "needs postgres")]
-fn a_platforms_secret_that_is_set_at_one_sells_at_both_without_a_restart() {
-    // A second, and time for a busy machine.
-    const A_SECOND: Duration = Duration::from_secs(10);
-    let (url, _sites, servers) = two_of(&[]);
-    let product = json!({ "name": "Guide", "content": "x", "refs": { "gumroad": ["guide"] } });
-    assert_eq!(servers[0].admin("POST", "product", &product).0, 200);
-    let report = |server: &Server, sale: &str, secret: &str| {
-        let sale = format!("sale_id={sale}&resource_name=sale&permalink=guide&email=a%40example.com");
-        server.call("POST", &format!("/api/webhook/gumroad?token={secret}"), "", &sale).0
-    };
-    for (one, other, secret) in [(0, 1, "the-first-secret"), (1, 0, "the-second-secret")] {
-        assert!(servers.iter().all(|server| report(server, "x", secret) != 200));
-        let set = json!({ "platform": "gumroad", "secret": secret });
-        assert_eq!(servers[one].admin("POST", "platform/secret", &set).0, 200);
-        assert_eq!(report(&servers[one], &format!("{secret} A"), secret), 200);
-        wait_for(A_SECOND, || report(&servers[other], &format!("{secret} B"), secret) == 200);
-    }
-    assert_eq!(count(&url, "delivery_key"), 4);
-    let removed = json!({ "platform": "gumroad", "secret": null });
-    assert_eq!(servers[0].admin("POST", "platform/secret", &removed).0, 200);
-    wait_for(A_SECOND, || servers.iter().all(|server| report(server, "x", "the-second-secret") == 404));
-}
-
 /// How many rows there are.
 fn count(url: &str, of: &str) -> usize {
     let rows: Vec<i64> = column(url, format!("SELECT count(*) FROM delivery.{of}"));
