@@ -9,6 +9,7 @@ pub const SALE: &str = "sale_id=S-1&resource_name=sale&short_product_id=atlas&em
 pub const PAID: &str =
     "sale_id=S-1&resource_name=sale&short_product_id=map&email=Buyer%40EXAMPLE.com&quantity=2&price=2500&currency=eur";
 const SUCCESS: &str = r#"{"success":true}"#;
+const SECRET: &str = "secret must be at most 1000 bytes, without line breaks and invisible characters.";
 const NO_KEYS: &str = r#"{"keys":[]}"#;
 const NO_EVENTS: &str = r#"{"events":[]}"#;
 const NOTHING_TOLD: &str = r#"{"inbox":[]}"#;
@@ -229,6 +230,9 @@ fn inbox() -> Vec<Row> {
             .invalid("platform must be a platform such as stripe."),
         secret("that_is_none_of_the_platforms", r#"{"platform":"standard","secret":"no base64!"}"#)
             .invalid("secret must be base64, after whsec_ or without it."),
+        secret("with_an_invisible_character", r#"{"platform":"paddle","secret":"a\u200bb"}"#).invalid(SECRET),
+        secret("that_is_too_long", &format!(r#"{{"platform":"paddle","secret":"{}"}}"#, "x".repeat(1001)))
+            .invalid(SECRET),
         secret("that_the_settings_have", r#"{"platform":"stripe","secret":"whsec_1"}"#)
             .invalid("The settings of the server have the secret of this platform."),
         dismiss("an_unknown_platform", r#"{"platform":"ebay","product_ref":"atlas"}"#)
