@@ -40,7 +40,7 @@ fn what_became_of_the_money_counts_in_every_order_and_once() {
         charged("o", 0, Links::default(), vec![line])
     };
     let left_of_it = |early: &[&str]| {
-        let Report::Charged(mut charged) = of_pieces(early) else { unreachable!("a charge") };
+        let mut charged = charge_of(of_pieces(early));
         charged.lines[0].pieces = 1;
         Report::Charged(charged)
     };
@@ -49,10 +49,7 @@ fn what_became_of_the_money_counts_in_every_order_and_once() {
         refunded(ChargeRef::Order(id("o")), Extent::Lines { refund: refund.to_owned(), lines: vec![line] })
     };
     let failed = |at: i64| Report::Kept { of: by_payment(), at: day(at) };
-    let stands = |at: i64| {
-        let Report::Charged(charged) = sale() else { unreachable!("a charge") };
-        Report::Charged(Charged { stands_at: Some(day(at)), ..charged })
-    };
+    let stands = |at: i64| Report::Charged(Charged { stands_at: Some(day(at)), ..charge_of(sale()) });
     let reversed = |lines: &[(&str, u64)]| {
         let Extent::Lines { lines, .. } = returned("", lines) else { unreachable!("lines") };
         Report::Disputed(dispute(ChargeRef::Order(id("o")), "c1", lines))
@@ -117,21 +114,17 @@ fn what_became_of_the_money_counts_in_every_order_and_once() {
 
 #[test]
 fn a_payment_that_was_authorised_sells_when_it_is_taken() {
-    let Report::Charged(open) = sale() else { unreachable!("a charge") };
-    let open = Report::Charged(Charged { is_open: true, ..open });
-    let captured = |offers: Vec<Offer>| {
-        let order = (!offers.is_empty()).then(|| id("o"));
-        Report::Captured(Captured { payment: id("pay"), at: day(2), total: None, order, offers, missing: None })
-    };
+    let open = Report::Charged(Charged { is_open: true, ..charge_of(sale()) });
     let mut world = World::of(std::slice::from_ref(&open));
     assert!(world.keys.is_empty());
-    world.report(&captured(vec![offer(1, 2), offer(2, 1)]));
+    world.report(&captured(2, None, vec![offer(1, 2), offer(2, 1)]));
     assert_eq!(world.products(), [1, 2]);
     world.report(&open);
     assert_eq!(world.products(), [1, 2]);
     // If the capture is reported first, the report of the order issues the keys.
-    assert_eq!(World::of(&[captured(Vec::new()), open.clone()]).products(), [1, 2]);
-    assert!(World::of(&[open, refunded(by_payment(), Extent::Full), captured(vec![offer(1, 2)])]).keys.is_empty());
+    assert_eq!(World::of(&[captured(2, None, Vec::new()), open.clone()]).products(), [1, 2]);
+    let late = captured(2, None, vec![offer(1, 2)]);
+    assert!(World::of(&[open, refunded(by_payment(), Extent::Full), late]).keys.is_empty());
 }
 
 #[test]
@@ -206,10 +199,7 @@ type Received = (&'static str, Vec<Report>, &'static [(i64, u64)]);
 #[test]
 fn a_payment_is_received_once_in_whatever_form_it_is_reported() {
     let eur = |units| Amount { units, currency: "EUR".parse().unwrap() };
-    let with = |total: Option<Amount>, report: Report| {
-        let Report::Charged(charged) = report else { unreachable!("a charge") };
-        Report::Charged(Charged { total, ..charged })
-    };
+    let with = |total: Option<Amount>, report: Report| Report::Charged(Charged { total, ..charge_of(report) });
     let session = |total| {
         let links = Links { invoice: Some(id("inv")), ..of_subscription() };
         with(total, charged("session", 0, links, vec![line("plan", 1, 1, Term::Unsaid)]))
@@ -218,18 +208,11 @@ fn a_payment_is_received_once_in_whatever_form_it_is_reported() {
         let links = Links { invoice: Some(id(name)), is_first: at == 0, ..of_subscription() };
         with(total, charged(name, at, links, vec![line("plan", 1, 1, Term::Unsaid)]))
     };
-    let authorised = |report: Report| {
-        let Report::Charged(charged) = report else { unreachable!("a charge") };
-        Report::Charged(Charged { is_open: true, ..charged })
-    };
+    let authorised = |report: Report| Report::Charged(Charged { is_open: true, ..charge_of(report) });
     let order = || with(Some(eur(700)), charged("o", 0, with_payment(), vec![line("a", 1, 1, Term::Unsaid)]));
-    let captured = |total| {
-        let (payment, at) = (id("pay"), day(3));
-        Report::Captured(Captured { payment, at, total, order: None, offers: Vec::new(), missing: None })
-    };
+    let captured = |total| captured(3, total, Vec::new());
     let at_time = |stands: i64, total| {
-        let Report::Charged(charged) = order() else { unreachable!("a charge") };
-        Report::Charged(Charged { stands_at: Some(day(stands)), total: Some(eur(total)), ..charged })
+        Report::Charged(Charged { stands_at: Some(day(stands)), total: Some(eur(total)), ..charge_of(order()) })
     };
     let foreign = || with(Some(eur(700)), charged("o", 0, with_payment(), vec![unmapped("a", 1, Term::Unsaid)]));
     let cases: Vec<Received> = vec![

@@ -120,7 +120,7 @@ fn an_order_and_its_invoice_are_one_charge() {
 fn a_product_that_never_expires_never_does() {
     let of_own = |own: Own| {
         let line = Bought { own: Some(own), ..line("plan", 1, 1, period(0, 31)) };
-        let Report::Charged(mut charged) = charged("c1", 0, of_subscription(), vec![line]) else { unreachable!() };
+        let mut charged = charge_of(charged("c1", 0, of_subscription(), vec![line]));
         charged.offers.iter_mut().for_each(|offer| offer.sale.key.expires_at = crate::terms::NEVER);
         Report::Charged(charged)
     };

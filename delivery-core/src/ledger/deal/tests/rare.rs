@@ -154,10 +154,7 @@ fn a_sale_that_comes_after_its_dispute_or_refund_waits_only_for_what_can_still_c
     let failed = || Report::Kept { of: by_payment(), at: day(6) };
     let gone = ReportOutcome::Nothing("the money went back before");
     // The same sale without an offer, as when the buyer has no address. Such a sale waits for the seller.
-    let unsold = || {
-        let Report::Charged(charged) = sale() else { unreachable!("a charge") };
-        Report::Charged(Charged { offers: Vec::new(), ..charged })
-    };
+    let unsold = || offered(sale(), &[]);
     let of_charge = dispute(ChargeRef::Order(id("c1")), "d", Vec::new());
     let lost_charge = || Report::Disputed(Dispute { is_lost: true, ..of_charge.clone() });
     let period_of = |name: &str, from| paid(name, from, period(from, from + 30));
@@ -220,17 +217,11 @@ fn a_product_that_is_disputed_waits_while_others_are_issued() {
 
 #[test]
 fn what_was_authorised_and_taken_waits_for_its_key() {
-    let Report::Charged(sale) = charged("o", 0, with_payment(), vec![line("a", 1, 1, Term::Unsaid)]) else {
-        unreachable!("a charge")
-    };
-    let captured = |offers: Vec<Offer>| {
-        let order = (!offers.is_empty()).then(|| id("o"));
-        Report::Captured(Captured { payment: id("pay"), at: day(2), total: None, order, offers, missing: None })
-    };
+    let sale = charge_of(charged("o", 0, with_payment(), vec![line("a", 1, 1, Term::Unsaid)]));
     let mut world = World::default();
     assert_eq!(world.report(&Report::Charged(Charged { is_open: true, ..sale })), ReportOutcome::Authorised);
-    assert_eq!(world.report(&captured(Vec::new())), ReportOutcome::Lacks);
-    assert_eq!(world.report(&captured(vec![offer(1, 1)])), ReportOutcome::Issued);
+    assert_eq!(world.report(&captured(2, None, Vec::new())), ReportOutcome::Lacks);
+    assert_eq!(world.report(&captured(2, None, vec![offer(1, 1)])), ReportOutcome::Issued);
 }
 
 #[test]

@@ -162,6 +162,17 @@ pub(super) fn charged(order: &str, at: i64, links: Links, lines: Vec<Bought>) ->
     Report::Charged(Charged { links, lines, offers, missing, ..Charged::new(id(order), day(at)) })
 }
 
+pub(super) fn charge_of(report: Report) -> Charged {
+    let Report::Charged(charged) = report else { unreachable!("a charge") };
+    charged
+}
+
+/// A statement that the payment was taken. It names the order if it has `offers`.
+pub(super) fn captured(at: i64, total: Option<Amount>, offers: Vec<Offer>) -> Report {
+    let order = (!offers.is_empty()).then(|| id("o"));
+    Report::Captured(Captured { payment: id("pay"), at: day(at), total, order, offers, missing: None })
+}
+
 /// References that name only the subscription.
 pub(super) fn of_subscription() -> Links {
     Links { subscription: Some(id("sub")), ..Links::default() }
@@ -239,8 +250,8 @@ pub(super) fn ended(of: ChargeRef, end: &str) -> Dispute {
 /// The charge in `report`, with an offer of a key for each product in `numbers`. The service adds such offers to a
 /// charge that names no product, for the products that are known from earlier reports about the same subscription.
 pub(super) fn offered(report: Report, numbers: &[i64]) -> Report {
-    let Report::Charged(charged) = report else { unreachable!("a charge") };
-    Report::Charged(Charged { offers: numbers.iter().map(|number| offer(*number, 1)).collect(), ..charged })
+    let offers = numbers.iter().map(|number| offer(*number, 1)).collect();
+    Report::Charged(Charged { offers, ..charge_of(report) })
 }
 
 /// A statement that the subscription that began with `order` is now for `line`.
