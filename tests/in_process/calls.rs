@@ -1,5 +1,6 @@
 //! What several of these tests do: calls to a service, directly and on both frameworks, and short ways to say what is sold.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
@@ -9,7 +10,7 @@ use axum::http::Request;
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint, Reply};
 use delivery_core::key::Actor;
-use delivery_core::mail::Worked;
+use delivery_core::mail::{MailError, Mailer, Message, Worked};
 use delivery_core::order::{Order, OrderRef, Source};
 use delivery_core::product::ProductId;
 use delivery_core::seller::{Head, Seller};
@@ -21,6 +22,7 @@ use rocket::figment::Figment;
 use rocket::local::asynchronous::Client;
 use rocket::{Build, Rocket};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
 /// What the platform proves itself with to a `delivery_testing::Shop`.
@@ -85,6 +87,31 @@ impl Seller for Staff {
         self.0.fetch_add(1, Ordering::Relaxed);
         let cookie = head.headers.get(header::COOKIE)?.to_str().ok()?;
         cookie.strip_prefix("staff=").and_then(|name| name.parse().ok())
+    }
+}
+
+/// A mailer that accepts an e-mail when it is allowed to.
+#[derive(Debug)]
+pub struct Gate {
+    pub begun: Semaphore,
+    pub allowed: Semaphore,
+    pub accepted: AtomicUsize,
+}
+
+impl Gate {
+    pub fn closed() -> Arc<Self> {
+        let (begun, allowed) = (Semaphore::new(0), Semaphore::new(0));
+        Arc::new(Self { begun, allowed, accepted: AtomicUsize::new(0) })
+    }
+}
+
+#[async_trait]
+impl Mailer for Gate {
+    async fn send(&self, _: &Message) -> Result<(), MailError> {
+        self.begun.add_permits(1);
+        self.allowed.acquire().await.unwrap().forget();
+        self.accepted.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 }
 

@@ -13,9 +13,8 @@ use delivery_core::product::NewProduct;
 use delivery_core::store::{Ledger, MessageQuery, StoreError};
 use delivery_core::{Clock, Delivery, Entropy};
 use delivery_testing::{Behaviour, Fault, Faulty, ManualClock, MemoryStore, RecordingMailer, SeededEntropy, Shop};
-use tokio::sync::Semaphore;
 
-use super::calls::{paid, work};
+use super::calls::{Gate, paid, work};
 
 pub struct Post {
     pub delivery: Delivery,
@@ -163,27 +162,11 @@ fn what_a_mail_error_quotes_is_nowhere_in_it() {
     assert!(!format!("{error:?}").contains("buyer"));
 }
 
-/// Sends when it is told to.
-#[derive(Debug)]
-struct Waiting {
-    begun: Semaphore,
-    told: Semaphore,
-}
-
-#[async_trait::async_trait]
-impl Mailer for Waiting {
-    async fn send(&self, _: &Message) -> Result<(), MailError> {
-        self.begun.add_permits(1);
-        self.told.acquire().await.unwrap().forget();
-        Ok(())
-    }
-}
-
 /// As when the database was away for longer than a lease, and the queue is asked before the lease is renewed.
 #[tokio::test(start_paused = true)]
 async fn a_server_whose_own_lease_expired_sends_no_second_copy() {
     for is_sent in [false, true] {
-        let mailer = Arc::new(Waiting { begun: Semaphore::new(0), told: Semaphore::new(0) });
+        let mailer = Gate::closed();
         let post = Post::open_with(mailer.clone()).await;
         let running = post.delivery.start().await.unwrap();
         post.order("A").await;
@@ -191,7 +174,7 @@ async fn a_server_whose_own_lease_expired_sends_no_second_copy() {
         if is_sent {
             // That it was sent cannot be stored, and is tried again in a second.
             post.store.otherwise(Fault::Before(StoreError::unavailable("away")));
-            mailer.told.add_permits(1);
+            mailer.allowed.add_permits(1);
             tokio::time::sleep(Duration::from_millis(100)).await;
             post.store.heal();
         }
@@ -200,7 +183,7 @@ async fn a_server_whose_own_lease_expired_sends_no_second_copy() {
         post.order("B").await;
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(mailer.begun.available_permits(), 1, "only of the other order; is_sent: {is_sent}");
-        mailer.told.add_permits(2);
+        mailer.allowed.add_permits(2);
         tokio::time::sleep(Duration::from_secs(2)).await;
         running.stop().await;
         post.clock.advance(Duration::from_mins(1));
