@@ -33,7 +33,7 @@ async fn no_more_connections_are_open_than_are_set() {
     assert_eq!((server.received().len(), server.connections()), (150, 2));
 }
 
-/// Without a limit, e-mails that the server confirms slowly do not hold back others.
+/// It says how many e-mails it takes at once, which is what the outbox gives it.
 #[tokio::test]
 async fn connections_have_no_limit_unless_one_is_set() {
     let (mailer, _) = serve(Script::Accept).await;
