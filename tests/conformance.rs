@@ -33,10 +33,9 @@ fn main() {
                     let folder = tempfile::tempdir().unwrap();
                     case.run(|| sqlite(&folder)).await;
                 }));
-                for (port, pooled) in POSTGRES {
-                    let store = move || async move { postgresql(&unique(), pooled).await };
-                    trials.push(trial(port, case.name(), ["postgres"], move || case.run(store)));
-                }
+                let store = || async { postgresql(&unique(), false).await };
+                trials.push(trial("postgres", case.name(), ["postgres"], move || case.run(store)));
+                // The host's pool, too: its connections lead to a pooler here.
                 trials.push(trial("pgbouncer", case.name(), ["postgres", "pgbouncer"], || case.run(behind)));
             }
         )*};

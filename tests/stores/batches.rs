@@ -121,11 +121,11 @@ fn check<S: Ledger, F: Future<Output = S>>(cases: u32, in_order: bool, open: imp
 #[test]
 fn batches_in_sqlite_come_to_what_one_operation_at_a_time_does() {
     let folders = tempfile::tempdir().unwrap();
-    check(support::rounds(64, 256), true, async || sqlite(&tempfile::tempdir_in(&folders).unwrap().keep()).await);
+    check(support::rounds(48, 96), true, async || sqlite(&tempfile::tempdir_in(&folders).unwrap().keep()).await);
 }
 
 #[test]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 fn batches_in_postgres_come_to_what_one_operation_at_a_time_does() {
-    check(support::rounds(8, 24), false, async || postgresql(&unique(), false).await);
+    check(support::rounds(8, 12), false, async || postgresql(&unique(), false).await);
 }

@@ -18,7 +18,6 @@ use delivery_core::terms::{OwnTerms, Terms, UseLimit, Validity};
 use delivery_testing::{Fixture, MemoryStore, Shop};
 use http::Method;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
 /// Outlives a restart here as stores elsewhere do.
 pub struct InMemory(Arc<MemoryStore>);
@@ -121,19 +120,6 @@ pub async fn sold(delivery: &Delivery, id: &str) -> String {
 
 pub fn by_key(key: &str) -> Call {
     Call::new(Method::GET).query(format!("key={key}&product_id=1"))
-}
-
-/// Calls the servers in turn, all at once. Each call is sent again while it is answered 503.
-pub async fn storm<N>(servers: &[Shop], endpoint: Endpoint, count: usize, new: N) -> Vec<(u16, Value)>
-where
-    N: Fn() -> Call + Clone + Send + Sync + 'static,
-{
-    let mut callers = JoinSet::new();
-    for index in 0..count {
-        let (delivery, new) = (servers[index % servers.len()].delivery.clone(), new.clone());
-        callers.spawn(async move { patient_call(&delivery, endpoint, new).await });
-    }
-    callers.join_all().await
 }
 
 /// Calls until the answer is not that the store is busy, five times at most. The store refuses an operation that waited

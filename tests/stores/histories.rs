@@ -17,24 +17,24 @@ use super::places::{in_a_folder, in_a_schema};
 
 #[test]
 fn the_service_is_its_model_in_memory() {
-    check((64, 256), in_memory);
+    check((32, 128), in_memory);
 }
 
 /// As somebody proves a store that keeps keys and nothing else.
 #[test]
 fn the_service_is_its_model_over_a_ledger_beside_other_products() {
-    histories::check_ledger(in_memory, support::rounds_of("PROPTEST_CASES", 16, 32));
+    histories::check_ledger(in_memory, support::rounds_of("PROPTEST_CASES", 8, 16));
 }
 
 #[test]
 fn the_service_is_its_model_over_a_sqlite_file() {
-    check((16, 64), in_a_folder);
+    check((12, 24), in_a_folder);
 }
 
 #[test]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 fn the_service_is_its_model_over_postgres() {
-    check((8, 32), || in_a_schema(false));
+    check((8, 12), || in_a_schema(false));
 }
 
 /// A rule of a host's own. The second product is closed at night, and its keys can be used four times.

@@ -57,7 +57,7 @@ impl Fixture for Moving {
 #[test]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 fn the_service_is_its_model_although_its_store_moves_at_each_restart() {
-    let cases = support::rounds_of("PROPTEST_CASES", 12, 48);
+    let cases = support::rounds_of("PROPTEST_CASES", 8, 12);
     histories::check(|| Moving(Mutex::new(tempfile::tempdir().unwrap())), cases);
 }
 

@@ -103,7 +103,7 @@ async fn suffer(database: &Postgres, fault: &str) {
         "frozen" => {
             database.signal_all("STOP");
             // Longer than any operation may take.
-            tokio::time::sleep(support::rounds(8, 20) * SECOND).await;
+            tokio::time::sleep(8 * SECOND).await;
             return database.signal_all("CONT");
         }
         "backends killed" => {

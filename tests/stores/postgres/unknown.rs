@@ -78,7 +78,7 @@ async fn behind_a_proxy() -> (PostgresStore, Arc<AtomicU8>, PgConnection) {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_lost_answer_is_found_out_and_nothing_happens_twice_or_not_at_all() {
-    const ROUNDS: u32 = 500;
+    const ROUNDS: u32 = 60;
     let (store, cut, mut hand) = behind_a_proxy().await;
     let shared = key(1, -1);
     store.issue(NewSale::new(shared.clone(), Vec::new())).await.unwrap();

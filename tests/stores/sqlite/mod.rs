@@ -15,7 +15,6 @@ use futures_util::future::join_all;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tempfile::TempDir;
-use tokio::task::JoinSet;
 
 use crate::fixtures::{FIRST_VERSION, by_admin, e_mail, facts, key, now, reference, used};
 use crate::places::crashed;
@@ -81,8 +80,8 @@ async fn a_lock_that_is_let_go_within_a_moment_is_waited_for() {
 async fn a_restart_loses_nothing_and_doubles_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (order, message) = (reference("A"), e_mail("a"));
-    let rounds = support::rounds(100_u64, 1000);
-    for round in 0..rounds {
+    const ROUNDS: u64 = 30;
+    for round in 0..ROUNDS {
         let store = open(&folder).await;
         let granted = key(u128::from(round) + 1, -1).bought_with(order.clone());
         let issued = store.issue(NewSale::new(granted, message.clone())).await.unwrap();
@@ -99,38 +98,7 @@ async fn a_restart_loses_nothing_and_doubles_nothing() {
     let store = open(&folder).await;
     let later = now() + TimeDelta::days(1);
     assert_eq!(store.claim_messages(later, later, 10).await.unwrap().len(), 1);
-    assert_eq!(store.history(key(1, 1).id, None, 1000).await.unwrap().items.len() as u64, rounds);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn counts_stay_exact_across_flushing_and_restart() {
-    const KEYS: u128 = 40;
-    const USES: u64 = 1000;
-    let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(open(&folder).await);
-    for number in 1..=KEYS {
-        store.issue(NewSale::new(key(number, -1), Vec::new())).await.unwrap();
-    }
-    let mut users = JoinSet::new();
-    for number in 1..=KEYS {
-        let store = store.clone();
-        users.spawn(async move {
-            for count in 1..=USES {
-                let used = used(&*store, key(number, -1).id, 0).await;
-                assert_eq!(used.used(), count);
-                assert_eq!(store.find(used.id()).await.unwrap().unwrap().used(), count);
-            }
-        });
-    }
-    users.join_all().await;
-    drop(store);
-    let store = open(&folder).await;
-    for number in 1..=KEYS {
-        assert_eq!(store.find(key(number, -1).id).await.unwrap().unwrap().used(), USES);
-        let history = store.history(key(number, -1).id, None, 1000).await.unwrap();
-        assert_eq!(history.items.len(), 1000);
-        assert_eq!(history.next, None);
-    }
+    assert_eq!(store.history(key(1, 1).id, None, 1000).await.unwrap().items.len() as u64, ROUNDS);
 }
 
 /// Of some keys the uses are flushed, of others they are not.

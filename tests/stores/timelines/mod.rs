@@ -43,7 +43,7 @@ where
 {
     let timelines = chosen(SUBSCRIPTIONS, share).filter(|timeline| timeline.shuffle);
     let play = async |timeline: &Timeline, seed: u64| play::shuffled(place(), timeline, seed).await;
-    each(timelines, seeds(1, 4), play).await;
+    each(timelines, seeds(1, 2), play).await;
 }
 
 async fn sales_that_others_had_trouble_with_end_well<F>((place, share): Places<impl Fn() -> F>)
@@ -100,13 +100,13 @@ async fn each(
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Each promise is a test over each store: all timelines in memory, and elsewhere a few, or more with `CI_LONG`.
+/// Each promise is a test over each store: all timelines in memory, and elsewhere a few.
 macro_rules! over_every_store {
     ($($promise:ident),+ $(,)?) => {
         mod memory { $(test_of!($promise, (crate::fixtures::in_memory, 1));)+ }
-        mod sqlite { $(test_of!($promise, (crate::places::in_a_folder, support::rounds(8, 4)));)+ }
+        mod sqlite { $(test_of!($promise, (crate::places::in_a_folder, 8));)+ }
         mod postgres {
-            $(test_of!(postgres $promise, (|| crate::places::in_a_schema(false), support::rounds(16, 8)));)+
+            $(test_of!(postgres $promise, (|| crate::places::in_a_schema(false), 16));)+
         }
     };
 }
