@@ -16,22 +16,30 @@ use rocket::local::asynchronous::Client;
 use rocket::shield::Shield;
 use rocket::{Build, Rocket, get, routes};
 
+use tokio::sync::OnceCell;
+
 use super::Stop;
 
 /// The fairing is one an application, so the API under a base is another one.
 pub struct Host {
+    delivery: Delivery,
     root: Client,
-    nested: Client,
+    /// Opened when it is first asked: few requests go there.
+    nested: OnceCell<Client>,
 }
 
 impl Host {
     pub async fn open(delivery: Delivery) -> Self {
-        Self { root: client(delivery.clone(), "/").await, nested: client(delivery, "/nested").await }
+        Self { root: client(delivery.clone(), "/").await, delivery, nested: OnceCell::new() }
     }
 
     pub async fn send(&self, request: &Request<String>, peer: Option<IpAddr>) -> Response<String> {
         let nested = request.uri().path().contains("ested/");
-        let client = if nested { &self.nested } else { &self.root };
+        let client = if nested {
+            self.nested.get_or_init(|| client(self.delivery.clone(), "/nested")).await
+        } else {
+            &self.root
+        };
         let method: Method = request.method().as_str().parse().unwrap();
         let target = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
         let mut local = client.req(method, target.to_owned());

@@ -42,8 +42,9 @@ fn spend(number: u128) -> Work<Writer> {
 }
 
 pub(in crate::store::sqlite) async fn start(path: &Path) -> Writer {
+    // With a log, as the store opens its file, so that readers and the writer do not shut each other out.
     let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
-    start_with(options).await
+    start_with(options.journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Off)).await
 }
 
 async fn start_with(options: SqliteConnectOptions) -> Writer {
