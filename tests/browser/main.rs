@@ -15,12 +15,11 @@ use support::postgres::postgres;
 
 const SERVERS: [&str; 2] = ["axum_server", "rocket_server"];
 
-/// Each with and without the script of the buyer's page; all four with `CI_LONG`.
+/// On one server with the script of the buyer's page, on the other without.
 #[tokio::test]
 #[cfg_attr(any(without = "chromium", without = "chromedriver"), ignore = "needs chromium and chromedriver")]
 async fn a_sale_from_the_first_product_to_the_last_use() {
-    let all = [(SERVERS[0], true), (SERVERS[1], false), (SERVERS[0], false), (SERVERS[1], true)];
-    for (server, scripts) in all.into_iter().take(support::rounds(2, 4)) {
+    for (server, scripts) in [(SERVERS[0], true), (SERVERS[1], false)] {
         let shop = Shop::open(server);
         let site = shop.site();
         let seller = Browser::open(&site, View { scripts, ..View::default() }).await;
@@ -66,7 +65,7 @@ async fn the_tasks_of_a_seller() {
     }
 }
 
-/// Light and dark, 320 to 1,920 pixels wide, with much data, and with `CI_LONG` without any too.
+/// Light and dark, 320 to 1,920 pixels wide, with much data.
 #[tokio::test]
 #[cfg_attr(
     any(without = "chromium", without = "chromedriver", without = "npm"),
@@ -77,18 +76,12 @@ async fn every_page_can_be_read_by_everybody_everywhere() {
     let browser = Browser::open(&shop.site(), View::default()).await;
     let axe = axe::source();
     journey::signs_in(&browser).await;
-    for &filled in support::rounds(&[true][..], &[false, true]) {
-        if filled {
-            shop.fill();
-        }
-        for page in shop.pages(&browser).await {
-            page.open(&browser).await;
-            looks::is_as_wide_as_the_window(&browser, &page).await;
-            looks::has_no_violation(&browser, &page, &axe).await;
-            if filled {
-                looks::can_be_used_by_keyboard(&browser, &page).await;
-            }
-        }
+    shop.fill();
+    for page in shop.pages(&browser).await {
+        page.open(&browser).await;
+        looks::is_as_wide_as_the_window(&browser, &page).await;
+        looks::has_no_violation(&browser, &page, &axe).await;
+        looks::can_be_used_by_keyboard(&browser, &page).await;
     }
     browser.close().await;
 }

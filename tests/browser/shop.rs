@@ -193,7 +193,7 @@ impl Shop {
         }
     }
 
-    /// Every page, with a product, a key and an event where there is one.
+    /// Every page, with a product, a key and an event, of a shop that was filled.
     pub async fn pages(&self, browser: &Browser) -> Vec<Page> {
         let desk = [
             "keys", "issue", "import", "products", "product", "posts", "post", "messages", "events", "audit", "setup",
@@ -201,28 +201,25 @@ impl Shop {
         ];
         let mut paths: Vec<String> = desk.map(|page| format!("/desk/{page}")).into();
         paths.extend(["/desk", "/key", "/key/lost", "/docs"].map(str::to_owned));
-        let mut key = None;
         browser.go("/desk/keys").await;
-        if let Some(found) = self.first(browser, "/desk/key?id=").await {
-            let change = found.replace("/desk/key?", "/desk/key/change?");
-            paths.extend(["revoke", "resend", "terms", "rotate"].map(|what| format!("{change}&do={what}")));
-            paths.push(found);
-            browser.go("/desk/product?id=1").await;
-            paths.extend(self.first(browser, "/desk/product/file/delete?").await);
-            let issued = json!({ "product_id": 1, "customer_email": "ada@example.com", "max_uses": -1 });
-            let issued = self.by_seller("issue-key", &issued);
-            key = issued["api_key"].as_str().map(str::to_owned);
-        }
+        let found = self.first(browser, "/desk/key?id=").await;
+        let change = found.replace("/desk/key?", "/desk/key/change?");
+        paths.extend(["revoke", "resend", "terms", "rotate"].map(|what| format!("{change}&do={what}")));
+        paths.push(found);
+        browser.go("/desk/product?id=1").await;
+        paths.push(self.first(browser, "/desk/product/file/delete?").await);
+        let issued = json!({ "product_id": 1, "customer_email": "ada@example.com", "max_uses": -1 });
+        let issued = self.by_seller("issue-key", &issued);
+        let key = issued["api_key"].as_str().unwrap();
         for (list, one, verb) in [
             ("/desk/products", "/desk/product?id=", Some("/archive?")),
             ("/desk/posts", "/desk/post?id=", Some("/delete?")),
             ("/desk/events?outcome=needs_attention", "/desk/event?id=", None),
         ] {
             browser.go(list).await;
-            if let Some(found) = self.first(browser, one).await {
-                paths.extend(verb.map(|verb| found.replace('?', verb)));
-                paths.push(found);
-            }
+            let found = self.first(browser, one).await;
+            paths.extend(verb.map(|verb| found.replace('?', verb)));
+            paths.push(found);
         }
         let mut pages: Vec<Page> =
             paths.into_iter().map(|path| Page { name: path.clone(), path, typed: None }).collect();
@@ -237,22 +234,19 @@ impl Shop {
             ("a key that is used up", json!({ "max_uses": 1 })),
             ("a key that was revoked", Value::Null),
         ] {
-            if let Some((id, text)) = key.as_ref().map(|_| self.issued()) {
-                match change {
-                    Value::Null => drop(self.by_seller("key/revoke", &json!({ "id": id }))),
-                    mut change => {
-                        change["id"] = json!(id);
-                        self.by_seller("key/change", &change);
-                    }
+            let (id, text) = self.issued();
+            match change {
+                Value::Null => drop(self.by_seller("key/revoke", &json!({ "id": id }))),
+                mut change => {
+                    change["id"] = json!(id);
+                    self.by_seller("key/change", &change);
                 }
-                let buttons: &[&str] = if name.contains("used up") { &["Continue", "Open"] } else { &["Continue"] };
-                pages.push(typed(name, &text, buttons));
             }
+            let buttons: &[&str] = if name.contains("used up") { &["Continue", "Open"] } else { &["Continue"] };
+            pages.push(typed(name, &text, buttons));
         }
-        if let Some(key) = key {
-            pages.push(typed("a key", &key, &["Continue"]));
-            pages.push(typed("what was bought", &key, &["Continue", "Open"]));
-        }
+        pages.push(typed("a key", key, &["Continue"]));
+        pages.push(typed("what was bought", key, &["Continue", "Open"]));
         pages
     }
 
@@ -267,8 +261,8 @@ impl Shop {
     }
 
     /// Where the first link of the page leads that begins so.
-    async fn first(&self, browser: &Browser, begins: &str) -> Option<String> {
+    async fn first(&self, browser: &Browser, begins: &str) -> String {
         let script = format!("return document.querySelector('a[href^=\"{begins}\"]')?.getAttribute('href')");
-        browser.run(&script).await.as_str().map(str::to_owned)
+        browser.run(&script).await.as_str().expect(begins).to_owned()
     }
 }

@@ -84,7 +84,7 @@ pub fn a_check_reads_a_shared_database_and_redis(site: &Site) {
 
 /// What clients were told before a moment is in every copy that begins after it.
 pub fn a_backup_beside_a_busy_server_has_all_that_was_answered(site: &Site) {
-    const CLIENTS: usize = 64;
+    const CLIENTS: usize = 8;
     let server = site.shop(&PLENTY);
     // The key of each order, with the uses that were answered.
     let (told, done) = (Mutex::new(BTreeMap::<String, u64>::new()), AtomicBool::new(false));
