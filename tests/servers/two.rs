@@ -1,6 +1,5 @@
 //! Two servers over one PostgreSQL database, one on axum and one on Rocket.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -14,19 +13,11 @@ use support::process::{PLENTY, SECRET, Server, Site, configured, key_of};
 use support::redis::Redis;
 use support::wait_for;
 
-/// A database of its own, and a server of each kind over it.
-fn two() -> (String, [Site; 2], [Server; 2]) {
-    two_with(&[])
-}
-
-fn two_with(more: &[(&str, &str)]) -> (String, [Site; 2], [Server; 2]) {
-    two_of(&[&[("GUMROAD_TOKEN", SECRET)], more].concat())
-}
-
-fn two_of(own: &[(&str, &str)]) -> (String, [Site; 2], [Server; 2]) {
+/// A database of its own, and a server of each kind over it, with these settings too.
+fn two(more: &[(&str, &str)]) -> (String, [Site; 2], [Server; 2]) {
     let url = postgres().database();
     let sites = [Site::new("axum_server"), Site::new("rocket_server")];
-    let settings = [&PLENTY[..], &[("DATABASE_URL", &url), ("MAIL_LEASE", "6")], own].concat();
+    let settings = [&PLENTY[..], &[("DATABASE_URL", &url), ("GUMROAD_TOKEN", SECRET)], more].concat();
     let servers = [sites[0].shop(&settings), sites[1].start_with(&settings)];
     (url, sites, servers)
 }
@@ -60,7 +51,7 @@ fn patient(call: impl Fn() -> (u16, Value)) -> (u16, Value) {
 #[test]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 fn requests_that_come_again_count_once_across_both() {
-    let (_, _sites, servers) = two();
+    let (_, _sites, servers) = two(&[]);
     let key = issue(&servers[1], 40);
     let fetch = |server: &Server, index: usize| {
         let header = format!("X-API-Key: {key}\r\nIdempotency-Key: request {}\r\n", index / 11);
@@ -77,24 +68,11 @@ fn requests_that_come_again_count_once_across_both() {
 
 #[test]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
-fn a_key_serves_exactly_its_uses_across_both() {
-    let (_, _sites, servers) = two();
-    let key = issue(&servers[1], 30);
-    let statuses = storm(&servers, 100, |server, _| patient(|| (server.fetch(&key), Value::Null)).0);
-    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 30);
-    for server in &servers {
-        assert_eq!(server.validate(&key).1["used_count"], 30);
-    }
-    let _logs = servers.map(Server::terminate);
-}
-
-#[test]
-#[cfg_attr(without = "postgres", ignore = "needs postgres")]
 fn both_serve_the_files_that_one_took_and_neither_those_of_a_revoked_key() {
     // A second, and time for a busy machine.
     const A_SECOND: Duration = Duration::from_secs(10);
     let folder = tempfile::tempdir().unwrap();
-    let (_, _sites, servers) = two_with(&[("FILES_URL", &format!("file://{}", folder.path().display()))]);
+    let (_, _sites, servers) = two(&[("FILES_URL", &format!("file://{}", folder.path().display()))]);
     let old = files::bytes(300_000);
     for (one, other) in [(0, 1), (1, 0)] {
         let (one, other) = (&servers[one], &servers[other]);
@@ -123,7 +101,7 @@ fn limits_are_shared_through_redis() {
     // setting, 60 are admitted.
     let statuses = (0..5).find_map(|_| {
         let redis = Redis::start();
-        let (_, _sites, servers) = two_of(&[("REDIS_URL", &redis.url()), ("LIMIT_VALIDATE", "")]);
+        let (_, _sites, servers) = two(&[("REDIS_URL", &redis.url()), ("LIMIT_VALIDATE", "")]);
         let statuses = storm(&servers, 100, |server, _| server.validate("x").0);
         let logs = servers.map(Server::terminate).concat();
         (!logs.contains("Redis is unavailable")).then_some(statuses)
@@ -135,21 +113,9 @@ fn limits_are_shared_through_redis() {
 
 #[test]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
-fn the_same_order_sent_to_both_is_one_key_and_one_message() {
-    let (_, sites, servers) = two();
-    let answers = storm(&servers, 40, |server, _| patient(|| server.order("the same")));
-    assert!(answers.iter().all(|answer| answer.0 == 200 && *answer == answers[0]), "{answers:?}");
-    let messages = || sites.iter().flat_map(Site::messages).count();
-    wait_for(Duration::from_secs(30), || messages() > 0);
-    let _logs = servers.map(Server::terminate);
-    assert_eq!(messages(), 1);
-}
-
-#[test]
-#[cfg_attr(without = "postgres", ignore = "needs postgres")]
 fn the_same_event_sent_to_both_at_once_again_and_again_is_one_key_and_one_message_each() {
     let events = support::rounds(200, 1000);
-    let (url, sites, servers) = two();
+    let (url, sites, servers) = two(&[]);
     let product = json!({ "name": "Guide", "content": "x", "refs": { "gumroad": ["guide"] } });
     assert_eq!(servers[0].admin("POST", "product", &product).0, 200);
     let told = storm(&servers, 2 * events, |server, index| {
@@ -177,7 +143,7 @@ fn count(url: &str, of: &str) -> usize {
 #[test]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 fn servers_go_on_while_a_newer_one_adds_to_the_schema_and_do_not_start_on_it() {
-    let (url, sites, servers) = two();
+    let (url, sites, servers) = two(&[]);
     let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         let _done = Done(&done);
@@ -225,20 +191,4 @@ fn tables(url: &str) -> Vec<String> {
     let tables: Vec<String> = column(url, TABLES.to_owned());
     assert!(tables.len() > 10, "{tables:?}");
     tables
-}
-
-#[test]
-#[cfg_attr(without = "postgres", ignore = "needs postgres")]
-fn when_one_is_killed_the_other_sends_its_messages() {
-    let (_, sites, servers) = two();
-    let keys: Vec<String> = storm(&servers, 40, |server, order| server.sell(&order.to_string()));
-    let [one, other] = servers;
-    one.kill();
-    let sent = || {
-        let messages = sites.iter().flat_map(Site::messages).collect::<String>().replace("=\r\n", "");
-        keys.iter().filter(|key| messages.contains(key.as_str())).collect::<HashSet<_>>().len()
-    };
-    // In real time: the leases of the dead run out.
-    wait_for(Duration::from_secs(30), || sent() == keys.len());
-    other.terminate();
 }
