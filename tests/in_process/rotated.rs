@@ -1,5 +1,5 @@
 //! Two servers while their signing secret is replaced, in the steps that the documentation names: what one gives to a
-//! seller's browser, the other accepts.
+//! seller's browser or to a buyer, the other accepts.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use delivery_core::product::NewProduct;
 use delivery_testing::{MemoryStore, RecordingMailer};
 use http::{Method, header};
 
-use crate::calls::TOKEN;
+use crate::calls::{TOKEN, paid};
 use crate::desk_forms::{cookie_of, field, form, text};
 
 const OLD: &str = "the secret that signed until now";
@@ -37,13 +37,19 @@ async fn post(server: &Delivery, page: Page, cookie: &str, body: String) -> Repl
 }
 
 #[tokio::test]
-async fn a_session_and_its_forms_hold_on_both() {
+async fn keys_sessions_and_forms_hold_on_both() {
     for [before, after] in
         [[&[OLD][..], &[OLD, NEW][..]], [&[OLD, NEW], &[OLD]], [&[OLD, NEW], &[NEW, OLD]], [&[NEW, OLD], &[OLD, NEW]]]
     {
         let store = Arc::new(MemoryStore::new());
         let (one, other) = (server(&store, before).await, server(&store, after).await);
         let product = one.add_product(NewProduct::new("Guide").unwrap()).await.unwrap();
+        // A key of one opens the product at the other, which answers the same order with the same text.
+        for (order, [sells, opens]) in [("A", [&one, &other]), ("B", [&other, &one])] {
+            let sold = sells.order(paid(order)).await.unwrap().text;
+            assert_eq!(opens.order(paid(order)).await.unwrap().text.expose(), sold.expose(), "{before:?} {after:?}");
+            opens.fetch(opens.verify(sold.expose()).unwrap(), product.id()).await.unwrap();
+        }
         // The form to sign in is opened at one, and sent to the other.
         let opened = get(&one, Page::SignIn, "").await;
         let sent = format!("csrf={}&token={TOKEN}", field(&text(&opened), "csrf"));

@@ -187,56 +187,6 @@ fn two_first_starts_share_one_folder_and_one_new_database() {
     }
 }
 
-/// Settings of a server with these signing secrets.
-fn signing_by<'a>(ring: &'a str, url: &'a str) -> Vec<(&'a str, &'a str)> {
-    configured(&[("KEY_SECRET", ring), ("DATABASE_URL", url), ("LIMIT_WEBHOOK", "1000")])
-}
-
-#[test]
-#[cfg_attr(without = "postgres", ignore = "needs postgres")]
-fn a_signing_secret_is_rotated_with_two_servers() {
-    const OLD: &str = "the-first-signing-secret-of-a-shop";
-    const NEW: &str = "the-second-signing-secret-of-a-shop";
-    let url = postgres().database();
-    let sites = [Site::new("axum_server"), Site::new("rocket_server")];
-    let start = |site: &Site, ring: &str| site.start(&signing_by(ring, &url));
-    let (mut first, mut second) = (start(&sites[0], OLD), start(&sites[1], OLD));
-    assert_eq!(first.add_product().0, 200);
-    // Every key is good on both, and a replay on either answers with the same text, at every step.
-    let mut sold: Vec<(String, String)> = Vec::new();
-    let mut check = |first: &Server, second: &Server| {
-        for server in [first, second] {
-            let order = sold.len().to_string();
-            let key = server.sell(&order);
-            sold.push((order, key));
-        }
-        for (order, key) in &sold {
-            for server in [first, second] {
-                assert_eq!(server.sell(order), *key);
-                assert_eq!(server.fetch(key), 200);
-            }
-        }
-    };
-    check(&first, &second);
-    let (accepting, signing) = (format!("{OLD},{NEW}"), format!("{NEW},{OLD}"));
-    for ring in [&accepting, &signing] {
-        first.terminate();
-        first = start(&sites[0], ring);
-        check(&first, &second);
-        second.terminate();
-        second = start(&sites[1], ring);
-        check(&first, &second);
-    }
-    // The new one signed most recently.
-    second.terminate();
-    let said = sites[1].refuses(&signing_by(OLD, &url), &[], "most recently");
-    assert!(said.contains("KEY_SECRET") && !said.contains(OLD), "{said}");
-    sites[1].refuses(&signing_by("a-secret-of-some-other-shop", &url), &[], "made with none");
-    second = start(&sites[1], &signing);
-    check(&first, &second);
-    let _logs = [first, second].map(Server::terminate);
-}
-
 /// Keys with another prefix than the first would not verify.
 pub fn keys_begin_as_the_first_start_says(site: &Site) {
     let shop = configured(&[("KEY_PREFIX", "fern7")]);
@@ -249,7 +199,11 @@ pub fn keys_begin_as_the_first_start_says(site: &Site) {
         site.refuses(&other, &[], "KEY_PREFIX");
         site.refuses(&configured(&[("KEY_PREFIX", "Moss")]), &[], "must be 1 to 12 lower-case letters or digits");
     }
-    let server = site.start(&shop);
+    // Nor would those of a secret that has signed since.
+    let ring = format!("the-secret-that-signs-next,{}", CONFIGURED[2].1);
+    let server = site.start_with(&[("KEY_PREFIX", "fern7"), ("KEY_SECRET", &ring)]);
     assert_eq!(server.fetch(&key), 200);
+    server.sell("B");
     server.terminate();
+    site.refuses(&shop, &[], "KEY_SECRET (--key-secret): keys were signed most recently");
 }
