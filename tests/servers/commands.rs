@@ -35,7 +35,7 @@ pub fn a_check_says_what_it_finds_and_changes_nothing(site: &Site) {
         }
     };
     found(&[], &["no store yet", "KEY_SECRET not there yet", "become files", "each server counts for itself"]);
-    site.start(&[]).terminate();
+    assert!(site.start(&[]).terminate().contains("reach no buyer"), "without SMTP_URL");
     found(&[], &["a store; KEY_SECRET fits", "KEY_SECRET in ./delivery-data/secrets.env"]);
     // A flag may come behind the command.
     site.says(&[], &["check", "--data-dir", "elsewhere"], "elsewhere is not there yet");
@@ -180,6 +180,8 @@ pub fn a_test_mail_says_whether_the_mail_server_took_it(site: &Site) {
     let greeted = ["EHLO example.com", "EHLO mx.shop.example", "EHLO shop.example", "EHLO example.com"];
     assert_eq!(mail.greeted(), greeted);
     site.refuses(&[settings[0], ("MAIL_HELO", "localhost")], &["check"], "MAIL_HELO (--mail-helo) must be a DNS name");
+    let elsewhere = [("SMTP_URL", "smtps://mail.example.com"), ("BASE_URL", "https://shop.example")];
+    site.refuses(&elsewhere, &["check"], "MAIL_FROM (--mail-from) must be set");
     for (settings, address, why) in [
         (&settings[..], "nobody@example.com", "knows no such recipient (550 5.1.1)"),
         (&settings[..], "nobody", "must be an e-mail address"),

@@ -6,7 +6,7 @@ use support::faketime;
 use support::postgres::postgres;
 use support::process::{Server, Site, configured};
 use support::smtp::{Script, SmtpServer};
-use support::{free_port, wait_for};
+use support::wait_for;
 
 /// Settings of a server that sends by this one.
 fn by(mail: &SmtpServer) -> Vec<(&str, &str)> {
@@ -45,20 +45,6 @@ pub fn what_failed_is_sent_when_the_settings_are_mended_and_by_hand(site: &Site)
     server.terminate();
 }
 
-pub fn a_wrong_sender_gives_no_email_up(site: &Site) {
-    let strict = SmtpServer::alone(Script::At("MAIL", b"550 5.1.0 sender rejected\r\n"));
-    let server = site.start(&by(&strict));
-    sell(&server, 20);
-    wait_for(Duration::from_secs(30), || strict.connections() >= 20);
-    let log = server.terminate();
-    assert!(log.contains("not sent yet") && !log.contains("failed"), "{log}");
-    let kind = SmtpServer::alone(Script::Accept);
-    let server = site.start(&by(&kind));
-    // In real time: those that waited for seconds come first, the others within a minute.
-    wait_for(Duration::from_secs(90), || kind.received().len() == 20);
-    server.terminate();
-}
-
 /// In real time: leases end. One server's clock is a year ahead.
 #[test]
 #[cfg_attr(any(without = "postgres", without = "faketime"), ignore = "needs postgres and faketime")]
@@ -77,24 +63,4 @@ fn a_server_with_a_wrong_clock_holds_no_email_back() {
     let right = sites[1].start_with(&by(&kind.url));
     wait_for(Duration::from_secs(30), || kind.received().len() == 5);
     right.terminate();
-}
-
-/// Nobody listens there; the address is as good as any.
-pub fn buyers_are_not_sent_to_this_machine(site: &Site) {
-    let smtp = format!("smtp://127.0.0.1:{}", free_port());
-    for (url, base, from, starts) in [
-        ("smtps://mail.example.com", "", "Shop <shop@example.com>", false),
-        ("smtps://mail.example.com", "https://shop.example", "", false),
-        ("smtps://mail.example.com", "https://shop.example", "Shop <shop@example.com>", true),
-        (smtp.as_str(), "", "", true),
-        ("", "", "", true),
-    ] {
-        let settings = configured(&[("SMTP_URL", url), ("BASE_URL", base), ("MAIL_FROM", from)]);
-        if starts {
-            let log = site.start(&settings).terminate();
-            assert_eq!(log.contains("reach no buyer"), url.is_empty(), "{log}");
-        } else {
-            site.refuses(&settings, &[], if base.is_empty() { "BASE_URL" } else { "MAIL_FROM" });
-        }
-    }
 }

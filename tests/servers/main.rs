@@ -42,8 +42,6 @@ on_both! {
     start::a_port_alone_is_listened_on_at_every_address,
     start::an_empty_variable_counts_as_not_set,
     mail::what_failed_is_sent_when_the_settings_are_mended_and_by_hand,
-    mail::a_wrong_sender_gives_no_email_up,
-    mail::buyers_are_not_sent_to_this_machine,
     commands::a_check_says_what_it_finds_and_changes_nothing,
     #[cfg_attr(any(without = "postgres", without = "redis-server"), ignore = "needs postgres and redis-server")]
     commands::a_check_reads_a_shared_database_and_redis,
