@@ -73,17 +73,15 @@ on_both! {
     kept::one_process_owns_a_file_whatever_its_name,
     kept::a_parameter_of_the_database_address_that_nobody_knows_is_refused_and_not_repeated,
     secrets::nothing_secret_is_told_logged_or_kept,
-    run::limits_and_terms_are_the_configured_ones,
-    run::a_request_that_comes_again_counts_once_also_after_a_crash,
+    run::limits_terms_and_sellers_are_the_configured_ones,
     run::an_erased_person_is_in_no_file,
-    run::sellers_are_told_apart_by_their_tokens,
     run::health_and_readiness_and_unknown_paths,
     run::the_api_describes_itself_to_programs_and_to_people,
     run::every_answer_has_a_name_that_the_log_knows_and_the_log_has_no_query,
     run::a_body_that_breaks_off_is_incomplete,
     #[cfg_attr(without = "full", ignore = "needs full")]
     run::a_log_that_cannot_be_written_stops_nothing,
-    run::an_open_request_is_finished_and_then_the_server_ends,
+    run::open_requests_are_finished_and_then_the_server_ends,
     run::a_server_that_stops_says_so_and_a_second_signal_ends_its_delay,
 }
 
@@ -116,5 +114,4 @@ on! {
     attack::bodies_that_drip_keep_nobody_out,
     attack::one_key_fills_no_memory_and_keeps_nobody_waiting,
     run::a_body_that_is_framed_wrongly_is_told_so,
-    run::a_request_of_which_only_the_head_came_is_finished_too,
 }
