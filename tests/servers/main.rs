@@ -70,8 +70,6 @@ on_both! {
     kept::files_are_for_their_owner_alone,
     kept::keys_begin_as_the_first_start_says,
     kept::no_secret_is_made_for_a_database_that_has_keys,
-    kept::one_process_owns_a_file_whatever_its_name,
-    kept::a_parameter_of_the_database_address_that_nobody_knows_is_refused_and_not_repeated,
     secrets::nothing_secret_is_told_logged_or_kept,
     run::limits_terms_and_sellers_are_the_configured_ones,
     run::an_erased_person_is_in_no_file,
