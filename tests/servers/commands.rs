@@ -283,3 +283,46 @@ pub fn sales_from_elsewhere_are_imported_and_each_row_is_reported(site: &Site) {
     assert_eq!(server.validate("LICENCE-1").0, 200);
     server.terminate();
 }
+
+/// From one server on a file to another on PostgreSQL, with `dump` and `load`.
+#[test]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+fn keys_that_were_sold_before_a_move_work_after_it() {
+    let (url, mut site) = (postgres().database(), Site::new("axum_server"));
+    let server = site.shop(&[]);
+    let keys: Vec<String> = (0..20).map(|order| server.sell(&order.to_string())).collect();
+    assert!(keys.iter().all(|key| server.fetch(key) == 200));
+    // A crash leaves uses that are not counted in their keys' rows yet.
+    server.kill();
+
+    let report = site.says(&[], &["dump", "shop.jsonl"], "");
+    for (what, rows) in [("products", 1), ("keys", 20), ("uses", 20), ("messages", 20)] {
+        let lines: Vec<&str> = report.lines().filter(|line| line.trim_start().starts_with(what)).collect();
+        let [line] = lines[..] else { panic!("{report}") };
+        assert_eq!(line.split_whitespace().nth(1), Some(rows.to_string().as_str()), "{report}");
+    }
+    let piped = site.says(&[], &["dump", "-"], "");
+    assert!(piped == fs::read_to_string(site.path().join("shop.jsonl")).unwrap());
+    site.refuses(&[], &["dump", "delivery-data/delivery.db"], "belongs to the store itself");
+
+    let (load, secret) = (["load", "shop.jsonl"], CONFIGURED[2]);
+    let shared = [("DATABASE_URL", url.as_str()), secret];
+    site.says(&shared, &load, "");
+    for (settings, why) in [
+        (&shared[..], "the store is not empty"),
+        (&[secret], "the store is not empty"),
+        (&[("DATA_DIR", "elsewhere")], "load needs the secret that signed the keys"),
+        (&[("DATA_DIR", "elsewhere"), ("KEY_SECRET", "another secret that signs keys")], "signed with another secret"),
+    ] {
+        site.refuses(settings, &load, why);
+    }
+
+    site.program = "rocket_server";
+    let server = site.start_with(&shared[..1]);
+    for (order, key) in keys.iter().enumerate() {
+        assert_eq!(server.validate(key).1["used_count"], 1);
+        assert_eq!(server.fetch(key), 200);
+        assert_eq!(server.sell(&order.to_string()), *key);
+    }
+    server.terminate();
+}

@@ -9,7 +9,6 @@ mod commands;
 mod crash;
 mod disk;
 mod files;
-mod grow;
 mod kept;
 mod mail;
 mod power;
