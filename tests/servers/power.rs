@@ -9,19 +9,13 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use delivery_core::Delivery;
-use delivery_core::http::{Call, Endpoint};
-use delivery_core::limit::{Quota, Quotas};
-use delivery_core::store::SqliteStore;
-use delivery_testing::RecordingMailer;
-use http::Method;
+use delivery_core::key::Keyring;
+use delivery_core::store::{Backend, KeyQuery, SqliteStore};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use serde_json::Value;
-use support::process::{self, CONFIGURED, JSON, PLENTY, SECRET, Server, Site, TOKEN, key_of};
+use support::process::{self, CONFIGURED, JSON, PLENTY, Server, Site, key_of};
 
 const FILES: [&str; 2] = ["delivery.db", "delivery.db-wal"];
 /// What a disk writes as a whole, in bytes.
@@ -197,39 +191,32 @@ fn cut_off(base: &[Vec<u8>; 2], events: &[Event], chance: &mut StdRng) -> [Vec<u
     files
 }
 
-/// Opens what is left, and asks for all that was answered.
+/// Opens what is left, and looks for all that was answered.
 async fn check(folder: &Path, events: &[Event], keys: &HashMap<String, String>, what: &str) {
     let store = SqliteStore::open(folder.join("delivery.db")).await.unwrap_or_else(|error| panic!("{what}: {error}"));
-    let ring = CONFIGURED[2].1.parse().unwrap();
-    let (webhook, admin) = (SECRET.parse().unwrap(), TOKEN.parse().unwrap());
-    let mailer = Arc::new(RecordingMailer::default());
-    let quotas = Quotas { webhook: Quota::per_minute(u32::MAX).unwrap(), ..Quotas::default() };
-    let delivery = Delivery::builder(Arc::new(store), mailer, ring)
-        .webhook_secret(webhook)
-        .admin_token(admin)
-        .quotas(quotas)
-        .build();
+    let ring: Keyring = CONFIGURED[2].1.parse().unwrap();
     let mut uses: HashMap<&str, u64> = HashMap::new();
     for event in events {
         let Event::Answered(name) = event else { continue };
         if let Some(order) = name.strip_prefix("order.") {
-            let call = Call::new(Method::POST).json(process::order(order).to_string());
-            let reply = Endpoint::Order.call(&delivery, call).await;
-            let answer: Value = serde_json::from_slice(&reply.body()).unwrap();
-            assert_eq!(answer["api_key"], keys[order].as_str(), "{what}: order {order}");
             uses.insert(order, 0);
         } else if let Some((order, _)) = name.strip_prefix("use.").and_then(|name| name.split_once('.')) {
             *uses.get_mut(order).unwrap() += 1;
         }
     }
     for (order, answered) in uses {
-        let count = delivery.validate(&keys[order]).await.unwrap().used();
+        let query = KeyQuery { order: Some(order.parse().unwrap()), limit: 2, ..KeyQuery::default() };
+        let found = store.search(&query).await.unwrap().items;
+        let [key] = &found[..] else { panic!("{what}: order {order} has {} keys", found.len()) };
+        let text = ring.text(key.id(), key.granted().secret);
+        assert_eq!(text.expose(), keys[order], "{what}: order {order}");
+        let count = key.used();
         assert!(
             (answered..=3).contains(&count),
             "{what}: order {order} was used {count} times, {answered} were answered"
         );
     }
-    delivery.close().await;
+    store.close().await;
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(folder.join("delivery.db"));
     let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
     let sound: String = sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&mut connection).await.unwrap();
