@@ -194,6 +194,8 @@ mod tests {
             (json!({ "key_days": 36_501 }), "KEY_DAYS must be 1 to 36500"),
             (json!({ "trusted_proxies": ["hunter2"] }), "TRUSTED_PROXIES must be networks"),
             (json!({ "base_url": "https://user:hunter2@shop.example" }), "BASE_URL must be an address"),
+            (json!({ "base_url": "ftp://x" }), "BASE_URL must be an address"),
+            (json!({ "base_url": "https://shop.example/#top" }), "BASE_URL must be an address"),
             (json!({ "limit_amdin": 3 }), "there is no setting limit_amdin"),
             (json!({ "LIMIT_ADMIN": 3 }), "there is no setting LIMIT_ADMIN"),
         ] {
