@@ -78,9 +78,9 @@ async fn a_lock_that_is_let_go_within_a_moment_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_loses_nothing_and_doubles_nothing() {
+    const ROUNDS: u64 = 30;
     let folder = tempfile::tempdir().unwrap();
     let (order, message) = (reference("A"), e_mail("a"));
-    const ROUNDS: u64 = 30;
     for round in 0..ROUNDS {
         let store = open(&folder).await;
         let granted = key(u128::from(round) + 1, -1).bought_with(order.clone());

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use chrono::DateTime;
+use sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 
 use super::*;
 use crate::key::KeyId;
