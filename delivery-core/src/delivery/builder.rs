@@ -289,7 +289,8 @@ impl Builder {
         self
     }
 
-    /// Sends signed requests about keys to other programs of the host application. See [`webhook`](crate::webhook).
+    /// Sends signed HTTP requests about changes of keys to other programs, such as the host application's own services.
+    /// See [`webhook`](crate::webhook).
     #[cfg(feature = "webhooks")]
     #[must_use]
     pub fn webhooks(mut self, webhooks: Webhooks) -> Self {

@@ -4,7 +4,7 @@
 //! - marks expired keys
 //! - answers requests for lost keys
 //! - deletes old `Idempotency-Key` records, old sessions, old platform events and the objects of deleted files
-//! - reports wrong sign-ins to the seller
+//! - reports failed sign-ins to the seller
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ impl Delivery {
         #[cfg(not(feature = "files"))]
         let chores = self.tidy();
         until_stopped(stop, chores).await;
-        // Report the wrong sign-ins of the last minute. If the store fails, they are at least in the log.
+        // Report the failed sign-ins of the last minute. If the store fails, they are at least in the log.
         let _ = self.maintenance().report_wrong_sign_ins().await;
     }
 

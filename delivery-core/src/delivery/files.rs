@@ -225,7 +225,8 @@ impl super::Maintenance<'_> {
         let Some((rows, objects)) = self.delivery.file_parts() else { return Ok(0) };
         let now = self.delivery.inner.clock.now();
         let before = now.checked_sub_signed(KEPT).unwrap_or(DateTime::<Utc>::MIN_UTC);
-        // List the objects before reading the rows. If an upload completes in between, its row is then read.
+        // List the objects before reading the rows. If an upload completes in between, its row is among those that are
+        // read, so its object is not taken for one that nobody needs.
         let is_old = |stored: &Stored| stored.modified_at < before && self.delivery.is_ours(stored.object);
         let old: Vec<Stored> =
             objects.list().try_filter(|stored| ready(is_old(stored))).try_collect().await.map_err(objects_error)?;

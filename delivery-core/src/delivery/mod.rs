@@ -253,8 +253,9 @@ impl Inner {
         spawned(work).await
     }
 
-    /// Runs `work`, which adds something for a form of the desk, after the work of earlier forms. `work` runs in its own
-    /// task: if the browser gives up the request, the next form still waits until `work` is done.
+    /// Runs `work`, which adds a product or a post because a form of the desk (the seller's web pages) was submitted.
+    /// Waits first until the work of all earlier forms is done. `work` runs in its own task: if the browser gives up
+    /// the request, the next form still waits until `work` is done.
     #[cfg(feature = "pages")]
     pub(crate) async fn add_in_turn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         let turn = self.adding.clone().lock_owned().await;

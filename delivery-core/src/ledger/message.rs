@@ -85,7 +85,7 @@ pub enum Outcome {
         /// The route of the last attempt: a digest of the sender and the mail server's settings.
         route: Route,
     },
-    /// The message was not tried. It is due at once, and this lease does not count as an attempt.
+    /// No attempt was made to send the message. It is due at once, and this lease does not count as an attempt.
     Release,
 }
 

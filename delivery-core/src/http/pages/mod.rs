@@ -76,8 +76,8 @@ const FIELDS: BodyRule = BodyRule::Read { limit: 16 << 10, deadline: Duration::f
 /// content has at most 1 MiB, but browsers percent-encode it, and this can triple its size.
 const CONTENT: BodyRule = BodyRule::Read { limit: 4 << 20, deadline: Duration::from_secs(30) };
 
-/// The values that are the same in the table rows of all pages. [`Page::row`] replaces the path, the body rule and the
-/// handler.
+/// What the endpoint rows of all pages have in common. [`Page::row`] sets the path, the handler, and how the body is
+/// read.
 const PAGE: Row = Row {
     path: "",
     verb: Verb::GetOrPost,

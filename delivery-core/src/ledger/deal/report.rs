@@ -100,8 +100,8 @@ pub struct Bought {
     pub product: Option<ProductId>,
     /// The number of pieces.
     pub pieces: u64,
-    /// The refunds that were made before this report, each by the platform's own number of the refund. `pieces` does
-    /// not include the pieces that these refunds returned.
+    /// The platform's numbers of the refunds that were made before this report. `pieces` does not include the pieces
+    /// that these refunds returned.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub early: BTreeSet<String>,
     /// The amount at which the line is fully refunded, in the unit in which the platform counts refunds: the smallest
@@ -194,7 +194,7 @@ fn all() -> Extent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "platforms report nothing else")]
 pub enum Extent {
-    /// The whole charge.
+    /// The whole charge was refunded, or is disputed.
     Full,
     /// A part of the money.
     Partial {
@@ -202,8 +202,8 @@ pub enum Extent {
         /// own number, or the sum that has been refunded up to now. Reports with the same text count once.
         refund: String,
     },
-    /// Some pieces of some lines. When the returned pieces or amounts add up to the whole line, the line counts as
-    /// refunded.
+    /// Some pieces of some lines, or a part of their price. A line counts as refunded once its refunds together cover
+    /// all of its pieces or its whole price.
     Lines {
         /// The platform's own number of this refund. Reports with the same number count once. Ignored in a dispute.
         refund: String,
@@ -260,7 +260,7 @@ impl Charged {
 }
 
 impl Bought {
-    /// Returns a line that has no name and no product yet, and pays for no particular time.
+    /// Returns a line without a name, without a product, and without a period that it pays for.
     #[must_use]
     pub fn new(line: impl Into<String>, pieces: u64) -> Self {
         Self {

@@ -103,8 +103,8 @@ fn an_order_inserts_its_key_with_its_message_and_nothing_else() {
 
 #[test]
 fn an_order_is_never_answered_with_a_key_that_another_took_the_place_of() {
-    // The order's key `old` was withdrawn, and `new` took its place. The batch also counts a use of `old`, so both keys
-    // are loaded, in either order.
+    // The order's key `old` was withdrawn, and `new` took its place. The batch also counts a use of `old`, so the store
+    // loads both keys. It may load them in any order, so the test tries both orders.
     let (first, again) = (new_key(1, "A"), new_key(3, "A"));
     let heir = (KeyId::from_bytes([2; 16]), SecretVersion::from_stored(1));
     let (old, new) = row(&first, 2, 40).key.rotate(heir, at(5), &Actor::system()).unwrap();

@@ -35,8 +35,8 @@ pub(in crate::ledger) struct Planner<'n> {
 pub(in crate::ledger) enum Basis {
     /// Rows that cannot be stale, or no row at all. The answer is valid once the batch is persisted.
     Read,
-    /// A row from a cache, which may be stale. The answer is valid only if the batch also writes that key, and if this
-    /// write succeeds. The write of a stale row fails.
+    /// The row of the key with this id, from a cache, so the row may be stale. The answer is valid only if the batch
+    /// also writes this key, and if this write succeeds. The write of a stale row fails.
     Cached(KeyId),
     /// The key at this index in [`Writes::keys`]. The answer is valid only if that key is persisted.
     Unit(usize),

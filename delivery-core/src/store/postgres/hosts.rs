@@ -105,9 +105,9 @@ async fn first_of(
         let connected = options.clone().options(settings.iter().copied()).connect().await;
         match connected {
             Ok(session) => Ok(Ok((session, options))),
-            // If the client connected by name, an error that the server itself reports is final, because the server
-            // would report the same at another address. If the client connected by address, the error is not final: a
-            // proxy for many servers may refuse this client, and accept a client that sends the host's name.
+            // If the connection sent the host's name, an error that the server reports is final, because the server
+            // would report the same at its other addresses. If the connection sent only an address, the error is not
+            // final: a proxy for many servers may need the name, and accept the attempt that sends it.
             Err(refused @ sqlx::Error::Database(_)) if has_name => Ok(Err(refused)),
             Err(error) => Err(error),
         }

@@ -1,15 +1,14 @@
 //! The store that many servers share: keys, orders, messages, products and posts in a schema of PostgreSQL.
 //!
 //! ```text
-//! change, issue    ──► two work queues ──► writers: load, plan, persist with a statement per kind of write ──► answers
-//! receive, fetch   ──► a work queue of their own ──► a writer: lock, load, plan, persist in a transaction ──► answers
-//! claim, prune, …  ──► a work queue of their own, so that no customer waits for them
-//! find             ──► finder: one query for all keys that were requested during the last query
-//! search, lists    ──► a few pooled sessions
+//! issue, change, use ──► two work queues ──► writers: load, plan, persist, a statement per kind of write ──► answers
+//! event, rotation    ──► a work queue of their own ──► a writer: lock, load, plan, persist in one commit ──► answers
+//! claim, prune, …    ──► a work queue of their own, so that no customer waits for them
+//! find               ──► finder: one query for all keys that were requested during the last query
+//! search, lists      ──► a few pooled sessions
 //! ```
 //!
-//! Here, *fetch* means a fetch with an `Idempotency-Key`, or a key rotation, which is processed in the same way. Any
-//! other fetch is a *change*.
+//! A use whose request has an `Idempotency-Key` is processed like an event.
 //!
 //! Another server may change any row at any time. Therefore:
 //!

@@ -30,8 +30,8 @@ pub(super) const PASS_THRESHOLD: usize = 1 << 17;
 const CHUNK: usize = 1024;
 /// The next chunk is due once this number of uses was counted since the last chunk, or since the pass began.
 const PACE: usize = CHUNK / 2;
-/// The number of keys that a chunk flushes for each use that was counted since the last chunk. With two keys per use, a
-/// pass ends long before the next pass should begin.
+/// A chunk flushes this many keys for each use that was counted since the last chunk. With 2, a pass over all keys ends
+/// long before the next pass should begin.
 const AHEAD: usize = 2;
 /// The number of keys in a chunk while a prune waits for the flush.
 const DRAIN: usize = 4096;

@@ -103,7 +103,7 @@ impl Pass {
         Self { waiting, ..Self::default() }
     }
 
-    /// Adds `uses`, the number of uses that a batch has committed.
+    /// Counts `uses`, the number of uses that a batch has committed, so that the flush keeps pace with them.
     pub(super) fn pace(&mut self, uses: usize) {
         (self.waiting, self.uses) = (self.waiting + uses, self.uses + uses);
     }

@@ -163,7 +163,7 @@ fn explained(error: Error) -> ApiError {
     }
 }
 
-/// Returns the validity and the limit in the fields `expires_days` and `max_uses`.
+/// Reads how long a key is valid from the field `expires_days`, and how often it can be used from `max_uses`.
 fn terms(fields: &Fields<'_>) -> Result<OwnTerms, Fault> {
     Ok(OwnTerms {
         validity: fields.integer(EXPIRES_DAYS, Validity::from_days)?,

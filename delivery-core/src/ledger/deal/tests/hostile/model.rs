@@ -92,8 +92,8 @@ impl<'r> Model<'r> {
     /// - the products of the newest earlier sale of the subscription that has products to be charged again. Products
     ///   that were sold only once are left out.
     ///
-    /// Only sales of the subscription can have the products of a statement or of an earlier sale. If a line of such a
-    /// sale is for a period that is over, the line pays for nothing, and only the other lines count.
+    /// The second and the third rule apply only to sales of a subscription. A statement is a platform's report about
+    /// the subscription itself. If a line of a subscription's sale is for a period that is over, that line is ignored.
     pub(super) fn products(&self, sale: usize) -> BTreeSet<i64> {
         let (lines, Some(at)) = (self.lines(sale), self.at(sale)) else { return BTreeSet::new() };
         let is_now = |line: &&Bought| !self.is_member(sale) || line.term.end().is_none_or(|end| end > at);
