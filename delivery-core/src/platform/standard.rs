@@ -91,6 +91,8 @@ fn paid(order: OrderId, at: Option<DateTime<Utc>>, data: &Value) -> Result<Optio
     let until = subscription.as_ref().and_then(|_| time(data, "/paid_until"));
     let Some(quantity) = quantity(data, "/quantity") else { return Ok(None) };
     let line = Line {
+        // An event has one product, so an order of several products arrives as several events.
+        id: reference(data, "/product_id"),
         own: own(data, "/product_id"),
         quantity,
         term: until.map_or(Term::Unsaid, Term::Until),
@@ -130,5 +132,16 @@ mod tests {
             let Ok(Some(Event::Paid(sale))) = paid("A-1".parse().unwrap(), None, &data) else { panic!("{data}") };
             assert_eq!(sale.total.map(|total| total.to_string()).as_deref(), expected, "{data}");
         }
+    }
+
+    #[test]
+    fn two_products_of_an_order_are_two_lines_of_it() {
+        let line = |product: &str| {
+            let data = json!({ "product_id": product });
+            let Ok(Some(Event::Paid(sale))) = paid("A-1".parse().unwrap(), None, &data) else { panic!("{data}") };
+            sale.lines[0].id.clone().expect("a line that is known again")
+        };
+        assert_eq!(line("guide"), line("guide"));
+        assert_ne!(line("guide"), line("map"));
     }
 }
