@@ -224,6 +224,16 @@ async fn a_refund_by_a_platform_revokes_an_imported_key() {
 }
 
 #[tokio::test]
+async fn a_dry_run_says_of_a_refund_between_two_rows_what_the_import_does() {
+    let rows =
+        ["A,ada@example.com,1,,,,,,paid,", "A,ada@example.com,1,,,,,,refunded,", "A,ada@example.com,1,,,,,,paid,"];
+    let shop = shop().await;
+    for options in [DRY, Import::default()] {
+        assert_eq!(outcomes(&import(&shop.delivery, options, &rows).await), ["issued", "refunded", "refunded"]);
+    }
+}
+
+#[tokio::test]
 async fn several_pieces_have_the_uses_of_all_of_them() {
     let shop = Shop::new().await;
     for (name, terms) in [("guide", uses(5)), ("map", OwnTerms::default())] {

@@ -173,7 +173,8 @@ impl<'d> Importer<'d> {
     /// secret, newest first.
     async fn sell(&self, sale: NewSale, order: &OrderRef, aliases: &[Alias]) -> Result<Done, NotIn> {
         if self.is_refunded(order).await? {
-            return refunded_before(self.existing(order, sale.key.product).await?);
+            let existing = self.existing(order, sale.key.product).await?;
+            return if existing.is_some() { Ok(refunded_before(existing)) } else { Err(refused(REFUNDED_BEFORE)) };
         }
         // When the key is issued, the ledger compares only the alias by the newest secret. A key that was imported
         // before the secret was replaced has an alias by an older secret, so look for all aliases here.
@@ -210,13 +211,15 @@ impl<'d> Importer<'d> {
     /// Returns the outcome that a sale would have after the earlier rows of a dry run.
     async fn rehearse_sale(&self, product: ProductId, order: OrderRef, aliases: Vec<Alias>) -> Result<Done, NotIn> {
         let existing = self.existing(&order, product).await?;
-        if self.is_refund_rehearsed(&order) || self.is_refunded(&order).await? {
-            return refunded_before(existing);
-        }
+        let is_refunded = self.is_refund_rehearsed(&order) || self.is_refunded(&order).await?;
         let is_taken = self.is_taken(&aliases).await?;
         let mut rehearsed = locked(&self.rehearsed);
+        let is_sold = existing.is_some() || rehearsed.sold.get(&order).is_some_and(|sold| sold.contains(&product));
+        if is_refunded {
+            return if is_sold { Ok(refunded_before(existing)) } else { Err(refused(REFUNDED_BEFORE)) };
+        }
         let is_taken = is_taken || aliases.iter().any(|alias| rehearsed.aliases.contains(alias));
-        if existing.is_some() || rehearsed.sold.get(&order).is_some_and(|sold| sold.contains(&product)) {
+        if is_sold {
             let is_dropped = !aliases.is_empty() && !is_taken;
             return Ok((ImportOutcome::Existing, existing, is_dropped.then(|| OTHER_TEXT.into())));
         }
@@ -256,11 +259,10 @@ impl<'d> Importer<'d> {
     }
 }
 
-/// Returns the outcome of a row that reports a paid order, although the order was refunded before. `existing` is the
-/// key that the order already has for the row's product, if any.
-fn refunded_before(existing: Option<KeyId>) -> Result<Done, NotIn> {
-    existing.ok_or_else(|| refused(REFUNDED_BEFORE))?;
-    Ok((ImportOutcome::Refunded, existing, Some(REFUNDED_BEFORE.into())))
+/// Returns the outcome of a row that reports a paid order, although the order was refunded before. `key` is the key that
+/// the order already has for the row's product. In a dry run, an earlier row may stand for the key.
+fn refunded_before(key: Option<KeyId>) -> Done {
+    (ImportOutcome::Refunded, key, Some(REFUNDED_BEFORE.into()))
 }
 
 fn refused(reason: &str) -> NotIn {
