@@ -130,7 +130,9 @@ pub struct SubscriptionEvent {
 #[expect(clippy::exhaustive_structs, reason = "adapters build it")]
 pub struct Line {
     /// The platform's id of the line within the order; `None` if the platform has no such ids. The id must be the same
-    /// in every event about the order and in refunds of the line.
+    /// in every event about the order and in refunds of the line. Without ids, a line is identified by its position in
+    /// the event. So if an order of several products can arrive as several events, set the id, for example to the name
+    /// of the product.
     pub id: Option<String>,
     /// The platform's names for what was bought, the most specific first. A seller may have mapped one of these names
     /// to a product.
