@@ -49,8 +49,7 @@ pub enum Event {
     /// The seller won a dispute and keeps the money.
     #[serde(rename = "Restored")]
     Won(Dispute),
-    /// Several references of the platform, such as the numbers of an order and of a subscription, belong to the same
-    /// sale.
+    /// Several references of the platform, such as the ids of an order and of a subscription, belong to the same sale.
     Linked(Links),
     /// The e-mail address of a customer. This event must be the only one of its notification. A notification that
     /// contains other events too waits until the seller handles it.
@@ -69,7 +68,7 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "adapters build it")]
 pub struct Sale {
-    /// The platform's own number of the order or charge.
+    /// The platform's id of the order or charge.
     pub order: OrderId,
     /// When the order or charge was paid, in whole seconds; `None` if the platform does not say. The time of receipt
     /// then counts. Ignored if [`is_open`](Self::is_open) is set.

@@ -302,8 +302,8 @@ impl From<NotSold> for String {
     }
 }
 
-/// Converts a line to the form in which the ledger keeps it. The line is identified by the platform's number for it. If
-/// the line has no number, it is identified by its position in the order.
+/// Converts a line to the form in which the ledger keeps it. The line is identified by the platform's id of it. If it
+/// has no id, it is identified by its position in the order.
 fn bought(index: usize, line: &Line, pieces: u64) -> Bought {
     let number = line.id.clone().unwrap_or_else(|| format!("#{index}"));
     Bought { names: line.names.clone(), amount: line.amount, term: line.term, ..Bought::new(number, pieces) }

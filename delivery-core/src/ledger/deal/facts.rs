@@ -47,7 +47,7 @@ pub(super) struct Charge {
     pub(super) lines: Vec<Bought>,
     #[serde(skip_serializing_if = "Money::is_untouched")]
     pub(super) money: Money,
-    /// Refunds of single lines, by the platform's number of the refund.
+    /// Refunds of single lines, by the platform's id of the refund.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) returned: BTreeMap<String, Vec<Returned>>,
     /// Partial refunds that were already noted in the audit log.
@@ -74,21 +74,21 @@ pub(super) struct Money {
     /// When the order was last cancelled; [`NEVER`] if the cancellation is final, so that no later report can undo it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cancelled: Option<DateTime<Utc>>,
-    /// Refunds and disputes of a part of the money. Each is stored as the platform's number of it, or as the sum that
-    /// had been refunded up to then.
+    /// Refunds and disputes of a part of the money. Each is stored as the platform's id of it, or as the sum that had
+    /// been refunded up to then.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) partial: BTreeSet<String>,
-    /// Disputes, by the platform's number, each with the lines of the order that it is about. A dispute without lines
-    /// is about all of the money.
+    /// Disputes, by the platform's id, each with the lines of the order that it is about. A dispute without lines is
+    /// about all of the money.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) disputed: BTreeMap<String, Vec<Returned>>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) won: BTreeSet<String>,
-    /// Disputes that the seller has lost, by number.
+    /// Disputes that the seller has lost, by id.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) lost: BTreeSet<String>,
-    /// Reports which say that a dispute ended, but not which dispute. Each is stored as the platform's own number of
-    /// the report.
+    /// Reports which say that a dispute ended, but not which dispute. Each is stored as the platform's id of the
+    /// report.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) ends: BTreeSet<String>,
 }

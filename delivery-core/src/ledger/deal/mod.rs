@@ -51,10 +51,10 @@ use crate::product::ProductId;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Deal {
-    /// Orders and charges, by the platform's number.
+    /// Orders and charges, by the platform's id.
     #[serde(rename = "sales", skip_serializing_if = "BTreeMap::is_empty")]
     charges: BTreeMap<String, Charge>,
-    /// Captures, refunds and disputes of each payment, by the platform's number of the payment.
+    /// Captures, refunds and disputes of each payment, by the platform's id of the payment.
     #[serde(rename = "money", skip_serializing_if = "BTreeMap::is_empty")]
     payments: BTreeMap<String, Money>,
     /// The platform's statements about subscriptions.
@@ -113,7 +113,7 @@ struct Set {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "it is only read")]
 pub struct Subscription<'d> {
-    /// The platform's number of the subscription.
+    /// The platform's id of the subscription.
     pub name: &'d str,
     /// Until when the subscription is paid; `None` if this does not follow from a date or a period in a report.
     pub paid_until: Option<DateTime<Utc>>,

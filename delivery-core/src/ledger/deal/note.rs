@@ -111,8 +111,8 @@ impl Deal {
         }
     }
 
-    /// Records a partial refund, or a dispute about a part of the money. `refund` distinguishes it from others: it is
-    /// the platform's own number, or the sum that has been refunded up to now.
+    /// Records a partial refund, or a dispute about a part of the money. `refund` distinguishes it from others:
+    /// either the platform's id of it, or the sum that has been refunded up to now.
     fn note_part(&mut self, of: &ChargeRef, refund: &str) -> ReportOutcome {
         let is_new = self.money(of).partial.insert(refund.to_owned());
         if is_new { ReportOutcome::PartlyRefunded } else { ReportOutcome::Known }

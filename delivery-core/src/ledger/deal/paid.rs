@@ -40,7 +40,7 @@ impl<'d> Paid<'d> {
         self.names().any(|name| name == order)
     }
 
-    /// Returns whether the payment was reported as only authorised or pending, and has the platform's number `payment`.
+    /// Returns whether the payment was reported as only authorised or pending, and has the platform's id `payment`.
     pub(super) fn is_taken_by(&self, payment: &str) -> bool {
         self.parts.iter().any(|(_, charge, _)| charge.is_open && charge.payment.as_deref() == Some(payment))
     }

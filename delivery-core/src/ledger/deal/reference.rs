@@ -8,13 +8,13 @@ use crate::order::OrderId;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "platforms name nothing else")]
 pub enum ChargeRef {
-    /// An order or charge, by the platform's own number.
+    /// An order or charge, by the platform's id of it.
     Order(OrderId),
-    /// A payment, by the platform's own number.
+    /// A payment, by the platform's id of it.
     Payment(OrderId),
 }
 
-/// The platform's references to one sale or charge, other than the number of the sale or charge itself.
+/// The platform's references to one sale or charge, other than the id of the sale or charge itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "adapters write it as a literal")]
 pub struct Links {
@@ -51,7 +51,7 @@ crate::text::names! {
 crate::text::serde_as_text!(ReferenceKind);
 
 impl ChargeRef {
-    /// Returns the platform's number of the order, charge or payment.
+    /// Returns the platform's id of the order, charge or payment.
     #[must_use]
     pub fn id(&self) -> &OrderId {
         let (Self::Order(id) | Self::Payment(id)) = self;

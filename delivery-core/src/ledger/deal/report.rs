@@ -45,7 +45,7 @@ pub enum Report {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "adapters write it as a literal")]
 pub struct Charged {
-    /// The platform's number of the order or charge.
+    /// The platform's id of the order or charge.
     pub order: OrderId,
     /// When the order or charge was paid, in whole seconds. Ignored if [`is_open`](Self::is_open) is set.
     pub at: DateTime<Utc>,
@@ -100,8 +100,8 @@ pub struct Bought {
     pub product: Option<ProductId>,
     /// The number of pieces.
     pub pieces: u64,
-    /// The platform's numbers of the refunds that were made before this report. `pieces` does not include the pieces
-    /// that these refunds returned.
+    /// The platform's ids of the refunds that were made before this report. `pieces` does not include the pieces that
+    /// these refunds returned.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub early: BTreeSet<String>,
     /// The amount at which the line is fully refunded, in the unit in which the platform counts refunds: the smallest
@@ -172,10 +172,9 @@ pub struct Refund {
 pub struct Dispute {
     /// The disputed charge.
     pub of: ChargeRef,
-    /// The platform's own number of the dispute.
+    /// The platform's id of the dispute.
     pub number: Option<String>,
-    /// The platform's own number of the report that a dispute ended. Set only if the report does not say which dispute
-    /// ended.
+    /// The platform's id of the report that a dispute ended. Set only if the report does not say which dispute ended.
     pub end: Option<String>,
     /// How much is disputed. If this is the end of a dispute, the lines in this field are ignored, because the end
     /// concerns the whole dispute.
@@ -199,13 +198,13 @@ pub enum Extent {
     /// A part of the money.
     Partial {
         /// A text that distinguishes this refund or dispute from others of the same order or payment: the platform's
-        /// own number, or the sum that has been refunded up to now. Reports with the same text count once.
+        /// id of it, or the sum that has been refunded up to now. Reports with the same text count once.
         refund: String,
     },
     /// Some pieces of some lines, or a part of their price. A line counts as refunded once its refunds together cover
     /// all of its pieces or its whole price.
     Lines {
-        /// The platform's own number of this refund. Reports with the same number count once. Ignored in a dispute.
+        /// The platform's id of this refund. Reports with the same id count once. Ignored in a dispute.
         refund: String,
         /// The pieces that were refunded or are disputed.
         lines: Vec<Returned>,

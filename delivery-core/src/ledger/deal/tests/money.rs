@@ -143,7 +143,7 @@ fn a_partial_refund_is_noted_once_whenever_the_sale_comes() {
     for order in orders(&[sale(), part("p1"), part("p2")]) {
         assert_eq!(World::of(&order).notes, 2 * 2, "two refunds, two keys: {order:#?}");
     }
-    // A refund of lines that is reported again under the same number is not noted again.
+    // A refund of lines that is reported again under the same id is not noted again.
     let line = || refunded(ChargeRef::Order(id("o")), returned("r1", &[("a", 1)]));
     assert_eq!(World::of(&[sale(), line(), line()]).notes, 2);
 }
