@@ -34,7 +34,8 @@ impl Sent {
         Self(Arc::new(Mutex::new(Some(stream))))
     }
 
-    /// Takes the stream. Returns a stream that fails if another clone has taken it.
+    /// Takes the shared stream. If another clone has already taken it, returns a stream that yields only an
+    /// `UnexpectedEof` error instead.
     fn take(&self) -> Streamed {
         let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         taken.unwrap_or_else(|| Box::pin(stream::iter([Err::<Bytes, io::Error>(io::ErrorKind::UnexpectedEof.into())])))

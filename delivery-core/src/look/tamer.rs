@@ -9,8 +9,8 @@ use super::bounds::RUN;
 use super::headings::{ID, inside, lower};
 use super::pictures::Picture;
 
-/// The prefix of the ids of footnotes, such as `note-1`. As with the prefix [`ID`] for headings, no footnote can have
-/// the same id as an element of the page around the content.
+/// The prefix of the ids of footnotes. The first footnote has the id `note-1`. Because of the prefix, no footnote can
+/// have the same id as an element of the page around the content. [`ID`] does the same for headings.
 pub(super) const NOTE: &str = "note-";
 
 /// A filter that converts the events of the Markdown parser into events that a page may contain.

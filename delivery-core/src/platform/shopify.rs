@@ -273,7 +273,8 @@ mod tests {
             let word = contract(&read(&format!(r#"{{"id":1,"revision_id":"2","billing_policy":{policy}}}"#))).unwrap();
             assert_eq!(word.term, expected.map_or(Term::Unsaid, Term::Every), "{policy}");
         }
-        // Newer revisions have later times, and all these times have passed.
+        // If a contract contains no time, its revision number serves as its time. A newer revision then has a later
+        // time, and all of these times are before any real charge.
         let at = |revision: &str| revised_at(&read(&format!(r#"{{"revision_id":"{revision}"}}"#)));
         assert!(at("1") < at("2") && at("2") < at("4343744208") && at("4343744208") < at("376707318057"));
         assert!(at("376707318057") < DateTime::from_timestamp(1_600_000_000, 0).unwrap());

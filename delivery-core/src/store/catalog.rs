@@ -204,8 +204,8 @@ pub(super) fn unchanged<T: PartialEq>(is: Option<&T>, was: Option<&T>) -> Result
     if is_other { Err(StoreError::Conflict { source: None }) } else { Ok(()) }
 }
 
-/// The maximum length of all contents in one list of posts together, in bytes: 1 MiB. The list ends before the first
-/// post that would exceed it.
+/// The maximum total length of the contents of the posts in one list, in bytes: 1 MiB. A list ends before the first
+/// post whose content would make the total exceed this maximum.
 const MOST_CONTENT: usize = 1 << 20;
 
 /// Returns how many of the first posts fit into a list, given the lengths of their contents in bytes.

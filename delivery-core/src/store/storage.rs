@@ -91,8 +91,10 @@ pub enum Persisted {
 /// | failed, then retried | waits | `now` | 0 | | none | `now` |
 /// | waited with a route, then made due by `retry_messages` | waits | `now` | | | none | |
 ///
-/// An empty cell means that the value does not change. "Its" refers to the outcome in the first column. If a lease ends
-/// before its message is completed, the message waits again and is due at the end of the lease.
+/// The token is the fencing token of the message's [`Lease`]. The [`Route`] is a digest of the sender and the mail
+/// server's settings with which the last attempt failed. An empty cell means that the value does not change. "Its"
+/// refers to the outcome in the first column. If a lease ends before its message is completed, the message waits again
+/// and is due at the end of the lease.
 ///
 /// # To ensure correctness
 ///

@@ -23,7 +23,8 @@ use crate::terms::{Terms, Validity};
 
 /// The maximum number of lines of an order. More would be too expensive, because each line may cost a query.
 const MOST_LINES: usize = 500;
-/// The maximum number of lines of an order that a page looks up, to show which of their products are not sold here.
+/// The page of an event shows which products of the event are unknown or archived. It looks up at most this many lines
+/// of the event.
 #[cfg(feature = "pages")]
 const UNLINKED: usize = 20;
 /// The maximum number of characters that the seller sees of a platform's name for a product.

@@ -73,7 +73,7 @@ pub(crate) struct Guide {
     pub(crate) events: &'static str,
     /// How the seller sets the secret up.
     pub(crate) secret: SecretGuide,
-    /// The form of the platform's names for products.
+    /// What the platform's product identifiers look like.
     pub(crate) product_names: NameForm,
 }
 
@@ -90,13 +90,14 @@ pub(crate) struct SecretGuide {
     pub(crate) label: &'static str,
 }
 
-/// The form of a platform's names for products.
+/// What a platform's product identifiers look like. The desk (the seller's web pages) uses this to check an identifier
+/// that the seller enters, or to extract it from a URL.
 #[cfg_attr(not(feature = "pages"), expect(dead_code, reason = "only the desk reads it"))]
 pub(crate) enum NameForm {
     /// Any text.
     Any,
-    /// Any text. If the seller enters a URL that contains the text in this variant, such as `gumroad.com/l/`, the name
-    /// is the path segment after it.
+    /// Any text. If the seller enters a URL that contains the text in this variant, such as `gumroad.com/l/`, the
+    /// identifier is the path segment after it.
     InUrl(&'static str),
     /// An identifier that begins with one of these prefixes. The second value is an example of an identifier. If the
     /// seller enters a URL, the identifier is the last segment of the URL's path.

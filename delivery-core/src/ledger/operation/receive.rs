@@ -122,7 +122,8 @@ impl Operate for InboundEvent {
 }
 
 impl InboundEvent {
-    /// Returns whether the event was read from the inbox and is now to be applied.
+    /// Returns whether the caller has read the event from the inbox, so that the event's version is not 0. If not, the
+    /// caller has just received the event from the platform.
     #[must_use]
     pub fn is_retry(&self) -> bool {
         self.event.version != 0

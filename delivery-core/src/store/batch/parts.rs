@@ -43,7 +43,8 @@ struct CallerSlot {
 /// batch repeatedly. The waits of operations that an earlier batch deferred are counted separately.
 const LOCKS: u32 = 2 + super::BATCH.ilog2();
 
-/// The callers of a batch. [`Batch::callers`] returns another handle to the same callers.
+/// The callers of a batch. A caller is the channel to a task that waits for an answer. While the batch is being
+/// committed, a second handle, from [`Batch::callers`], refuses the callers if the database does not answer in time.
 pub(super) struct Callers<A>(Arc<Mutex<Waiting<A>>>);
 
 struct Waiting<A> {
@@ -88,8 +89,9 @@ impl<O, A> Batch<O, A> {
             let part = match (self.pending.pop(), &mut self.retrying) {
                 (Some(part), _) => part,
                 (None, retrying) => {
-                    // Counts the waits for locks from 0 again, so that the waits of the other operations do not cause
-                    // these operations to be deferred without being tried.
+                    // Only the operations that an earlier batch deferred are left. Their waits for locks are counted
+                    // separately. Otherwise, if the parts before them had used up `LOCKS`, they would be deferred again
+                    // without being tried.
                     locks = 0;
                     let Some(part) = retrying.take() else { break };
                     part

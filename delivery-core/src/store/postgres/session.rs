@@ -27,11 +27,12 @@ pub(super) enum Session<'c> {
 }
 
 /// Work on a connection from a pool: reads on a connection from the pool that readers share, or a transaction on a
-/// connection from the host application's pool. If it is dropped before it ends, the connection is closed. Otherwise:
+/// connection from the host application's pool. If the work is dropped before it ends, its connection is closed instead
+/// of going back to the pool, for two reasons:
 ///
-/// - A transaction that is open or has failed would go back into the host application's pool.
-/// - If the network was cut off, the connection would be lost to its pool for minutes. Before the driver returns a
-///   connection to the pool, it sends a ping, and waits for the reply without a time limit.
+/// - A transaction that is open or has failed must not get into the host application's pool.
+/// - Before the driver returns a connection to the pool, it sends a ping, and waits for the reply without a time limit.
+///   If the network was cut off, the pool would lack the connection for minutes.
 pub(super) struct Lent {
     connection: PoolConnection<Postgres>,
     is_open: bool,

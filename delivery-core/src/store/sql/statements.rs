@@ -44,7 +44,9 @@ pub(in crate::store) fn stored_route(route: Route) -> String {
 /// The values that are written to a message's row when the lease of the message ends.
 pub(in crate::store) struct Completion<'a> {
     pub(in crate::store) state: i64,
-    /// The new due time, in milliseconds. `None` makes the message due at the time at which it was queued.
+    /// The new value of the column `due_at`, in milliseconds: when a message that stays queued is due, or when the
+    /// message was accepted or given up. `None` for a released lease: `due_at` is then set to the time at which the
+    /// message was queued, so that the message is due at once.
     pub(in crate::store) due_at: Option<i64>,
     pub(in crate::store) reason: Option<&'a str>,
     /// The number to subtract from the message's attempts: 1 if the message was not tried, because leasing it has

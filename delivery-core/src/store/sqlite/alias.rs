@@ -1,4 +1,5 @@
-//! Aliases of imported keys, as a batch loads and persists them.
+//! Aliases of imported keys: MACs of the key texts that another system made. This module loads the aliases that a batch
+//! needs, and converts new aliases to rows for the statement in `batch.sql`, which writes them.
 
 use serde::Serialize;
 use sqlx::sqlite::SqliteConnection;

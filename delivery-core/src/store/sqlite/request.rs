@@ -1,4 +1,5 @@
-//! Requests with an `Idempotency-Key`, which buyers may repeat.
+//! Requests with an `Idempotency-Key`, which buyers may repeat. This module loads the requests that a batch needs, and
+//! converts requests to rows for the statement in `batch.sql`, which writes them.
 
 use serde::Serialize;
 use sqlx::sqlite::SqliteConnection;

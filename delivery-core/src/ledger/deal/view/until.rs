@@ -149,11 +149,11 @@ impl<'d> View<'d> {
     }
 
     /// Returns a subscription's statements about a product: those that name the product, and those that have no lines.
-    /// If no statement names a product that is sold here, all statements are returned.
+    /// If the statements name only things that are not sold here, all of them are returned.
     ///
-    /// If `of_none` is set, also returns the statements that name no product that is sold here. They count for a
-    /// payment that names no product. Such a payment is for the product that the subscription had before the buyer
-    /// changed to something that is not sold here.
+    /// If `of_none` is set, the statements that name only such things are returned too. It is set for a payment without
+    /// any line of a product that is sold here. The product of such a payment follows from other statements or from
+    /// earlier payments, so a statement about something else may say until when the payment pays.
     fn words_about(
         &self,
         (subscription, product, of_none): (Option<&'d str>, ProductId, bool),

@@ -26,8 +26,8 @@ enum Step {
     Use(Vec<u8>),
     Chunk,
     All,
-    /// Prunes the use records. This first flushes their counts. Between flushing and deleting, uses these keys in one
-    /// batch; these uses are not deleted.
+    /// Prunes the use records: flushes their counts, then deletes the records. Between the two steps, commits one batch
+    /// that uses these keys. The records of that batch must survive.
     Prune(Vec<u8>),
     /// The disk is full during a flush.
     Full,

@@ -10,12 +10,14 @@ use crate::ledger::deal::*;
 /// The way in which a platform names sales, subscriptions and money in its reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Charges name products and the subscription; refunds name the order. Some products are not mapped.
+    /// Each charge names its products and, except that of the sale `ALONE`, the subscription. Refunds name the order.
+    /// Some later charges have only a line that the seller has not mapped to a product (`product: None`).
     Orders,
     /// Charges are invoices. The first charge is an order too. Refunds name the payment. A separate report may say
     /// which charge the payment paid.
     Invoices,
-    /// Charges name no product, but statements do. The first charge names no subscription.
+    /// Statements name products. Charges name none, except the first charge and that of the sale `ALONE`. The first
+    /// charge names no subscription.
     Bare,
     /// Charges do not name the subscription. Only other reports say that the orders belong to it.
     Linked,
