@@ -4,10 +4,10 @@
 //! This module only renders values as text. The module [`http`](crate::http) decides what is shown to whom.
 
 mod bounds;
+mod built_in;
 mod colour;
 mod headings;
 mod markdown;
-mod ours;
 mod pictures;
 mod plot;
 mod shelf;
@@ -312,7 +312,7 @@ impl Default for Look {
             let mut environment = Environment::new();
             environment.set_undefined_behavior(UndefinedBehavior::Strict);
             environment.add_filter("grouped", |number: Value| grouped(&number.to_string()));
-            for (name, source) in ours::ALL {
+            for (name, source) in built_in::ALL {
                 // This cannot fail: the rows of `tests/http` render each of these templates.
                 let _ = environment.add_template(name, source);
             }

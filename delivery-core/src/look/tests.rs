@@ -42,7 +42,7 @@ fn the_stylesheet_has_another_address_in_another_colour() {
 
 #[test]
 fn buyers_are_shown_their_language_or_one_that_is_spoken() {
-    let english = ours::ALL.iter().find(|(name, _)| *name == "_words.html").unwrap().1;
+    let english = built_in::ALL.iter().find(|(name, _)| *name == "_words.html").unwrap().1;
     let look = Look::default().replacing([("_words.fr.html", english)]).unwrap();
     for (wanted, spoken) in [
         (&["de-AT"][..], "de"),
@@ -59,7 +59,7 @@ fn buyers_are_shown_their_language_or_one_that_is_spoken() {
 
 #[test]
 fn words_are_whole_and_have_a_language() {
-    let english = ours::ALL.iter().find(|(name, _)| *name == "_words.html").unwrap().1;
+    let english = built_in::ALL.iter().find(|(name, _)| *name == "_words.html").unwrap().1;
     let lacking = english.replace("macro send()", "macro sned()");
     for (name, source, fault) in [
         ("_words.pt-BR.html", english, "has a name without a language in lower case"),
@@ -84,6 +84,6 @@ fn macros(source: &str) -> Vec<String> {
 
 #[test]
 fn every_language_says_the_same() {
-    let source = |name| ours::ALL.iter().find(|(template, _)| *template == name).unwrap().1;
+    let source = |name| built_in::ALL.iter().find(|(template, _)| *template == name).unwrap().1;
     assert_eq!(macros(source("_words.de.html")), macros(source("_words.html")));
 }

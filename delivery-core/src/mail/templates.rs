@@ -1,6 +1,6 @@
 //! The templates of e-mails: a subject, a plain text and an HTML body for each kind and language.
 
-mod ours;
+mod built_in;
 mod preview;
 mod values;
 
@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 use thiserror::Error;
 
-pub(crate) use self::ours::named;
+pub(crate) use self::built_in::named;
 pub(super) use self::values::{MOST_KEYS, ServiceValues, Shown};
 use crate::email::Email;
 use crate::language::Language;
@@ -118,7 +118,7 @@ impl Templates {
     ) -> Result<Self, TemplateError> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        let ours = ours::all().map(|(name, source)| (Cow::Borrowed(name), Cow::Borrowed(source)));
+        let ours = built_in::all().map(|(name, source)| (Cow::Borrowed(name), Cow::Borrowed(source)));
         let theirs = templates.into_iter().map(|(name, source)| (Cow::Owned(name.into()), Cow::Owned(source.into())));
         let mut stems = BTreeSet::new();
         let mut names = BTreeSet::new();
