@@ -31,7 +31,7 @@ use super::fields::{Fields, whole};
 use super::limits::{admit, client, forged};
 #[cfg(feature = "pages")]
 use super::pages;
-use super::proof::{Event, Judged, Platform, Seller, VerifiedKey};
+use super::proof::{Event, Judged, Seller, SharedSecret, VerifiedKey};
 use super::row::Handler;
 use super::{Call, Endpoint, Reply, query};
 use crate::delivery::{Delivery, Error};
@@ -150,8 +150,8 @@ async fn answer<E>(
             let body = read(row.body, &call.headers, body, strangers).await;
             // Check the secret first, so that an unauthenticated caller learns nothing about the other fields.
             let fields = Fields::parse(Fields::text(call, &body)?, row.fields())?;
-            let platform = Platform::of(delivery, &fields.required_text(SECRET)?);
-            handler(delivery, platform.ok_or(ErrorCode::Unauthorized)?, fields).await
+            let proof = SharedSecret::of(delivery, &fields.required_text(SECRET)?);
+            handler(delivery, proof.ok_or(ErrorCode::Unauthorized)?, fields).await
         }
         Handler::SignedWebhook(handler) => {
             let Endpoint::Platform(path) = endpoint else { return Err(ApiError::NOT_FOUND) };

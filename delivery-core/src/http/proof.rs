@@ -17,9 +17,9 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VerifiedKey(KeyId);
 
-/// Proof that the commerce platform sent the shared webhook secret.
+/// Proof that the caller sent the webhook secret that this service shares with the commerce platform.
 #[derive(Debug)]
-pub(super) struct Platform(());
+pub(super) struct SharedSecret(());
 
 /// Proof that the seller is authenticated, with the seller's name for the audit log.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl VerifiedKey {
     }
 }
 
-impl Platform {
+impl SharedSecret {
     pub(super) fn of(delivery: &Delivery, secret: &str) -> Option<Self> {
         delivery.inner.webhook_secret.as_ref()?.matches(secret).then_some(Self(()))
     }

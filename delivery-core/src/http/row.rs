@@ -10,7 +10,7 @@ use super::describe::{Body, Field, Shape};
 use super::error::Answering;
 use super::fields::{Fault, Fields};
 use super::parameter::Parameter;
-use super::proof::{Platform, Seller, VerifiedKey};
+use super::proof::{Seller, SharedSecret, VerifiedKey};
 use super::query::FetchParams;
 use crate::delivery::Delivery;
 use crate::email::Email;
@@ -65,7 +65,7 @@ pub(super) enum Handler {
     /// Anybody with a key may call, to fetch a product. Each key has its own rate limit.
     Product(for<'c> fn(&'c Delivery, &'c Call, VerifiedKey, FetchParams) -> Answering<'c>),
     /// The commerce platform may call, authenticated by the shared secret in the body.
-    SharedSecret(for<'c> fn(&'c Delivery, Platform, Fields<'c>) -> Answering<'c>),
+    SharedSecret(for<'c> fn(&'c Delivery, SharedSecret, Fields<'c>) -> Answering<'c>),
     /// A commerce platform may call, authenticated by the signature of the request.
     SignedWebhook(fn(&Delivery, super::proof::Event) -> Answering<'_>),
     /// The seller may call, with a JSON body.

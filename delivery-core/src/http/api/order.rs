@@ -10,7 +10,7 @@ use crate::http::body::BodyRule;
 use crate::http::describe::{Body, CUSTOMER_EMAIL, Field, ORDER_ID, PRODUCT_ID, SECRET, shape};
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
-use crate::http::proof::Platform;
+use crate::http::proof::SharedSecret;
 use crate::http::row::{Docs, Handler, Row, Verb};
 use crate::limit::Policy;
 use crate::order::{Order, OrderRef, Source};
@@ -23,7 +23,7 @@ pub(in crate::http) static ORDER: Row = Row {
     body: BodyRule::Read { limit: 64 << 10, deadline: Duration::from_secs(10) },
     limit: Some(Policy::Webhook),
     cross_origin: false,
-    handler: Handler::SharedSecret(|delivery, platform, fields| Box::pin(order(delivery, platform, fields))),
+    handler: Handler::SharedSecret(|delivery, proof, fields| Box::pin(order(delivery, proof, fields))),
     codes: CHANGING,
     openapi: Docs {
         tag: "platform",
@@ -42,7 +42,7 @@ pub(in crate::http) static ORDER: Row = Row {
     },
 };
 
-async fn order(delivery: &Delivery, _: Platform, fields: Fields<'_>) -> Result<Reply, ApiError> {
+async fn order(delivery: &Delivery, _: SharedSecret, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let issued = delivery.order(parse(&fields)?).await?;
     Ok(Reply::json(&wire::Ordered::of(&issued, true)))
 }
