@@ -1,4 +1,4 @@
-//! The data that the shop has about one person.
+//! The data that the shop has about one person, and its erasure.
 
 use std::collections::BTreeSet;
 
@@ -99,6 +99,36 @@ impl Desk<'_> {
         }
         person.events = events;
         Ok(person)
+    }
+
+    /// Erases a person. In keys, messages and the audit log, the address becomes `erased-RANDOM@erased.invalid`. No key
+    /// is revoked, and a repeated order still returns its key. Returns the keys that had the address until now. The
+    /// following is deleted:
+    ///
+    /// - the person's requests for lost keys
+    /// - the platforms' references to the person
+    /// - messages that wait to be sent to the address, if they are about a key that had the address
+    /// - the content of platform events that name the person and still
+    ///   [can be applied](crate::ledger::InboxEvent::can_be_applied)
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if some of the person's data
+    /// may be left. The call can then be repeated.
+    pub async fn erase(&self, email: &Email) -> Result<Vec<KeyId>, StoreError> {
+        let inner = &self.delivery.inner;
+        let mut random = [0; 10];
+        inner.entropy.fill(&mut random);
+        let random = data_encoding::HEXLOWER.encode(&random);
+        let pseudonym = Email::erased(&random);
+        let pseudonym = pseudonym.map_err(|error| StoreError::corrupt_because("a pseudonym", error))?;
+        let erased = inner.office()?.erase(email, &pseudonym, self.edit()).await;
+        // Delete the mailer's copies even if the store failed, so that as much as possible is erased at once.
+        let forgotten = inner.outbox.mailer.forget(email).await;
+        let erased = erased?;
+        forgotten
+            .map_err(|error| StoreError::unavailable_because("e-mails that were written are still there", error))?;
+        Ok(erased)
     }
 }
 
