@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use delivery_core::Delivery;
 use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint, Page, Reply};
-use delivery_core::key::{Actor, LimitChange};
+use delivery_core::key::{Actor, KeyId, LimitChange};
 use delivery_core::look::Look;
 use delivery_core::object_store::memory::InMemory;
 use delivery_core::product::ProductId;
@@ -147,6 +147,18 @@ async fn a_key_leads_to_the_one_whose_place_it_took_however_often_it_was_changed
     }
     let page = look(&shop, Page::Key, &format!("id={new}")).await;
     assert!(page.contains(&format!("id={old}\">the key whose place it took")), "{page}");
+}
+
+#[tokio::test]
+async fn a_key_that_took_over_the_count_of_another_is_not_called_unused() {
+    let shop = shop().await;
+    let (old, admin) = (shop.paid("A-1").await.key.id(), Actor::admin());
+    let page = async |id: KeyId| look(&shop, Page::Key, &format!("id={id}")).await;
+    assert!(page(old).await.contains("Not used yet."));
+    shop.delivery.fetch(old, shop.product.id()).await.unwrap();
+    let new = shop.delivery.desk(&admin).rotate(old).await.unwrap().key.id();
+    let shown = page(new).await;
+    assert!(shown.contains("1 &#x2f; ∞") && !shown.contains("Not used yet."), "{shown}");
 }
 
 #[tokio::test]

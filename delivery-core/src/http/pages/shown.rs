@@ -146,6 +146,7 @@ pub(super) fn key(key: &Key, now: DateTime<Utc>, names: &BTreeMap<ProductId, Str
         source => granted.order.as_ref().map(|order| order.source.as_str()),
         status => status(key.status(now)),
         uses => uses(key),
+        used => key.used(),
         issued_at => time(granted.issued_at),
         expires_at => end(key.expires_at()),
         revoked_at => revoked.map(|revoked| time(revoked.at)),
