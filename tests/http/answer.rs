@@ -144,11 +144,6 @@ impl Row {
         self.refused("RATE_LIMITED")
     }
 
-    /// Without rate limit headers.
-    pub fn uncounted(self) -> Self {
-        Self { uncounted: true, ..self }
-    }
-
     /// Within another limit than the usual one of its endpoint.
     pub fn within(self, limit: &'static str) -> Self {
         Self { limit: Some(limit), ..self }
@@ -223,7 +218,7 @@ impl Row {
         if !matches!(class, "public" | "") {
             headers.extend(["cache-control: no-store".to_owned(), "referrer-policy: no-referrer".to_owned()]);
         }
-        if let Some(limit) = self.limit.or_else(|| limit(class, code)).filter(|_| !self.uncounted) {
+        if let Some(limit) = self.limit.or_else(|| limit(class, code)) {
             headers.extend(limit_fields(limit, self.left.or((code == "RATE_LIMITED").then_some(0))));
         }
         headers.extend(match (code, class) {

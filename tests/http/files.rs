@@ -224,5 +224,6 @@ fn downloads() -> Vec<Row> {
         get("limit_exceeded").times(301).limited(),
         get("store_away").store_away().refused("UNAVAILABLE"),
         get("store_corrupt").store_corrupt().refused("INTERNAL"),
+        get("store_panicking").store_panicking().refused("INTERNAL"),
     ]
 }

@@ -108,6 +108,6 @@ pub fn rows() -> Vec<Row> {
             .within("product")
             .left(98)
             .leaves(6, 3, 0),
-        fetch("panic_is_a_fault_of_ours", "{VALID}").store_panicking().refused("INTERNAL").uncounted(),
+        fetch("panic_is_a_fault_of_ours", "{VALID}").store_panicking().refused("INTERNAL"),
     ]
 }

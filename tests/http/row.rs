@@ -20,7 +20,6 @@ pub struct Row {
     pub line: String,
     pub kind: Kind,
     /// How the answer differs from the usual one of its kind.
-    pub uncounted: bool,
     pub limit: Option<&'static str>,
     pub left: Option<u32>,
     pub leaves: Option<[u32; 3]>,

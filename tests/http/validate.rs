@@ -74,7 +74,7 @@ pub fn rows() -> Vec<Row> {
             .times(61)
             .limited(),
         get("clients_without_an_address_share_one_allowance", "?key={VALID}").from("").times(61).limited(),
-        get("panic_is_a_fault_of_ours", "?key={VALID}").store_panicking().refused("INTERNAL").uncounted(),
+        get("panic_is_a_fault_of_ours", "?key={VALID}").store_panicking().refused("INTERNAL"),
         get("forged_key_asks_no_store", "?key={FORGED}").store_away().like("forged_key"),
     ]
 }

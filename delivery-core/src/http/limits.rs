@@ -3,10 +3,12 @@
 //! The headers follow draft-ietf-httpapi-ratelimit-headers-10. The parameter `t` in them is the time until the oldest
 //! counted request leaves the limit's window, in seconds.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Once;
 use std::time::Duration;
 
 use arrayvec::ArrayString;
+use futures_util::FutureExt;
 
 use super::error::ApiError;
 use super::{Call, Reply, address, names};
@@ -72,6 +74,14 @@ pub(super) async fn forged(delivery: &Delivery, call: &Call) -> Result<Admitted,
 }
 
 impl Admitted {
+    /// Runs the handler of the counted request, and adds the headers to its reply. A panic of the handler is caught
+    /// here, so that the 500 has the headers too.
+    pub(super) async fn reply_of(&self, handling: impl Future<Output = Result<Reply, ApiError>>) -> Reply {
+        // `AssertUnwindSafe` is justified for the reason given in `Endpoint::serve`.
+        let answered = AssertUnwindSafe(handling).catch_unwind().await;
+        self.apply(answered.map_or_else(|_| Reply::panicked(), |answered| answered.unwrap_or_else(Reply::from)))
+    }
+
     /// Adds the `RateLimit` and `RateLimit-Policy` headers to a reply.
     pub(super) fn apply(&self, reply: Reply) -> Reply {
         let (limit, window) = (self.quota.limit().get(), whole_seconds(self.quota.window()));

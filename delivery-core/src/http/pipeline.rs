@@ -103,10 +103,10 @@ async fn limited<E>(
         },
         None => None,
     };
-    let reply = answer(endpoint, delivery, call, body).await.unwrap_or_else(Reply::from);
+    let answered = pin!(answer(endpoint, delivery, call, body));
     match admitted {
-        Some(admitted) => admitted.apply(reply),
-        None => reply,
+        Some(admitted) => admitted.reply_of(answered).await,
+        None => answered.await.unwrap_or_else(Reply::from),
     }
 }
 
@@ -144,7 +144,7 @@ async fn answer<E>(
                 return Ok(forged(delivery, call).await?.apply(ApiError::from(Error::UnknownKey).into()));
             };
             let admitted = admit(delivery, Policy::Product, Identity::Key(key.id().as_u128())).await?;
-            Ok(admitted.apply(handler(delivery, call, key, asked).await.unwrap_or_else(Reply::from)))
+            Ok(admitted.reply_of(handler(delivery, call, key, asked)).await)
         }
         Handler::SharedSecret(handler) => {
             let body = read(row.body, &call.headers, body, strangers).await;

@@ -1,6 +1,8 @@
 //! `GET /api/file/TICKET/NAME`: downloads. A ticket is a signed text that permits the download of a file for a limited
 //! time.
 
+use std::pin::pin;
+
 use ::http::{HeaderValue, Method, StatusCode};
 use data_encoding::{BASE64, HEXLOWER};
 use headers::ETag;
@@ -51,8 +53,7 @@ pub(in crate::http) static FILE: Row = Row {
 async fn answer(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
     let ticket = call.path_segment(1).and_then(|text| delivery.verify_file_ticket(text)).ok_or(ApiError::NOT_FOUND)?;
     let admitted = admit(delivery, Policy::Files, Identity::Key(ticket.key.as_u128())).await?;
-    let reply = serve(delivery, call, &ticket).await.unwrap_or_else(Reply::from);
-    Ok(admitted.apply(reply))
+    Ok(admitted.reply_of(pin!(serve(delivery, call, &ticket))).await)
 }
 
 async fn serve(delivery: &Delivery, call: &Call, ticket: &Ticket) -> Result<Reply, ApiError> {
