@@ -90,6 +90,41 @@ async fn an_event_is_sent_again_where_nobody_can_tell_whether_it_is_authentic() 
     assert_eq!(sale(&other.delivery, "1", "a secret").await, 200);
 }
 
+/// While the store does not answer, strangers send more than the memory budget, each body complete and without a
+/// signature.
+#[tokio::test(start_paused = true)]
+async fn bodies_that_wait_for_the_store_keep_to_the_memory_budget() {
+    let store = Arc::new(MemoryStore::new());
+    let faulty = Arc::new(Faulty::new(store.clone()));
+    let one = server(&store, |it| it).await;
+    let other = Shop::over(faulty.clone(), |it| it.body_budget(4 << 20)).await;
+    set(&one.delivery, Some("a secret")).await.unwrap();
+    assert_eq!(sale(&other.delivery, "1", "a secret").await, 200);
+    set(&one.delivery, Some("a new secret")).await.unwrap();
+    faulty.then(Fault::Hang);
+    let mut waiting: Vec<_> = (0..6)
+        .map(|_| {
+            let delivery = other.delivery.clone();
+            tokio::spawn(async move {
+                let call = Call { body: vec![b'x'; 1 << 20].into(), ..Call::new(Method::POST) };
+                let endpoint = Endpoint::Platform(PlatformPath::new(PATH).unwrap());
+                endpoint.call(&delivery, call).await.status().as_u16()
+            })
+        })
+        .collect();
+    let delivery = other.delivery.clone();
+    waiting.push(tokio::spawn(async move { sale(&delivery, "2", "a new secret").await }));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(sale(&other.delivery, "3", "a secret").await, 200, "it waits for no secret");
+    // The first one is gone, and with it the read that hangs.
+    waiting.remove(0).abort();
+    let mut answered = Vec::new();
+    for waiting in waiting {
+        answered.push(waiting.await.unwrap());
+    }
+    assert_eq!(answered, [503, 503, 401, 401, 401, 200], "the oldest have given way");
+}
+
 #[tokio::test]
 async fn the_settings_of_the_server_take_precedence() {
     let store = Arc::new(MemoryStore::new());

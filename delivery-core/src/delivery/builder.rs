@@ -226,8 +226,9 @@ impl Builder {
     /// answered 503.
     ///
     /// An attacker can therefore make the service drop a genuine event of a commerce platform. The body of the event
-    /// arrives within a few round trips, and the attacker has to fill the whole budget in this time. The platform then
-    /// sends the event again. The larger the budget, the more an attacker has to send.
+    /// arrives within a few round trips, and the attacker has to fill the whole budget in this time. If the event is
+    /// signed with a secret that this server has not read from the store yet, the attacker has time until the store
+    /// has answered. The platform then sends the event again. The larger the budget, the more an attacker has to send.
     #[must_use]
     pub fn body_budget(mut self, bytes: usize) -> Self {
         self.body_budget = bytes.max(LEAST_BODY_BUDGET);

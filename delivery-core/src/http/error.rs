@@ -9,6 +9,7 @@ use super::api::wire;
 use super::fields::Fault;
 use crate::delivery::{Error, PreviewError};
 use crate::error::ErrorCode;
+use crate::limit::bodies::GaveWay;
 use crate::store::StoreError;
 
 /// The future that a handler returns. It resolves to the reply, or to the reason for a refusal.
@@ -48,6 +49,12 @@ impl From<ErrorCode> for ApiError {
 impl From<Fault> for ApiError {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
+    }
+}
+
+impl From<GaveWay> for ApiError {
+    fn from(_: GaveWay) -> Self {
+        Self::Code(ErrorCode::Unavailable)
     }
 }
 

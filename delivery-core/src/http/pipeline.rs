@@ -155,17 +155,24 @@ async fn answer<E>(
         }
         Handler::SignedWebhook(handler) => {
             let Endpoint::Platform(path) = endpoint else { return Err(ApiError::NOT_FOUND) };
+            // The age of the body counts from here, even if the body has to wait for the store below. Otherwise a
+            // sender could make an old body the youngest by completing it.
+            let held = delivery.inner.bodies.begin();
             let body = read(row.body, &call.headers, body, strangers).await;
-            let mut judged = Event::judge(delivery, path.name(), call, whole(&body)?);
-            if let Judged::Event(event) = judged {
-                return handler(delivery, event).await;
-            }
-            if judged.may_change(delivery, path.name()) {
-                judged = Event::judge_again(delivery, path.name(), call, whole(&body)?).await?;
-            }
-            // Free the memory of the body before the limiter is called, which may be slow. A complete body no longer
-            // counts against the memory budget of unauthenticated bodies, so nothing else limits this memory.
-            drop(body);
+            let judged = Event::judge(delivery, path.name(), call, whole(&body)?);
+            let judged = match judged {
+                Judged::Event(event) => return handler(delivery, event).await,
+                judged if judged.may_change(delivery, path.name()) => {
+                    held.push(whole(&body)?)?;
+                    drop(body);
+                    Event::judge_again(delivery, path.name(), call, held).await?
+                }
+                judged => {
+                    // Free the memory of the body before the limiter is called, which may be slow.
+                    drop(body);
+                    judged
+                }
+            };
             if let Judged::Unknown = judged {
                 return Err(ApiError::NOT_FOUND);
             }

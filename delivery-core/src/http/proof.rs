@@ -7,6 +7,7 @@ use super::error::ApiError;
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::key::{Actor, KeyId};
+use crate::limit::bodies::Kept;
 use crate::seller::Head;
 use crate::{
     order::Source,
@@ -60,14 +61,16 @@ impl Event {
     }
 
     /// Reads the secrets of the platforms from the store again, and then checks the signature of the request once more.
+    /// The store may be slow, so the body counts against the memory budget of unauthenticated bodies until then. If it
+    /// has to give way to younger bodies, the reply is a 503, and the platform sends the request again later.
     pub(super) async fn judge_again(
         delivery: &Delivery,
         name: &str,
         call: &Call,
-        body: &[u8],
+        body: Kept<'_>,
     ) -> Result<Judged, ApiError> {
         delivery.read_secrets().await?;
-        let judged = Self::judge(delivery, name, call, body);
+        let judged = Self::judge(delivery, name, call, &body.finish()?);
         // If the stored secret is unusable, for example because it cannot be decrypted, the signature cannot be
         // checked. A 503 makes the platform send the request again later.
         if matches!(judged, Judged::Unknown) && delivery.inner.platforms.is_unreadable(name) {

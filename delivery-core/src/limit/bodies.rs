@@ -1,16 +1,18 @@
 //! Memory for request bodies whose senders are not authenticated yet.
 //!
-//! A sender can be authenticated only once the body is complete. Until then, the memory of the body counts against a
-//! budget that all such bodies share. When the budget is exceeded, the body that has been open longest is dropped,
-//! because its sender may hold it open to fill the memory. Platforms send a body within a few round trips, so the body
-//! of a platform is dropped only if other senders fill the whole budget within that time.
+//! A sender can be authenticated only once the body is complete. If the signature of a webhook does not match a secret
+//! that this server knows, the body also has to wait until the secrets were read from the store again. Until then, the
+//! memory of the body counts against a budget that all such bodies share. When the budget is exceeded, the body that
+//! has been open longest is dropped, because its sender may hold it open to fill the memory. Platforms send a body
+//! within a few round trips, so the body of a platform is dropped only if other senders fill the whole budget within
+//! that time, or within the time of the read if the body has to wait for it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-/// The bodies that are being read from unauthenticated senders, and how much memory they may take in total.
+/// The bodies of unauthenticated senders, and how much memory they may take in total.
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
     limit: usize,
@@ -31,7 +33,7 @@ struct Open {
 #[derive(Debug, Default)]
 struct Blocks(Vec<Vec<u8>>);
 
-/// A body that is being read. Dropping this releases the body's memory.
+/// A body that is being read, or that waits for the store. Dropping this releases the body's memory.
 #[derive(Debug)]
 pub(crate) struct Kept<'a> {
     budget: &'a BodyBudget,
@@ -74,6 +76,7 @@ impl BodyBudget {
         Self { limit, open: Mutex::default() }
     }
 
+    /// Begins a body, which is empty at first. Bodies that were begun earlier are dropped before this one.
     pub(crate) fn begin(&self) -> Kept<'_> {
         let mut open = self.open();
         let number = open.begun;
