@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::BufMut;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::io::poll_read_buf;
 
 use super::idle::Conversation;
 
@@ -103,11 +105,8 @@ impl AsyncRead for Paced {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let most = buffer.remaining().min(PIECE);
-        let mut piece = ReadBuf::new(buffer.initialize_unfilled_to(most));
-        ready!(Pin::new(&mut self.stream).poll_read(context, &mut piece))?;
-        let bytes = piece.filled().len();
-        buffer.advance(bytes);
+        // Does not zero the buffer first, as `ReadBuf::initialize_unfilled_to` would do for each request.
+        let bytes = ready!(poll_read_buf(Pin::new(&mut self.stream), context, &mut buffer.limit(PIECE)))?;
         // This is the next request, unless the client sent it ahead while it is still reading an answer.
         if bytes > 0 && self.deadline.is_none() {
             self.answer = None;
