@@ -29,12 +29,7 @@ impl Planner<'_> {
     /// Returns the unit of a loaded key: its index in `Writes::keys`. Adds the key to `Writes::keys` if the batch does
     /// not write the key yet. Returns `None` if the key is unknown.
     pub(in crate::ledger) fn unit(&mut self, id: KeyId) -> Result<Option<usize>, StoreError> {
-        let planned = self.loaded.planned(id)?;
-        let Some(row) = &planned.row else { return Ok(None) };
-        Ok(Some(*planned.unit.get_or_insert_with(|| {
-            self.writes.keys.push(KeyWrite { row: row.clone(), loaded: Some(row.key.clone()), heir_of: None });
-            self.writes.keys.len() - 1
-        })))
+        Ok(self.loaded.planned(id)?.write_in(&mut self.writes.keys).map(|(unit, _)| unit))
     }
 
     /// Adds an alias of a new key. `unit` is the key's index in `Writes::keys`.
@@ -69,8 +64,9 @@ impl Planner<'_> {
         change: &Change,
         messages: &[Notice],
     ) -> Result<(Option<Result<Key, Refused>>, Basis), StoreError> {
-        let basis = self.loaded.basis(id);
-        let Some(row) = self.loaded.key(id)? else { return Ok((None, basis)) };
+        let planned = self.loaded.planned(id)?;
+        let basis = planned.basis();
+        let Some(row) = &planned.row else { return Ok((None, basis)) };
         let changed = match row.key.apply(change) {
             Ok(changed) => changed,
             Err(refusal) => return Ok((Some(Err(Refused { refusal, key: row.key.clone() })), basis)),
@@ -78,8 +74,7 @@ impl Planner<'_> {
         if changed == row.key {
             return Ok((Some(Ok(changed)), basis));
         }
-        let unit = self.unit(id)?.ok_or(StoreError::corrupt("a key that is gone"))?;
-        let row = self.loaded.key(id)?.ok_or(StoreError::corrupt("a key that is gone"))?;
+        let Some((unit, row)) = planned.write_in(&mut self.writes.keys) else { return Ok((None, basis)) };
         let before = std::mem::replace(&mut row.key, changed.clone());
         if let Change::Use { at, .. } = change {
             let number = self.numbers.take()?;

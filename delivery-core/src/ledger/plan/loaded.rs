@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Basis;
+use super::{Basis, KeyWrite};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -129,6 +129,29 @@ pub(super) struct PlannedKey {
     pub(super) row: Option<Row>,
     /// The key's index in [`Writes::keys`](super::Writes::keys), if the batch writes the key.
     pub(super) unit: Option<usize>,
+}
+
+impl PlannedKey {
+    /// Returns the key's row and its index in `keys`, which are the keys that the batch writes. Adds the key to `keys`
+    /// if the batch does not write it yet. Returns `None` if the key does not exist.
+    pub(super) fn write_in(&mut self, keys: &mut Vec<KeyWrite>) -> Option<(usize, &mut Row)> {
+        let row = self.row.as_mut()?;
+        let unit = *self.unit.get_or_insert_with(|| {
+            keys.push(KeyWrite { row: row.clone(), loaded: Some(row.key.clone()), heir_of: None });
+            keys.len() - 1
+        });
+        Some((unit, row))
+    }
+
+    /// Returns what an answer about the key is based on: a planned write of the key, a cached row that may be stale, or
+    /// neither of these.
+    pub(super) fn basis(&self) -> Basis {
+        match self {
+            Self { unit: Some(unit), .. } => Basis::Unit(*unit),
+            Self { row: Some(row), .. } if row.may_be_stale => Basis::Cached(row.key.id()),
+            _ => Basis::Read,
+        }
+    }
 }
 
 impl ReferenceId {
@@ -305,14 +328,9 @@ impl Loaded {
         self.keys.get(&id)?.unit
     }
 
-    /// Returns what an answer about a key is based on: a planned write of the key, a cached row that may be stale, or
-    /// neither of these.
+    /// Returns what an answer about a key is based on.
     pub(in crate::ledger) fn basis(&self, id: KeyId) -> Basis {
-        match self.keys.get(&id) {
-            Some(PlannedKey { unit: Some(unit), .. }) => Basis::Unit(*unit),
-            Some(PlannedKey { row: Some(row), .. }) if row.may_be_stale => Basis::Cached(id),
-            _ => Basis::Read,
-        }
+        self.keys.get(&id).map_or(Basis::Read, PlannedKey::basis)
     }
 
     /// Returns the key of a purchase; `None` if the purchase has no key.
