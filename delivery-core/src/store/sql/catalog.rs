@@ -53,7 +53,8 @@ impl<D: Database> Catalog for D {
         }
         let version = cache.version();
         let product = self.read(Patience::Usual, move |session| Box::pin(product(session, PRODUCT, id.get().into())));
-        Ok(product.await?.map(|product| cache.keep(Arc::new(product), version)))
+        // Boxed, so that the future of a call that finds the product in the cache stays small.
+        Ok(Box::pin(product).await?.map(|product| cache.keep(Arc::new(product), version)))
     }
 
     async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
