@@ -1,9 +1,11 @@
 //! Events of commerce platforms, and their outcomes. An event is stored before the platform gets its answer.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::deal::REFUNDED;
+use super::deal::{REFUNDED, ReferenceKind};
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::order::{OrderId, Source};
@@ -162,6 +164,27 @@ pub fn names_buyer(body: &str, email: &Email) -> bool {
 #[must_use]
 pub fn names_customer(body: &str, reference: &OrderId) -> bool {
     body.contains(&format!("\"customer\":{}", serde_json::Value::from(reference.as_str())))
+}
+
+/// Returns the references to sales in the content of an event: the JSON members that are called like a
+/// [kind of reference](ReferenceKind) and have a text as their value. Content that is not JSON has none.
+#[must_use]
+pub fn sales_named(body: &str) -> BTreeSet<(ReferenceKind, OrderId)> {
+    fn collect(value: &serde_json::Value, found: &mut BTreeSet<(ReferenceKind, OrderId)>) {
+        match value {
+            serde_json::Value::Array(values) => values.iter().for_each(|value| collect(value, found)),
+            serde_json::Value::Object(members) => members.iter().for_each(|(name, value)| match value.as_str() {
+                Some(text) => found.extend(name.parse::<ReferenceKind>().ok().zip(text.parse::<OrderId>().ok())),
+                None => collect(value, found),
+            }),
+            _ => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    if let Ok(body) = serde_json::from_str(body) {
+        collect(&body, &mut found);
+    }
+    found
 }
 
 /// Returns whether `text` contains `email` as a whole address, not only as a part of a longer one.

@@ -36,6 +36,7 @@ pub use self::deal::{
 pub use self::error::{Refused, StoreError};
 pub use self::inbox::{
     Customer, EventId, EventName, EventOutcome, InboxEvent, NO_ADDRESS, UNKNOWN_PRODUCT, names_buyer, names_customer,
+    sales_named,
 };
 pub use self::message::{FailedMessage, Lease, LeasedMessage, MessageNumber, Outcome, Route};
 pub use self::notice::{Addressee, MOST_WEBHOOKS, MessageId, MessageKind, Notice, Recipient, WebhookName};

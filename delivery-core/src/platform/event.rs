@@ -226,6 +226,28 @@ impl Buyer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::{ReferenceKind, sales_named};
+
+    #[test]
+    fn the_references_of_an_event_are_found_in_its_stored_form() {
+        use ReferenceKind::{Invoice, Order, Payment, Subscription};
+        let id = |name: &str| Some(name.parse().unwrap());
+        let of_sub = Links::of_subscription(id("sub"));
+        let links = Links { payment: id("pi"), invoice: id("in"), ..of_sub };
+        let sale = Sale { links: links.clone(), ..Sale::new("A".parse().unwrap()) };
+        let (at, buyer) = (DateTime::UNIX_EPOCH, Buyer { email: None, customer: id("ctm") });
+        let links = Links { order: id("A"), ..links };
+        let subscription = SubscriptionEvent::new(at, links, (Standing::Active, Term::Unsaid));
+        let captured = Event::Captured { payment: "pi".parse().unwrap(), at, total: None, buyer };
+        let all = [(Order, "A"), (Payment, "pi"), (Invoice, "in"), (Subscription, "sub")];
+        for (event, expected) in
+            [(Event::Paid(sale), &all[..]), (Event::Subscription(subscription), &all), (captured, &[(Payment, "pi")])]
+        {
+            let found = sales_named(&serde_json::to_string(&[event]).unwrap());
+            let found: Vec<_> = found.iter().map(|(kind, name)| (*kind, name.as_str())).collect();
+            assert_eq!(found, expected);
+        }
+    }
 
     #[test]
     fn an_event_is_stored_under_the_name_that_earlier_versions_read() {

@@ -102,6 +102,10 @@ pub trait Records: Send + Sync {
     /// * the content of platform events that name the customer and can still be applied
     /// * the records of which platform customers have this address
     ///
+    /// The deal of each sale that such an event [names](crate::ledger::sales_named) records the erasure, by
+    /// [`Deal::with_buyer_erased`](crate::ledger::Deal::with_buyer_erased). A reference without a deal gets a new deal.
+    /// So later events about the sale do not wait, and their content is not kept.
+    ///
     /// # Errors
     ///
     /// [`StoreError`] if some data of the customer may be left. Calling this again is then safe.

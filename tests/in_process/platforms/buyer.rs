@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use delivery_core::ledger::EventOutcome::{Ignored, Issued, NeedsAttention};
-use delivery_core::platform::{Buyer, Event, Line, Links, Refund, Sale, Standing, SubscriptionEvent, Term};
+use delivery_core::platform::{Buyer, Event, Line, Links, Platform, Refund, Sale, Standing, SubscriptionEvent, Term};
 use delivery_core::store::InboxQuery;
 
-use super::shop::{Shop, charge, charged, day, dispute, id, line, order, refunded, sale};
+use super::shop::{Own, Shop, charge, charged, day, dispute, id, line, order, refunded, sale};
 
 #[tokio::test]
 async fn a_buyer_is_told_of_a_refund_that_revoked_a_key_and_of_nothing_else() {
@@ -67,6 +67,45 @@ async fn events_of_a_person_who_was_erased_leave_nothing_when_they_come_again() 
     shop.clock.advance(Duration::from_mins(1));
     assert_eq!(shop.outcome_of("evt_half_again", Ok(vec![events[3].1.clone()])).await, Some(Ignored));
     assert_forgotten(&shop, 2).await;
+}
+
+/// No key shows that the buyer of these sales was erased. So the deals of the sales must show it.
+#[tokio::test]
+async fn a_sale_without_a_key_of_a_person_who_was_erased_leaves_nothing_when_it_comes_again() {
+    let unmapped = || sale("A", "mug");
+    let customer = Event::Customer { reference: id("ctm_1"), email: "ada@example.com".to_owned(), told_at: None };
+    let by_reference = Sale { buyer: Buyer { email: None, customer: Some(id("ctm_1")) }, ..unmapped() };
+    let may_fail = Event::Refunded(Refund { at: Some(day(0)), ..Refund::full(order("A")) });
+    for (case, before, sold, is_test) in [
+        ("not mapped", None, unmapped(), false),
+        ("not paid yet", None, Sale { is_open: true, ..unmapped() }, false),
+        ("of a subscription", None, Sale { lines: vec![line("mug")], ..charge("A", 0) }, false),
+        ("by reference", Some(customer), by_reference, false),
+        ("refunded before", Some(may_fail), sale("A", "guide"), false),
+        ("dismissed", None, sale("A", "cup"), false),
+        ("a test purchase", None, sale("A", "guide"), true),
+    ] {
+        let shop = Shop::with_guide().await;
+        let alice = "alice".parse().unwrap();
+        let desk = shop.delivery.desk(&alice);
+        desk.dismiss_product(&Own.name(), &"cup".parse().unwrap()).await.unwrap();
+        if let Some(event) = before {
+            shop.tell(event).await;
+        }
+        let tell = async |sale: Sale| {
+            let event = Event::Paid(sale);
+            let outcome = if is_test { shop.tell_test(event).await } else { shop.tell(event).await };
+            assert_ne!(outcome, Some(Issued), "{case}");
+            shop.delivery.events(&InboxQuery::default()).await.unwrap().items.remove(0)
+        };
+        assert!(tell(sold.clone()).await.body.is_some(), "{case}");
+        desk.erase(&"Ada@example.com".parse().unwrap()).await.unwrap();
+        let again = tell(sold).await;
+        assert_eq!((again.outcome, again.body, again.due_at), (Some(Ignored), None, None), "{case}");
+        assert_forgotten(&shop, 0).await;
+        let other = tell(Sale { buyer: Buyer::by_email(Some("bob@example.com")), ..sale("B", "mug") }).await;
+        assert!(other.body.is_some(), "{case}: another sale");
+    }
 }
 
 /// An event of an erased person's subscription has no key to wait for: neither that of a product that is archived, nor

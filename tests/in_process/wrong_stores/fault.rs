@@ -129,6 +129,7 @@ faults! {
     TellsTooEarly: "a_buyer_is_told_once_of_each_time_at_which_a_key_expires";
     TellsAfterTheyExpired: "a_buyer_is_told_once_of_each_time_at_which_a_key_expires";
     ErasesNothing: "an_erased_person_is_nowhere_and_counts_stay";
+    ForgetsWhatWasErased: "a_sale_without_a_key_of_an_erased_person_is_never_kept_again";
     // Sessions, and keys that were lost.
     KeepsRemovedSecrets: "the_secret_of_a_platform_is_kept_replaced_and_removed";
     ResealsWhateverIsThere: "the_secret_of_a_platform_is_kept_replaced_and_removed";

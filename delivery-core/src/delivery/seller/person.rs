@@ -111,6 +111,9 @@ impl Desk<'_> {
     /// - the content of platform events that name the person and still
     ///   [can be applied](crate::ledger::InboxEvent::can_be_applied)
     ///
+    /// If a platform reports a sale of the person again, the content of that event is not kept, even if no key can be
+    /// issued for it. This applies to sales that have a key, and to sales that one of the deleted events named.
+    ///
     /// # Errors
     ///
     /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if some of the person's data

@@ -33,14 +33,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use self::facts::{Charge, Money, Said};
-pub(crate) use self::outcome::REFUNDED;
 pub use self::reference::{ChargeRef, Links, ReferenceKind};
 pub use self::report::{
     Bought, Captured, Cause, Charged, Dispute, Extent, MOST_PRODUCTS, Offer, Refund, Report, Returned,
     SubscriptionReport,
 };
 pub(crate) use self::settle::Reported;
-pub(crate) use self::step::{ReportOutcome, Step, Why};
+pub(crate) use self::step::{BUYER_ERASED, REFUNDED, ReportOutcome, Step, Why};
 pub use self::term::{Own, Recurrence, Standing, Term};
 use self::view::View;
 use crate::key::KeyId;
@@ -68,6 +67,9 @@ pub struct Deal {
     /// The number of the deal into which this deal was merged.
     #[serde(skip_serializing_if = "Option::is_none")]
     merged: Option<i64>,
+    /// Whether the data of the buyer was erased while an event about the sale could still be applied.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_erased: bool,
 }
 
 /// A key of a deal, and what was done to it.
@@ -129,6 +131,19 @@ impl Deal {
     #[must_use]
     pub fn merged(&self) -> Option<i64> {
         self.merged
+    }
+
+    /// Returns the deal with the fact that the data of its buyer was erased. From then on, no event about the sale
+    /// waits or is kept to be applied later, because the content of such an event names the buyer.
+    #[must_use]
+    pub fn with_buyer_erased(self) -> Self {
+        Self { is_erased: true, ..self }
+    }
+
+    /// Returns whether the data of the buyer was [erased](Self::with_buyer_erased). If it was erased after all events
+    /// about the sale were done, only the keys of the deal show this.
+    pub(crate) fn is_buyer_erased(&self) -> bool {
+        self.is_erased
     }
 
     /// Returns whether a key for this product was issued for this deal.
@@ -252,6 +267,7 @@ impl Deal {
         for (invoice, payments) in other.invoices {
             self.invoices.entry(invoice).or_default().extend(payments);
         }
+        self.is_erased |= other.is_erased;
     }
 
     /// Returns the name of the payment that a charge belongs to. A payment is named after one of its charges, which is

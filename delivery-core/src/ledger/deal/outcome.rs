@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::paid::Paid;
 use super::settle::Settled;
-use super::step::{ReportOutcome, Step};
+use super::step::{REFUNDED, ReportOutcome, Step};
 use super::view::View;
 use super::{Bought, Captured, Charge, ChargeRef, Charged, Deal, Report, Standing, Term};
 use crate::product::ProductId;
@@ -16,9 +16,6 @@ const DISPUTED: &str = "the payment is disputed";
 /// was ignored.
 const REFUND_FAILED: &str = "its refund failed, and its sale has no key: apply the event of the sale, or issue a key by hand, \
     then put this event aside";
-/// Why a sale is ignored if its refund was reported first and may still fail. This text must not change: stored events
-/// are recognised by it, and an SQL statement repeats it.
-pub(crate) const REFUNDED: &str = "the money went back before: apply this event if the refund fails";
 /// Why a charge waits if the seller lost a dispute about another charge of the same subscription.
 const LOST: &str =
     "a dispute about this subscription was lost, so it has no valid key: issue a key by hand, or put this event aside";

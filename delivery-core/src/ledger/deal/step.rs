@@ -7,6 +7,13 @@ use super::Offer;
 use crate::key::KeyId;
 use crate::order::OrderId;
 
+/// Why a sale is ignored if its refund was reported first and may still fail. This text must not change: stored events
+/// are recognised by it, and an SQL statement repeats it.
+pub(crate) const REFUNDED: &str = "the money went back before: apply this event if the refund fails";
+/// Why an event about a person whose data was erased is ignored. Without the erasure, it would wait, or be kept to be
+/// applied later.
+pub(crate) const BUYER_ERASED: &str = "the data of its buyer was erased";
+
 /// A step to carry out on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step<'r> {
@@ -68,10 +75,11 @@ impl ReportOutcome {
         if matches!(self, Self::Renewed | Self::Ended) { Self::LINKS } else { self }
     }
 
-    /// Returns the outcome for a report about a person whose data was erased. Such a report never waits.
+    /// Returns the outcome for a report about a person whose data was erased. Such a report never waits, and its event
+    /// is never kept to be applied later.
     pub(crate) fn of_erased(self) -> Self {
-        let waits = matches!(self, Self::Waits(_) | Self::Lacks);
-        if waits { Self::Nothing("the data of its buyer was erased") } else { self }
+        let is_kept = matches!(self, Self::Waits(_) | Self::Lacks | Self::Nothing(REFUNDED));
+        if is_kept { Self::Nothing(BUYER_ERASED) } else { self }
     }
 }
 

@@ -119,8 +119,8 @@ impl Planner<'_> {
         };
         let mut outcome = (came, missing.filter(|_| is_incomplete));
         if self.is_of_erased(&row.deal) {
-            // A waiting event keeps its content, which names the buyer. So an event about a person whose data was
-            // erased must not wait.
+            // An event that waits, or may be applied later, keeps its content, which names the buyer. So an event about
+            // a person whose data was erased is done.
             outcome = (came.of_erased(), None);
         }
         if row.version == 0 || is_named || deals.len() > 1 || row.deal != before {
@@ -161,10 +161,25 @@ impl Planner<'_> {
         Ok(expiries)
     }
 
-    /// Returns whether a key of the deal was sold to a person whose data was erased.
+    /// Returns whether the event names the sale of a buyer whose data was erased.
+    pub(super) fn names_erased_buyer(&mut self, inbound: &InboundEvent) -> Result<bool, StoreError> {
+        for reference in inbound.references() {
+            if let Some(number) = self.loaded.deal_of(&reference)? {
+                let deal = self.loaded.deal(number)?.deal.clone();
+                if self.is_of_erased(&deal) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns whether the data of the deal's buyer was erased. The deal says so if an event about it could still be
+    /// applied at that time. Otherwise, its keys show it.
     fn is_of_erased(&mut self, deal: &Deal) -> bool {
-        let keys: Vec<KeyId> = deal.keys().collect();
-        keys.into_iter().any(|id| matches!(self.loaded.key(id), Ok(Some(row)) if row.key.email().is_erased()))
+        let mut keys = deal.keys();
+        deal.is_buyer_erased()
+            || keys.any(|id| matches!(self.loaded.key(id), Ok(Some(row)) if row.key.email().is_erased()))
     }
 
     /// Carries out a step that changes a key. If the key was replaced, its last successor is changed instead. Returns

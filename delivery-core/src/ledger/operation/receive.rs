@@ -8,8 +8,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Answer, Operate, Subject};
 use crate::key::{Actor, Key};
-use crate::ledger::deal::{MOST_PRODUCTS, Offer, ReferenceKind, Report};
-use crate::ledger::inbox::{Customer, DISMISSED, EventOutcome, InboxEvent, TEST_PURCHASE};
+use crate::ledger::deal::{BUYER_ERASED, MOST_PRODUCTS, Offer, ReferenceKind, Report};
+use crate::ledger::inbox::{Customer, DISMISSED, EventOutcome, InboxEvent, TEST_PURCHASE, sales_named};
 use crate::ledger::plan::{Basis, Needs, Planner, ReferenceId};
 use crate::ledger::{Action, Edit, MOST_WEBHOOKS, MessageKind, Notice, StoreError};
 use crate::order::{OrderId, Source};
@@ -52,7 +52,8 @@ pub struct InboundEvent {
 /// A function that creates the messages that announce a change of a key.
 pub type Notices = Arc<dyn Fn(MessageKind) -> Result<Vec<Notice>, StoreError> + Send + Sync>;
 
-/// What to do with an event.
+/// What to do with an event. A new event that is applied, dismissed or about a test purchase does not keep its content
+/// if the data of the sale's buyer was [erased](crate::ledger::Deal::with_buyer_erased).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "nothing else can be done with an event")]
 pub enum Handling {
@@ -98,9 +99,7 @@ impl Received {
 impl Operate for InboundEvent {
     fn needs(&self, needs: &mut Needs) {
         needs.events.insert(self.event.id.clone());
-        for report in self.reports() {
-            needs.references.extend(report.references().into_iter().map(|(kind, name)| self.reference(kind, name)));
-        }
+        needs.references.extend(self.references());
         self.offers().for_each(|offer| offer.sale.needs(needs));
     }
 
@@ -138,6 +137,23 @@ impl InboundEvent {
 
     fn offers(&self) -> impl Iterator<Item = &Offer> {
         self.reports().iter().flat_map(|report| report.offers().0)
+    }
+
+    /// Returns the references of the sales that the event is about. They are needed to apply it, and to decide whether
+    /// a new event that is not applied may keep its content. Returns none for any other event, so that it is stored and
+    /// dismissed even if its deal cannot be read.
+    pub(super) fn references(&self) -> Vec<ReferenceId> {
+        match &self.step {
+            Some(Handling::Apply(reports)) => {
+                let named = reports.iter().flat_map(Report::references);
+                named.map(|(kind, name)| self.reference(kind, name)).collect()
+            }
+            Some(Handling::Test | Handling::Dismiss) if self.by.is_none() => {
+                let named = self.event.body.as_deref().map(sales_named).unwrap_or_default();
+                named.iter().map(|(kind, name)| self.reference(*kind, name)).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Returns whether a person applies, rather than dismisses, an event that is done but
@@ -216,6 +232,10 @@ impl Planner<'_> {
         let mut keys = BTreeSet::new();
         let (outcome, reason) = match handling {
             Handling::Apply(reports) => self.apply(inbound, reports, received, &mut keys)?,
+            // The event would keep its content, which names the buyer.
+            Handling::Test | Handling::Dismiss if self.names_erased_buyer(inbound)? => {
+                (EventOutcome::Ignored, Some(BUYER_ERASED.to_owned()))
+            }
             Handling::Remember(customer) => {
                 self.writes.inbox.customers.push(customer.clone());
                 (EventOutcome::Remembered, None)

@@ -296,9 +296,8 @@ impl Loaded {
     /// Returns the deal of a reference. If that deal was merged into another one, returns the other deal. Returns
     /// `None` if the reference has no deal.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    pub(crate) fn deal_named(&self, reference: &ReferenceId) -> Result<Option<&Deal>, StoreError> {
-        let number = self.deal_of(reference)?;
-        number.map(|number| Ok(&self.deal(number)?.deal)).transpose()
+    pub(crate) fn deal_named(&self, reference: &ReferenceId) -> Result<Option<&DealRow>, StoreError> {
+        self.deal_of(reference)?.map(|number| self.deal(number)).transpose()
     }
 
     pub(in crate::ledger) fn deal(&self, number: i64) -> Result<&DealRow, StoreError> {

@@ -1,11 +1,15 @@
 //! Erasure of a customer.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::inbox::{source, text};
 use super::rows::{Columns, key_id};
 use super::session::{Session, Stale, values};
 use crate::email::Email;
 use crate::key::KeyId;
-use crate::ledger::inbox::names_buyer;
-use crate::ledger::{Action, Edit};
+use crate::ledger::inbox::{names_buyer, sales_named};
+use crate::ledger::plan::ReferenceId;
+use crate::ledger::{Action, Deal, Edit};
 use crate::store::StoreError;
 
 /// A subquery for the numbers of the keys that had address `$1`. There are two kinds of such keys:
@@ -46,7 +50,7 @@ macro_rules! contains {
 ///
 /// `outcome <> 'issued'` repeats the condition of a partial index. Otherwise the database does not use this index.
 const WAITING: &str = concat!(
-    "SELECT number, body, CAST(CASE WHEN ",
+    "SELECT number, source, body, CAST(CASE WHEN ",
     customers!(),
     " THEN 1 ELSE 0 END AS bigint) AS customers FROM delivery_inbox i \
         WHERE (due_at IS NOT NULL OR outcome = 'ignored' AND outcome <> 'issued' AND \
@@ -62,9 +66,64 @@ const WAITING: &str = concat!(
 const FORGET_EVENT: &str = "UPDATE delivery_inbox SET body = NULL, due_at = NULL, outcome = 'ignored', \
     reason = 'the customer was erased', version = version + 1 WHERE number = $1";
 
+/// Replaces the facts of deal `$1`, unless its version is no longer `$2`.
+const CHANGE_DEAL: &str =
+    "UPDATE delivery_deal SET facts = $3, version = version + 1 WHERE number = $1 AND version = $2";
+
+/// Adds a reference to deal `$4`, unless the reference exists.
+const ADD_REFERENCE: &str =
+    "INSERT INTO delivery_reference (source, kind, name, deal) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+
+/// Adds deal `$1` with the facts `$2`.
+const ADD_DEAL: &str = "INSERT INTO delivery_deal (number, version, facts) VALUES ($1, 1, $2)";
+
 /// Returns whether an event that [`WAITING`] found is about the customer with this address.
 fn is_about(row: &impl Columns, email: &Email) -> Result<bool, StoreError> {
     Ok(row.integer("customers")? == 1 || row.text_or_null("body")?.is_some_and(|body| names_buyer(body, email)))
+}
+
+/// Returns the references of the sales that an event names.
+fn sales_of(row: &impl Columns) -> Result<Vec<ReferenceId>, StoreError> {
+    let (source, body) = (source(row)?, row.text_or_null("body")?.unwrap_or_default());
+    let named = sales_named(body).into_iter();
+    Ok(named.map(|(kind, name)| ReferenceId { source: source.clone(), kind, name }).collect())
+}
+
+/// Records in the deals of these sales that the data of the buyer was erased, so that no later event about the sales
+/// waits with this data. A sale may have no deal, because none of its events was applied. It then gets one.
+async fn erase_from_deals(session: &mut Session<'_>, sales: &BTreeSet<ReferenceId>) -> Result<(), StoreError> {
+    loop {
+        let loaded = session.deals(sales.iter().cloned().collect()).await?;
+        // Deals are changed in the order of their numbers, and before references are added, as other servers do it.
+        let (mut deals, mut unknown) = (BTreeMap::new(), Vec::new());
+        for sale in sales {
+            match loaded.deal_named(sale)? {
+                Some(row) => {
+                    let facts = text(&row.deal.clone().with_buyer_erased())?;
+                    deals.insert(row.number, (row.version, facts));
+                }
+                None => unknown.push(sale),
+            }
+        }
+        let mut is_done = true;
+        for (number, (version, facts)) in deals {
+            is_done &= session.execute(CHANGE_DEAL, values![number, version, facts]).await? == 1;
+        }
+        for ReferenceId { source, kind, name } in unknown {
+            let number = session.number().await?;
+            let reference = values![source.as_str(), kind.as_str(), name.as_str(), number];
+            let is_added = session.execute(ADD_REFERENCE, reference).await? == 1;
+            if is_added {
+                let facts = text(&Deal::default().with_buyer_erased())?;
+                session.execute(ADD_DEAL, values![number, facts]).await?;
+            }
+            is_done &= is_added;
+        }
+        // Another server may have changed a deal or added a reference meanwhile.
+        if is_done {
+            return Ok(());
+        }
+    }
 }
 
 /// For keys whose address was corrected earlier: replaces the reason of a revocation if the reason contains the erased
@@ -127,11 +186,14 @@ pub(super) async fn erase(
 ) -> Result<Vec<KeyId>, StoreError> {
     const LOCK: &str = "SELECT number FROM delivery_key WHERE lower(email) = $1 ORDER BY number";
     let (dialect, address) = (session.dialect(), email.as_str().to_ascii_lowercase());
+    let mut sales = BTreeSet::new();
     for event in session.rows(&dialect.locking(WAITING), values![address.as_str()]).await? {
         if is_about(&event, &email)? {
+            sales.extend(sales_of(&event)?);
             session.execute(FORGET_EVENT, values![event.integer("number")?]).await?;
         }
     }
+    erase_from_deals(session, &sales).await?;
     // A server that queues an e-mail about a key locks the key. So after this lock, the statements below see every such
     // e-mail and erase it too.
     session.rows(&dialect.locking(LOCK), values![address.as_str()]).await?;

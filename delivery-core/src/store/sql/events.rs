@@ -191,7 +191,7 @@ impl<D: Database> Inbox for D {
         self.read(Patience::Usual, move |session| {
             Box::pin(async move {
                 let loaded = session.deals(HashSet::from([reference.clone()])).await?;
-                Ok(loaded.deal_named(&reference)?.cloned())
+                Ok(loaded.deal_named(&reference)?.map(|row| row.deal.clone()))
             })
         })
         .await

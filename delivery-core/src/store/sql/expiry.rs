@@ -38,7 +38,8 @@ fn is_silent(row: &impl Columns, deals: &Loaded) -> Result<bool, StoreError> {
     }
     let Some(reference) = deal_of(row)? else { return Ok(false) };
     let product = product_id(row.integer("product")?)?;
-    Ok(deals.deal_named(&reference)?.is_some_and(|deal| deal.subscription(reference.name.as_str(), product).is_some()))
+    let deal = deals.deal_named(&reference)?;
+    Ok(deal.is_some_and(|row| row.deal.subscription(reference.name.as_str(), product).is_some()))
 }
 
 fn deal_of(row: &impl Columns) -> Result<Option<ReferenceId>, StoreError> {

@@ -48,7 +48,7 @@ pub(in crate::store) fn reference(row: &impl Columns) -> Result<(ReferenceId, i6
     Ok((ReferenceId { source: source(row)?, kind, name }, row.integer("deal")?))
 }
 
-fn source(row: &impl Columns) -> Result<Source, StoreError> {
+pub(super) fn source(row: &impl Columns) -> Result<Source, StoreError> {
     parsed(row.text("source")?.parse(), "platform")
 }
 

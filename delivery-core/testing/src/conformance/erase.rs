@@ -3,13 +3,13 @@
 use delivery_core::email::Email;
 use delivery_core::key::{Change, Key, KeyId, NewKey, Refusal};
 use delivery_core::ledger::{
-    Action, Customer, Edit, Handling, InboundEvent, InboxEvent, MessageId, MessageKind, NewSale, Notice, Outcome,
-    Resend, Route, Successor,
+    Action, ChargeRef, Charged, Customer, Edit, EventOutcome, Handling, InboundEvent, InboxEvent, Links, MessageId,
+    MessageKind, NewSale, Notice, Outcome, Refund, Report, Resend, Route, Successor,
 };
 use delivery_core::order::OrderId;
 use delivery_core::store::{AuditQuery, InboxQuery, KeyQuery, MessageQuery};
 
-use super::events::{inbound, shop};
+use super::events::{charged, inbound, name, shop};
 use super::fixtures::{
     WholePort, alias, alice, apply, at, e_mail, edit, find, imported, key, now, order, records, revoke, rotate, sell,
     successor, use_at,
@@ -104,11 +104,55 @@ fn resend_now(name: &str) -> Resend {
     Resend { at: at(1), by: alice(), email: None, messages: e_mail(name), corrected: Vec::new() }
 }
 
-/// Receives a platform event with this body.
-async fn event(store: &WholePort, name: &str, body: &str, step: Handling) {
-    let inbound = inbound(name, Some(step));
+/// Receives a platform event with this body. Returns the event as it is in the inbox now.
+async fn event(store: &WholePort, name: &str, body: &str, step: impl Into<Option<Handling>>) -> InboxEvent {
+    let inbound = inbound(name, step.into());
     let event = InboxEvent { body: Some(body.to_owned()), ..inbound.event };
-    store.receive(InboundEvent { event, ..inbound }).await.expect("kept");
+    store.receive(InboundEvent { event, ..inbound }).await.expect("kept").event
+}
+
+/// No key shows that the buyer of these sales was erased. Their deals show it, even after their events were pruned.
+pub(super) async fn a_sale_without_a_key_of_an_erased_person_is_never_kept_again(store: WholePort) {
+    let [ada, pseudonym]: [Email; 2] =
+        ["ada@example.com", "erased-1@erased.invalid"].map(|email| email.parse().expect("an address"));
+    let applies = |report: Report| Handling::Apply(vec![report]);
+    let waits = |order: &str| {
+        let missing = Some("no product is called so".to_owned());
+        let charged = Charged { offers: Vec::new(), missing, ..charged(order, Links::default()) };
+        Some(applies(Report::Charged(charged)))
+    };
+    let of = |email: &str, order: &str| format!(r#"{{"paid":{{"order":"{order}","buyer":{{"email":"{email}"}}}}}}"#);
+    // The payments of B and E have a deal before the orders have one. The two deals of B turn out to be one after the
+    // erasure, those of E before it.
+    let payment = |order: &str| name(&format!("pi {order}"));
+    for order in ["B", "E"] {
+        let refund = Refund::of(ChargeRef::Payment(payment(order)), false, None);
+        event(&store, &format!("{order} part"), "{}", applies(Report::Refunded(refund))).await;
+    }
+    let link = async |order: &str| {
+        let links = Links { order: Some(name(order)), payment: Some(payment(order)), ..Links::default() };
+        event(&store, &format!("{order} link"), "{}", applies(Report::Linked(links))).await;
+    };
+    for (order, step) in
+        [("A", waits("A")), ("B", None), ("C", Some(Handling::Dismiss)), ("D", Some(Handling::Test)), ("E", waits("E"))]
+    {
+        let kept = event(&store, order, &of("Ada@example.com", order), step).await;
+        assert!(kept.body.is_some(), "{order}");
+    }
+    link("E").await;
+    event(&store, "F", &of("bob@example.com", "F"), waits("F")).await;
+    assert_eq!(records(&store).erase(&ada, &pseudonym, edit()).await.expect("erased"), []);
+    store.office().expect("an inbox").prune_inbox(at(1)).await.expect("pruned");
+    link("B").await;
+    for order in ["A", "B", "C", "D", "E"] {
+        for (round, step) in [waits(order), Some(Handling::Dismiss), Some(Handling::Test)].into_iter().enumerate() {
+            let again = event(&store, &format!("{order} {round}"), &of("ada@example.com", order), step).await;
+            let came_to = (again.outcome, again.body, again.due_at);
+            assert_eq!(came_to, (Some(EventOutcome::Ignored), None, None), "{order} {round}");
+        }
+    }
+    let other = event(&store, "F again", &of("bob@example.com", "F"), waits("F")).await;
+    assert!(other.body.is_some(), "the sale of another person");
 }
 
 /// Addresses are compared without regard to the case of ASCII letters. Other letters match only themselves, whatever

@@ -6,9 +6,9 @@ use super::backlog::{
     a_failed_e_mail_about_which_nobody_can_do_anything_is_not_unanswered, the_backlog_is_what_waits_and_what_failed,
 };
 use super::erase::{
-    addresses_in_any_script_are_found_and_erased, an_erased_person_is_nowhere_and_counts_stay,
-    an_erased_person_keeps_the_aliases_of_keys_that_work, nothing_is_sent_to_a_person_who_was_erased,
-    who_has_a_longer_address_is_erased_alone,
+    a_sale_without_a_key_of_an_erased_person_is_never_kept_again, addresses_in_any_script_are_found_and_erased,
+    an_erased_person_is_nowhere_and_counts_stay, an_erased_person_keeps_the_aliases_of_keys_that_work,
+    nothing_is_sent_to_a_person_who_was_erased, who_has_a_longer_address_is_erased_alone,
 };
 use super::expiry::{
     a_buyer_is_told_once_of_each_time_at_which_a_key_expires, a_key_that_was_sold_for_days_is_told_of_nothing,
@@ -42,6 +42,7 @@ cases![
     figures_count_keys_and_what_happened_on_each_day,
     a_rotation_takes_no_sale_out_of_the_figures,
     an_erased_person_is_nowhere_and_counts_stay,
+    a_sale_without_a_key_of_an_erased_person_is_never_kept_again,
     addresses_in_any_script_are_found_and_erased,
     nothing_is_sent_to_a_person_who_was_erased,
     who_has_a_longer_address_is_erased_alone,

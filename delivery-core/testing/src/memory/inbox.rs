@@ -10,7 +10,7 @@ use delivery_core::email::Email;
 use delivery_core::key::Key;
 use delivery_core::ledger::{
     Action, Amount, Customer, Deal, DealRow, Edit, EventId, EventOutcome, InboxEvent, InboxWrites, Loaded, NO_ADDRESS,
-    Needs, ReferenceId, ReferenceKind, names_buyer, names_customer,
+    Needs, ReferenceId, ReferenceKind, names_buyer, names_customer, sales_named,
 };
 use delivery_core::order::{OrderId, Source};
 use delivery_core::product::RefName;
@@ -53,12 +53,12 @@ impl Mailbox {
     }
 
     /// Returns the deal of a reference. If the deal was merged into another one, returns that one.
-    fn deal(&self, reference: &ReferenceId) -> Option<&Deal> {
+    fn deal(&self, reference: &ReferenceId) -> Option<&DealRow> {
         let mut row = self.deals.get(self.references.get(reference)?)?;
         while let Some(into) = row.deal.merged() {
             row = self.deals.get(&into)?;
         }
-        Some(&row.deal)
+        Some(row)
     }
 
     /// Returns whether a subscription renews the key.
@@ -66,7 +66,7 @@ impl Mailbox {
         let sale = key.granted().order.as_ref().and_then(ReferenceId::of_sale);
         sale.is_some_and(|sale| {
             let deal = self.deal(&sale);
-            deal.is_some_and(|deal| deal.subscription(sale.name.as_str(), key.product()).is_some())
+            deal.is_some_and(|row| row.deal.subscription(sale.name.as_str(), key.product()).is_some())
         })
     }
 
@@ -80,23 +80,37 @@ impl Mailbox {
     }
 
     /// Deletes the customers with this address. Deletes the body of every event that names the address or one of these
-    /// customers as the buyer, so that nobody can apply the event any more.
-    pub(super) fn erase(&mut self, email: &Email) {
+    /// customers as the buyer, so that nobody can apply the event any more. The deals of the sales that these events
+    /// name record that the buyer's data was erased. `newest` is the newest row number.
+    pub(super) fn erase(&mut self, email: &Email, newest: &mut i64) {
         let (same, others) =
             std::mem::take(&mut self.customers).into_iter().partition(|(_, (of, _))| of.is_same(email));
         self.customers = others;
         let customers: HashMap<(Source, OrderId), _> = same;
+        let mut sales = BTreeSet::new();
         for event in self.events.values_mut() {
             let is_customers = |body: &str, (source, reference): &(Source, OrderId)| {
                 *source == event.id.source && names_customer(body, reference)
             };
-            let is_erased =
-                |body: &String| names_buyer(body, email) || customers.keys().any(|id| is_customers(body, id));
-            if event.body.as_ref().is_some_and(is_erased) {
-                (event.body, event.due_at, event.version) = (None, None, event.version + 1);
+            let is_erased = |body: &str| names_buyer(body, email) || customers.keys().any(|id| is_customers(body, id));
+            if let Some(body) = event.body.take_if(|body| is_erased(body.as_str())) {
+                let source = &event.id.source;
+                let named = sales_named(&body).into_iter();
+                sales.extend(named.map(|(kind, name)| ReferenceId { source: source.clone(), kind, name }));
+                (event.due_at, event.version) = (None, event.version + 1);
                 event.outcome = Some(EventOutcome::Ignored);
                 event.reason = Some("the customer was erased".to_owned());
             }
+        }
+        for sale in sales {
+            let known = self.deal(&sale).cloned();
+            let row = known.unwrap_or_else(|| {
+                *newest += 1;
+                DealRow { number: *newest, version: 0, deal: Deal::default() }
+            });
+            self.references.entry(sale).or_insert(row.number);
+            let row = DealRow { version: row.version + 1, deal: row.deal.with_buyer_erased(), ..row };
+            self.deals.insert(row.number, row);
         }
     }
 
@@ -195,7 +209,7 @@ impl Inbox for MemoryStore {
 
     async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError> {
         let reference = ReferenceId { source: source.clone(), kind, name: name.clone() };
-        Ok(self.state().inbox.deal(&reference).cloned())
+        Ok(self.state().inbox.deal(&reference).map(|row| row.deal.clone()))
     }
 
     async fn dismiss(&self, source: &Source, name: &RefName, is_dismissed: bool, edit: Edit) -> Result<(), StoreError> {

@@ -169,7 +169,8 @@ impl Records for MemoryStore {
 
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
         let mut state = self.state();
-        state.inbox.erase(email);
+        let State { inbox, number, .. } = &mut *state;
+        inbox.erase(email, number);
         state.pages.erase(email);
         let had_it = |entry: &AuditEntry| entry.old_email().is_some_and(|old| old.eq_ignore_ascii_case(email.as_str()));
         let had_by: BTreeSet<KeyId> =
