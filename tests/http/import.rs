@@ -24,6 +24,12 @@ pub fn rows() -> Vec<Row> {
         import("an_export_of_a_platform", &[ours(), file(PINGS), field("from", "gumroad"), dry()]),
         import("a_missing_column", &[ours(), file(PINGS), field("from", ""), dry()]),
         import("a_missing_column_of_a_platform", &[ours(), file(SALES), field("from", "shopify"), dry()]),
+        import("lines_that_end_with_cr", &[ours(), file(&SALES.replace('\n', "\r")), field("from", "")])
+            .like("no_file")
+            .but(
+                "Choose a file first.",
+                "The file cannot be read: its lines end with CR alone; save the file with LF or CR LF at the end of each line, for example as CSV UTF-8.",
+            ),
         import("no_file", &[ours(), field("file\"; filename=\"", ""), field("from", "")]),
         import("too_large", &[ours(), file(&"x".repeat((16 << 20) + 1))])
             .like("no_file")

@@ -278,6 +278,8 @@ pub fn sales_from_elsewhere_are_imported_and_each_row_is_reported(site: &Site) {
     }
     fs::write(site.path().join("sales.csv"), &sheet[..sheet.find('B').unwrap()]).unwrap();
     site.says(&CONFIGURED, &["import", "sales.csv"], "2,A,existing,");
+    fs::write(site.path().join("sales.csv"), sheet.replace('\n', "\r")).unwrap();
+    site.refuses(&CONFIGURED, &["import", "sales.csv"], "its lines end with CR alone");
     fs::write(site.path().join("sales.csv"), "order_id,product_id\n").unwrap();
     site.refuses(&CONFIGURED, &["import", "sales.csv"], "the column customer_email is missing");
     let server = site.start_with(&[]);

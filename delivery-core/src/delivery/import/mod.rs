@@ -117,7 +117,7 @@ impl Delivery {
     /// file again changes nothing. A platform's event that reports an imported sale changes nothing either.
     ///
     /// The header row names the columns, in any order and letter case. Unknown columns are ignored. An empty cell
-    /// counts as absent. Commas or semicolons separate the cells.
+    /// counts as absent. Commas or semicolons separate the cells, and LF or CR LF ends each line.
     ///
     /// | column | meaning |
     /// |---|---|

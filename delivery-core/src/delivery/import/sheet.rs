@@ -17,6 +17,9 @@ const END: &[u8] = b"\0end\0";
 /// What is appended to the file. The first line feed ends the last row of the file, so that the lines of all rows are
 /// counted alike.
 const APPENDED: &[u8] = b"\n\0end\0\n";
+/// The error message for a file whose lines end with CR alone, which old programs for the Mac write.
+const CR_ALONE: &str =
+    "its lines end with CR alone; save the file with LF or CR LF at the end of each line, for example as CSV UTF-8";
 
 /// The header row, the rest of the file, and the appended row.
 type Whole<R> = Chain<Chain<Cursor<Vec<u8>>, BufReader<R>>, &'static [u8]>;
@@ -44,14 +47,18 @@ pub(super) struct SheetRow<'s> {
 }
 
 impl<R: Read> Sheet<R> {
-    /// Reads the header row. It is an error if one of the `required` columns is missing. An entry such as `a|b`
-    /// requires at least one of the columns `a` and `b`.
+    /// Reads the header row. It is an error if one of the `required` columns is missing, or if the row ends with CR
+    /// alone. An entry such as `a|b` requires at least one of the columns `a` and `b`.
     pub(super) fn open(file: R, required: &[&'static str]) -> Result<Self, ImportError> {
         let mut file = BufReader::new(file);
         let mut header = Vec::new();
         file.by_ref().take(LONGEST_HEADER).read_until(b'\n', &mut header)?;
         if header.starts_with(BYTE_ORDER_MARK) {
             header.drain(..BYTE_ORDER_MARK.len());
+        }
+        // Without this check, all rows of such a file would be cells of the header row.
+        if header.trim_ascii_end().contains(&b'\r') {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, CR_ALONE).into());
         }
         let delimiter = delimiter(&String::from_utf8_lossy(&header));
         let file = Cursor::new(header).chain(file).chain(APPENDED);
@@ -188,6 +195,20 @@ mod tests {
             assert_eq!(error.to_string(), expected, "{header}");
         }
         assert!(Sheet::open(&b"order_id,product_ref"[..], REQUIRED).is_ok());
+    }
+
+    #[test]
+    fn lines_that_end_with_cr_alone_are_an_error() {
+        for (file, is_read) in [
+            ("order_id,product_id\rA,1\rB,2\r", false),
+            ("\u{feff}order_id,product_id\rA,\"1\n2\"\r", false),
+            ("order_id,product_id\r", true),
+            ("order_id,product_id\r\r\nA,1\r\r\n", true),
+        ] {
+            let error = Sheet::open(file.as_bytes(), REQUIRED).err().map(|error| crate::explain(&error));
+            let is_named = error.as_ref().is_some_and(|error| error.contains("CR alone"));
+            assert_eq!((error.is_none(), is_named), (is_read, !is_read), "{file:?}: {error:?}");
+        }
     }
 
     #[test]
