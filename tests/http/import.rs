@@ -24,6 +24,12 @@ pub fn rows() -> Vec<Row> {
         import("an_export_of_a_platform", &[ours(), file(PINGS), field("from", "gumroad"), dry()]),
         import("a_missing_column", &[ours(), file(PINGS), field("from", ""), dry()]),
         import("a_missing_column_of_a_platform", &[ours(), file(SALES), field("from", "shopify"), dry()]),
+        import("no_sales", &[ours(), file(PINGS.lines().next().unwrap()), field("from", "gumroad"), dry()])
+            .like("an_export_of_a_platform")
+            .but(
+                "Nothing was changed. Rows that would get a new key: 1; that have one: 0; that are refunded: 0; that are refused: 0.",
+                "The file has a header row and no sales. Nothing was imported.",
+            ),
         import("lines_that_end_with_cr", &[ours(), file(&SALES.replace('\n', "\r")), field("from", "")])
             .like("no_file")
             .but(

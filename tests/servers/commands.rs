@@ -278,6 +278,9 @@ pub fn sales_from_elsewhere_are_imported_and_each_row_is_reported(site: &Site) {
     }
     fs::write(site.path().join("sales.csv"), &sheet[..sheet.find('B').unwrap()]).unwrap();
     site.says(&CONFIGURED, &["import", "sales.csv"], "2,A,existing,");
+    fs::write(site.path().join("sales.csv"), "order_id,customer_email,product_id\n").unwrap();
+    let (good, _, said) = site.run(&CONFIGURED, &["import", "sales.csv"]);
+    assert!(good && said.contains("the file has a header row and no sales"), "{said}");
     fs::write(site.path().join("sales.csv"), sheet.replace('\n', "\r")).unwrap();
     site.refuses(&CONFIGURED, &["import", "sales.csv"], "its lines end with CR alone");
     fs::write(site.path().join("sales.csv"), "order_id,product_id\n").unwrap();

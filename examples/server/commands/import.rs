@@ -47,6 +47,9 @@ fn read(sales: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn told(summary: &ImportSummary, options: Import) -> String {
+    if *summary == ImportSummary::default() {
+        return "the file has a header row and no sales".to_owned();
+    }
     let ImportSummary { issued, existing, refunded, refused, .. } = summary;
     let would = if options.dry_run { "nothing was changed; it would be: " } else { "" };
     format!("{would}{issued} keys issued, {existing} there before, {refunded} orders refunded, {refused} rows refused")

@@ -116,6 +116,9 @@ fn page(
 }
 
 fn told(summary: &ImportSummary, options: Import) -> String {
+    if *summary == ImportSummary::default() {
+        return "The file has a header row and no sales. Nothing was imported.".to_owned();
+    }
     let ImportSummary { issued, existing, refunded, refused } = summary;
     let begin =
         if options.dry_run { "Nothing was changed. Rows that would get a new key" } else { "Rows that got a new key" };
