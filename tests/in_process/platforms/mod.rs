@@ -23,6 +23,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use self::said::has;
+pub use self::shop::Own;
 
 #[derive(Debug, Deserialize)]
 struct Vector {

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::row::Row;
 use super::sale::{ProductName, Sale};
+use super::sheet::SheetRow;
 use super::{Import, ImportOutcome, ImportedRow};
+use crate::delivery::settings::{PLATFORMS, PlatformRow};
 use crate::delivery::{Delivery, Error};
 use crate::key::{Actor, Alias, Change, Key, KeyId, NewKey, Reason};
 use crate::ledger::{Imported, NewSale, ReferenceKind};
@@ -23,6 +25,8 @@ pub(super) struct Importer<'d> {
     delivery: &'d Delivery,
     office: &'d dyn Office,
     options: Import,
+    /// The sources that the service knows: all platforms, the order webhook, and the default of an import.
+    sources: Vec<Source>,
     /// A cache of the product lookups by a platform's name. The value is `None` if no product has the name.
     names: HashMap<(Source, RefName), Option<ProductId>>,
     rehearsed: Mutex<Rehearsed>,
@@ -50,7 +54,22 @@ pub(super) enum NotIn {
 
 impl<'d> Importer<'d> {
     pub(super) fn new(delivery: &'d Delivery, office: &'d dyn Office, options: Import) -> Self {
-        Self { delivery, office, options, names: HashMap::new(), rehearsed: Mutex::default() }
+        let platforms = delivery.inner.platforms.names().cloned();
+        let built_in = PLATFORMS.iter().filter_map(PlatformRow::name);
+        let sources = platforms.chain(built_in).chain([Source::webhook(), Source::of("import")]).collect();
+        Self { delivery, office, options, sources, names: HashMap::new(), rehearsed: Mutex::default() }
+    }
+
+    /// Parses a row; returns `None` if it is not about a sale. The letter case of a known source does not matter, so
+    /// that the order is the same as in other rows, in the platform's events and in the order webhook.
+    pub(super) fn read(&self, row: &SheetRow<'_>) -> Option<Row> {
+        let mut row = Row::of(row, &self.delivery.inner.keyring, self.options.from)?;
+        if let Ok(Sale { order: OrderRef { source, .. }, .. }) = &mut row.sale
+            && let Some(known) = self.sources.iter().find(|known| known.as_str().eq_ignore_ascii_case(source.as_str()))
+        {
+            source.clone_from(known);
+        }
+        Some(row)
     }
 
     /// Looks up the product that a row names, if any. Look up the products of several rows one after the other, so that

@@ -25,7 +25,7 @@ use self::row::Row;
 use self::sale::ProductName;
 use self::sheet::Sheet;
 use super::{Delivery, Error};
-use crate::key::{KeyId, Keyring};
+use crate::key::KeyId;
 use crate::order::OrderRef;
 
 /// The maximum number of rows that are submitted to the store at the same time.
@@ -122,7 +122,7 @@ impl Delivery {
     /// | column | meaning |
     /// |---|---|
     /// | `order_id`, `customer_email` | required |
-    /// | `source` | the platform's name, as in the path of its webhook, or another name; default `import` |
+    /// | `source` | the platform's name, as in the path of its webhook, or another name; the letter case of a platform's name does not matter; default `import` |
     /// | `product_id`, or `product_ref` | the product's number, or the platform's name for the product |
     /// | `created_at` | the time of the sale: RFC 3339, or a date, whose beginning in UTC is used; default: now |
     /// | `expires_at` | when the key expires, in the same form; default: as for a sale at `created_at` |
@@ -197,7 +197,7 @@ impl Delivery {
         let mut importer = Importer::new(self, office, options);
         let (mut summary, mut next) = (ImportSummary::default(), None);
         loop {
-            let rows = take_rows(&mut sheet, &mut next, (&self.inner.keyring, options.from))?;
+            let rows = take_rows(&mut sheet, &mut next, &importer)?;
             if rows.is_empty() {
                 return Ok(summary);
             }
@@ -229,7 +229,7 @@ impl Delivery {
 fn take_rows<R: Read>(
     sheet: &mut Sheet<R>,
     next: &mut Option<Row>,
-    (keyring, from): (&Keyring, Option<ImportFormat>),
+    importer: &Importer<'_>,
 ) -> Result<Vec<Row>, ImportError> {
     let (mut rows, mut aliases) = (Vec::new(), HashSet::new());
     // The orders of these rows, each with its products. `None` stands for all products of the order.
@@ -238,7 +238,7 @@ fn take_rows<R: Read>(
         let row = match next.take() {
             Some(row) => row,
             None => match sheet.next_row()? {
-                Some(row) => match Row::of(&row, keyring, from) {
+                Some(row) => match importer.read(&row) {
                     Some(row) => row,
                     None => continue,
                 },

@@ -4,7 +4,6 @@ use super::formats::ImportFormat;
 use super::sale::{ProductName, Sale, aliases, needed, plausible, read};
 use super::sheet::SheetRow;
 use crate::clock::instant;
-use crate::delivery::PLATFORMS;
 use crate::key::Keyring;
 use crate::order::{OrderRef, Source};
 use crate::product::ProductId;
@@ -37,7 +36,7 @@ impl Row {
 fn sale(row: &SheetRow<'_>, keyring: &Keyring) -> Result<Sale, String> {
     row.check()?;
     let id = needed(row, "order_id")?;
-    let source = read(row, "source", source)?.unwrap_or_else(|| Source::of("import"));
+    let source = read(row, "source", str::parse)?.unwrap_or_else(|| Source::of("import"));
     let number = read(row, "product_id", |text| integer(text).and_then(ProductId::new))?.map(ProductName::Number);
     let reference = read(row, "product_ref", str::parse)?.map(|name| ProductName::References(vec![name]));
     let time = |text: &str| instant(text, 0).and_then(plausible);
@@ -53,13 +52,6 @@ fn sale(row: &SheetRow<'_>, keyring: &Keyring) -> Result<Sale, String> {
         is_refunded: read(row, "status", is_refunded)?.unwrap_or_default(),
         aliases: aliases(row, "key", keyring)?,
     })
-}
-
-/// Parses the name of a platform. The letter case of a built-in platform's name does not matter, so that the order has
-/// the same source as in the platform's events.
-fn source(name: &str) -> Result<Source, Invalid> {
-    let is_it = |known: &Source| known.as_str().eq_ignore_ascii_case(name);
-    PLATFORMS.iter().find_map(|row| row.name().filter(is_it)).map_or_else(|| name.parse(), Ok)
 }
 
 fn integer(text: &str) -> Result<i64, Invalid> {
@@ -110,7 +102,7 @@ mod tests {
 
     #[test]
     fn every_column_is_read() {
-        let row = "1001,ada@example.com,Stripe,7,,2026-11-21,2027-11-21T10:00:00+02:00,-1,3,Refunded,LICENCE-0001";
+        let row = "1001,ada@example.com,stripe,7,,2026-11-21,2027-11-21T10:00:00+02:00,-1,3,Refunded,LICENCE-0001";
         let sale = judged(row).unwrap();
         assert_eq!(sale.order.source.as_str(), "stripe");
         assert_eq!(sale.product, Some(ProductName::Number(ProductId::new(7).unwrap())));
