@@ -6,6 +6,8 @@ const SALES: &str = "order_id,customer_email,product_id,status,key\n\
     I-1,ada@example.com,1,,LICENCE-0001\nI-2,bob@example.com,99,,\n<b>I-3</b>,cy,1,,\nI-4,dan@example.com,,refunded,\n";
 const PINGS: &str = "Purchase ID,Purchase Email,Product ID,Fully Refunded?\n\
     Kk1lJx0zVg8bQ3mA5nP7rw==,ada@example.com,map,0\nTotals,,,\n";
+/// The second row waits until the first is in.
+const BROKEN: &str = "order_id,customer_email,product_id\nI-1,ada@example.com,1\nI-1,ada@example.com,1\nI-2,\"\n";
 
 pub fn rows() -> Vec<Row> {
     let import = |name: &str, parts: &[String]| {
@@ -36,6 +38,13 @@ pub fn rows() -> Vec<Row> {
                 "Choose a file first.",
                 "The file cannot be read: its lines end with CR alone; save the file with LF or CR LF at the end of each line, for example as CSV UTF-8.",
             ),
+        import("broken_off", &[ours(), file(BROKEN), field("from", "")])
+            .like("no_file")
+            .but(
+                "Choose a file first.",
+                "The file cannot be read: a quotation mark is not closed. Rows that got a new key: 1; that have one: 0; that are refunded: 0; that are refused: 0. To continue, import the file again: sales that are here already stay as they are.",
+            )
+            .leaves(7, 2, 0),
         import("no_file", &[ours(), field("file\"; filename=\"", ""), field("from", "")]),
         import("too_large", &[ours(), file(&"x".repeat((16 << 20) + 1))])
             .like("no_file")

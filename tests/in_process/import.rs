@@ -40,20 +40,24 @@ const SALES: [&str; 9] = [
 const OUTCOMES: [&str; 9] =
     ["issued", "issued", "refunded", "existing", "refused", "refused", "refused", "refused", "refused"];
 
-async fn import(delivery: &Delivery, options: Import, rows: &[&str]) -> Vec<ImportedRow> {
-    let sheet = format!("{HEADER}\n{}\n", rows.join("\n"));
+/// A file with these rows.
+pub fn sheet(rows: &[&str]) -> String {
+    format!("{HEADER}\n{}\n", rows.join("\n"))
+}
+
+pub async fn import(delivery: &Delivery, options: Import, rows: &[&str]) -> Vec<ImportedRow> {
     let mut report = Vec::new();
-    let summary = delivery.import(sheet.as_bytes(), options, |row| report.push(row)).await.unwrap();
+    let summary = delivery.import(sheet(rows).as_bytes(), options, |row| report.push(row)).await.unwrap();
     let refused = report.iter().filter(|row| row.outcome.as_str() == "refused").count();
     assert_eq!((summary.refused, summary.is_complete()), (refused as u64, refused == 0));
     report
 }
 
-fn outcomes(report: &[ImportedRow]) -> Vec<&'static str> {
+pub fn outcomes(report: &[ImportedRow]) -> Vec<&'static str> {
     report.iter().map(|row| row.outcome.as_str()).collect()
 }
 
-async fn keys(delivery: &Delivery) -> Vec<Key> {
+pub async fn keys(delivery: &Delivery) -> Vec<Key> {
     delivery.keys(&KeyQuery { limit: 100, ..KeyQuery::default() }).await.unwrap().items
 }
 

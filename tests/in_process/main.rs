@@ -13,6 +13,7 @@ mod hosts_ports;
 mod hosts_rules;
 mod hosts_sign_in;
 mod import;
+mod import_broken_off;
 mod mail_folder;
 mod mail_limits;
 mod observer;

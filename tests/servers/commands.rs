@@ -283,6 +283,11 @@ pub fn sales_from_elsewhere_are_imported_and_each_row_is_reported(site: &Site) {
     assert!(good && said.contains("the file has a header row and no sales"), "{said}");
     fs::write(site.path().join("sales.csv"), sheet.replace('\n', "\r")).unwrap();
     site.refuses(&CONFIGURED, &["import", "sales.csv"], "its lines end with CR alone");
+    let broken = "order_id,customer_email,product_id\nC,c@example.com,1\nC,c@example.com,1\nD,\"\n";
+    fs::write(site.path().join("sales.csv"), broken).unwrap();
+    let why = "a quotation mark is not closed; before that: 1 keys issued";
+    let said = site.refuses(&CONFIGURED, &["import", "sales.csv"], why);
+    assert!(said.contains("to continue, import the file again"), "{said}");
     fs::write(site.path().join("sales.csv"), "order_id,product_id\n").unwrap();
     site.refuses(&CONFIGURED, &["import", "sales.csv"], "the column customer_email is missing");
     let server = site.start_with(&[]);

@@ -5,7 +5,8 @@ use std::io::{self, IsTerminal, Read, Write, stderr, stdin, stdout};
 use std::path::Path;
 
 use csv::Writer;
-use delivery_core::delivery::{Import, ImportSummary};
+use delivery_core::delivery::{Import, ImportError, ImportSummary};
+use delivery_core::explain;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Refusal;
@@ -20,7 +21,9 @@ pub(super) async fn run(settings: &Settings, sales: &Path, options: Import) -> R
     let bar = bar(&rows);
     let mut report = Writer::from_writer(stdout());
     let mut written = report.write_record(["row", "order_id", "outcome", "key_id", "reason"]);
+    let mut so_far = ImportSummary::default();
     let imported = delivery.import(&rows[..], options, |row| {
+        so_far.count(row.outcome);
         bar.set_position(row.line);
         if written.is_ok() {
             let (line, key) = (row.line.to_string(), row.key.map(|key| key.to_string()));
@@ -32,7 +35,7 @@ pub(super) async fn run(settings: &Settings, sales: &Path, options: Import) -> R
     bar.finish_and_clear();
     delivery.close().await;
     written.map_err(io::Error::from).and_then(|()| report.flush())?;
-    let summary = imported?;
+    let summary = imported.map_err(|error| broken_off(&error, &so_far, options))?;
     let _ = writeln!(stderr(), "{}", told(&summary, options));
     if summary.is_complete() { Ok(()) } else { Err("not all rows are in: the report says why".into()) }
 }
@@ -53,6 +56,16 @@ fn told(summary: &ImportSummary, options: Import) -> String {
     let ImportSummary { issued, existing, refunded, refused, .. } = summary;
     let would = if options.dry_run { "nothing was changed; it would be: " } else { "" };
     format!("{would}{issued} keys issued, {existing} there before, {refunded} orders refunded, {refused} rows refused")
+}
+
+/// Says why an import broke off, which rows are in, and how to continue it.
+fn broken_off(error: &ImportError, so_far: &ImportSummary, options: Import) -> Refusal {
+    let error = explain(error);
+    if *so_far == ImportSummary::default() {
+        return error.into();
+    }
+    let again = "; to continue, import the file again: sales that are in stay as they are";
+    format!("{error}; before that: {}{}", told(so_far, options), if options.dry_run { "" } else { again }).into()
 }
 
 /// A progress bar, hidden unless standard error is a terminal and the report goes elsewhere.

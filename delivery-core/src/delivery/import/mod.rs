@@ -103,10 +103,12 @@ pub enum ImportError {
     /// The file lacks a required column. No row was imported.
     #[error("the column {0} is missing")]
     MissingColumn(String),
-    /// The file cannot be read. The rows that were reported before stay imported.
+    /// The file cannot be read. The rows that were reported before stay imported, and importing the corrected file
+    /// continues after them.
     #[error("the file cannot be read")]
     Unreadable(#[from] io::Error),
-    /// The store failed. The rows that were reported before stay imported. Importing the file again is safe.
+    /// The store failed. The rows that were reported before stay imported, and importing the file again continues
+    /// after them.
     #[error(transparent)]
     Failed(#[from] Error),
 }
@@ -267,7 +269,9 @@ impl ImportSummary {
         self.refused == 0
     }
 
-    fn count(&mut self, outcome: ImportOutcome) {
+    /// Counts one more row with this outcome. To know which rows are in after an import failed, count each row that
+    /// was reported.
+    pub fn count(&mut self, outcome: ImportOutcome) {
         let count = match outcome {
             ImportOutcome::Issued => &mut self.issued,
             ImportOutcome::Existing => &mut self.existing,

@@ -43,22 +43,29 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn, pieces: Pie
         Ok(file) => file,
         Err(fault) => return page(&request, &seller, &form, Err(&fault)),
     };
-    let mut refused = Vec::new();
+    let (mut refused, mut so_far) = (Vec::new(), ImportSummary::default());
     let imported = request.delivery.import(file.as_slice(), options, |row| {
+        so_far.count(row.outcome);
         if row.outcome == ImportOutcome::Refused && refused.len() < MOST {
             refused.push(row);
         }
     });
-    let sentence = match imported.await {
+    let (sentence, failure) = match imported.await {
         Ok(summary) => return page(&request, &seller, &form, Ok(Some(Done { options, summary, refused }))),
         Err(ImportError::MissingColumn(column)) => {
             let advice = if from.is_none() { " If a platform has written the file, choose the platform." } else { "" };
-            format!("The column {column} is missing.{advice}")
+            (format!("The column {column} is missing.{advice}"), None)
         }
-        Err(ImportError::Unreadable(error)) => format!("The file cannot be read: {error}."),
-        Err(ImportError::Failed(error)) => return Err(error.into()),
+        Err(ImportError::Unreadable(error)) => (format!("The file cannot be read: {error}."), None),
+        Err(ImportError::Failed(error)) if so_far == ImportSummary::default() => return Err(error.into()),
+        Err(ImportError::Failed(error)) => (format!("The import broke off: {error}."), Some(error)),
     };
-    page(&request, &seller, &form, Err(&FormError::new("file", sentence)))
+    let sentence = format!("{sentence}{}", continued(&so_far, options));
+    let reply = page(&request, &seller, &form, Err(&FormError::new("file", sentence)))?;
+    Ok(match failure {
+        Some(error) => reply.with_status(error.code()).because(error),
+        None => reply,
+    })
 }
 
 /// Reads the fields of a form and the content of its file. The inner error is a message for the seller.
@@ -123,4 +130,13 @@ fn told(summary: &ImportSummary, options: Import) -> String {
     let begin =
         if options.dry_run { "Nothing was changed. Rows that would get a new key" } else { "Rows that got a new key" };
     format!("{begin}: {issued}; that have one: {existing}; that are refunded: {refunded}; that are refused: {refused}.")
+}
+
+/// Says which rows are in after an import that broke off, and how to continue it.
+fn continued(so_far: &ImportSummary, options: Import) -> String {
+    if *so_far == ImportSummary::default() {
+        return String::new();
+    }
+    let again = " To continue, import the file again: sales that are here already stay as they are.";
+    format!(" {}{}", told(so_far, options), if options.dry_run { "" } else { again })
 }
