@@ -170,15 +170,34 @@ async fn a_refund_revokes_the_key_and_none_is_issued_later() {
 }
 
 #[tokio::test]
-async fn the_text_of_a_row_whose_order_has_a_key_is_not_kept_and_the_report_says_so() {
+async fn a_row_whose_order_has_a_key_says_what_was_not_done() {
     let shop = Shop::new().await;
-    import(&shop.delivery, Import::default(), &["A,ada@example.com,1,,,,,,,"]).await;
-    for options in [DRY, Import::default()] {
-        let report = import(&shop.delivery, options, &["A,ada@example.com,1,,,,,,,OLD-LICENCE-1"]).await;
-        assert_eq!(outcomes(&report), ["existing"]);
-        assert!(report[0].reason.as_ref().unwrap().contains("was not kept"), "{report:?}");
+    let rows = [
+        ("A,ada@example.com,1,,,,,,,OLD-LICENCE-1", None),
+        ("B,bob@example.com,1,,,,,,,", None),
+        ("A,ada@example.com,1,,,,,,,OLD-LICENCE-1", Some("an earlier row is about the same product")),
+        ("A,ada@example.com,1,,,,,,,OLD-LICENCE-2", Some("was not kept")),
+        ("B,bob@example.com,1,,,,,,,OLD-LICENCE-1", Some("belongs to another key")),
+    ];
+    let file = rows.map(|(row, _)| row);
+    for (options, first) in
+        [(DRY, "issued"), (Import::default(), "issued"), (DRY, "existing"), (Import::default(), "existing")]
+    {
+        let report = import(&shop.delivery, options, &file).await;
+        assert_eq!(outcomes(&report), [first, first, "existing", "existing", "existing"]);
+        for ((_, expected), ImportedRow { line, reason, .. }) in rows.iter().zip(&report) {
+            let is_told = reason.as_ref().zip(*expected).is_some_and(|(reason, expected)| reason.contains(expected));
+            assert_eq!((reason.is_some(), is_told), (expected.is_some(), expected.is_some()), "{line}: {reason:?}");
+        }
     }
-    assert!(matches!(shop.delivery.validate(OLD).await, Err(Error::UnknownKey)));
+    assert!(matches!(shop.delivery.validate("OLD-LICENCE-2").await, Err(Error::UnknownKey)));
+    // The text of a key that was replaced is still the order's own.
+    let key = shop.delivery.validate(OLD).await.unwrap();
+    shop.delivery.desk(&Actor::admin()).rotate(key.id()).await.unwrap();
+    for options in [DRY, Import::default()] {
+        let report = import(&shop.delivery, options, &file[..1]).await;
+        assert_eq!((outcomes(&report), &report[0].reason), (vec!["existing"], &None));
+    }
 }
 
 #[tokio::test]

@@ -19,6 +19,8 @@ use crate::terms::{Terms, UseLimit};
 const REFUNDED_BEFORE: &str = "the order was refunded before";
 const OTHER_PRODUCT: &str = "the order has a key for another product: revoke the key of this product by hand";
 const OTHER_TEXT: &str = "the order already has a key, and the text in key was not kept";
+const TEXT_OF_OTHER: &str = "the order already has a key, and the text in key belongs to another key";
+const REPEATED: &str = "an earlier row is about the same product of the order";
 const TAKEN: &str = "another key has the same text";
 
 pub(super) struct Importer<'d> {
@@ -30,14 +32,20 @@ pub(super) struct Importer<'d> {
     /// A cache of the product lookups by a platform's name. The value is `None` if no product has the name.
     names: HashMap<(Source, RefName), Option<ProductId>>,
     rehearsed: Mutex<Rehearsed>,
+    /// The purchases whose rows were not refused so far.
+    seen: Mutex<HashSet<Purchase>>,
 }
+
+/// A product of an order.
+type Purchase = (OrderRef, ProductId);
 
 /// What the rows of a dry run would have written so far.
 #[derive(Default)]
 struct Rehearsed {
     sold: HashMap<OrderRef, HashSet<ProductId>>,
     refunded: HashSet<OrderRef>,
-    aliases: HashSet<Alias>,
+    /// The aliases of the keys, each with the purchase of its key.
+    aliases: HashMap<Alias, Purchase>,
 }
 
 /// The outcome of a row that was not refused, the key of its order, and the reason if the outcome differs from what the
@@ -57,7 +65,8 @@ impl<'d> Importer<'d> {
         let platforms = delivery.inner.platforms.names().cloned();
         let built_in = PLATFORMS.iter().filter_map(PlatformRow::name);
         let sources = platforms.chain(built_in).chain([Source::webhook(), Source::of("import")]).collect();
-        Self { delivery, office, options, sources, names: HashMap::new(), rehearsed: Mutex::default() }
+        let (rehearsed, seen) = (Mutex::default(), Mutex::default());
+        Self { delivery, office, options, sources, names: HashMap::new(), rehearsed, seen }
     }
 
     /// Parses a row; returns `None` if it is not about a sale. The letter case of a known source does not matter, so
@@ -112,13 +121,15 @@ impl<'d> Importer<'d> {
             };
         }
         let product = product.ok_or_else(|| refused("product_id or product_ref is missing"))?;
-        let (order, aliases) = (sale.order.clone(), sale.aliases.clone());
+        let (purchase, aliases) = ((sale.order.clone(), product.id()), sale.aliases.clone());
         let sale = self.new_sale(sale, &product)?;
-        if is_dry {
-            self.rehearse_sale(product.id(), order, aliases).await
+        let (outcome, key, reason) = if is_dry {
+            self.rehearse_sale(&purchase, &aliases).await?
         } else {
-            self.sell(sale, &order, &aliases).await
-        }
+            self.sell(sale, &purchase, &aliases).await?
+        };
+        let is_repeated = !locked(&self.seen).insert(purchase) && outcome == ImportOutcome::Existing;
+        Ok((outcome, key, reason.or_else(|| is_repeated.then(|| REPEATED.into()))))
     }
 
     async fn product(&mut self, source: &Source, name: &ProductName) -> Result<Arc<Product>, NotIn> {
@@ -190,7 +201,8 @@ impl<'d> Importer<'d> {
 
     /// Issues the key of an order. The aliases are MACs of the key text that the buyer already has, by each signing
     /// secret, newest first.
-    async fn sell(&self, sale: NewSale, order: &OrderRef, aliases: &[Alias]) -> Result<Done, NotIn> {
+    async fn sell(&self, sale: NewSale, purchase: &Purchase, aliases: &[Alias]) -> Result<Done, NotIn> {
+        let (order, _) = purchase;
         if self.is_refunded(order).await? {
             let existing = self.existing(order, sale.key.product).await?;
             return if existing.is_some() { Ok(refunded_before(existing)) } else { Err(refused(REFUNDED_BEFORE)) };
@@ -219,8 +231,9 @@ impl<'d> Importer<'d> {
                 Ok((ImportOutcome::Issued, Some(issued.key.id()), None))
             }
             Ok(issued) => {
-                let is_dropped = !aliases.is_empty() && !self.is_taken(aliases).await?;
-                Ok((ImportOutcome::Existing, Some(issued.key.id()), is_dropped.then(|| OTHER_TEXT.into())))
+                let key = Some(issued.key.id());
+                let is_own = self.is_text_of(purchase, key, aliases).await?;
+                Ok((ImportOutcome::Existing, key, not_kept(aliases, is_own)))
             }
             Err(Error::Store(StoreError::Refused { .. })) if !aliases.is_empty() => Err(refused(TAKEN)),
             Err(error) => Err(error.into()),
@@ -228,25 +241,26 @@ impl<'d> Importer<'d> {
     }
 
     /// Returns the outcome that a sale would have after the earlier rows of a dry run.
-    async fn rehearse_sale(&self, product: ProductId, order: OrderRef, aliases: Vec<Alias>) -> Result<Done, NotIn> {
-        let existing = self.existing(&order, product).await?;
-        let is_refunded = self.is_refund_rehearsed(&order) || self.is_refunded(&order).await?;
-        let is_taken = self.is_taken(&aliases).await?;
+    async fn rehearse_sale(&self, purchase: &Purchase, aliases: &[Alias]) -> Result<Done, NotIn> {
+        let (order, product) = purchase;
+        let existing = self.existing(order, *product).await?;
+        let is_refunded = self.is_refund_rehearsed(order) || self.is_refunded(order).await?;
+        let is_own = self.is_text_of(purchase, existing, aliases).await?;
         let mut rehearsed = locked(&self.rehearsed);
-        let is_sold = existing.is_some() || rehearsed.sold.get(&order).is_some_and(|sold| sold.contains(&product));
+        let is_sold = existing.is_some() || rehearsed.sold.get(order).is_some_and(|sold| sold.contains(product));
         if is_refunded {
             return if is_sold { Ok(refunded_before(existing)) } else { Err(refused(REFUNDED_BEFORE)) };
         }
-        let is_taken = is_taken || aliases.iter().any(|alias| rehearsed.aliases.contains(alias));
+        let is_own =
+            is_own.or_else(|| Some(aliases.iter().find_map(|alias| rehearsed.aliases.get(alias))? == purchase));
         if is_sold {
-            let is_dropped = !aliases.is_empty() && !is_taken;
-            return Ok((ImportOutcome::Existing, existing, is_dropped.then(|| OTHER_TEXT.into())));
+            return Ok((ImportOutcome::Existing, existing, not_kept(aliases, is_own)));
         }
-        if is_taken {
+        if is_own.is_some() {
             return Err(refused(TAKEN));
         }
-        rehearsed.sold.entry(order).or_default().insert(product);
-        rehearsed.aliases.extend(aliases);
+        rehearsed.sold.entry(order.clone()).or_default().insert(*product);
+        rehearsed.aliases.extend(aliases.iter().map(|alias| (*alias, purchase.clone())));
         Ok((ImportOutcome::Issued, None, None))
     }
 
@@ -275,6 +289,35 @@ impl<'d> Importer<'d> {
 
     async fn is_taken(&self, aliases: &[Alias]) -> Result<bool, StoreError> {
         Ok(!aliases.is_empty() && self.office.alias(aliases).await?.is_some())
+    }
+
+    /// Returns whether the key text with these aliases is that of the purchase: of its key `existing`, or of a key that
+    /// `existing` has replaced. Returns `None` if no key has the text.
+    async fn is_text_of(
+        &self,
+        (order, product): &Purchase,
+        existing: Option<KeyId>,
+        aliases: &[Alias],
+    ) -> Result<Option<bool>, Error> {
+        if aliases.is_empty() {
+            return Ok(None);
+        }
+        let Some(owner) = self.office.alias(aliases).await? else { return Ok(None) };
+        if existing == Some(owner) {
+            return Ok(Some(true));
+        }
+        let key = self.delivery.key(owner).await?;
+        Ok(Some(key.is_some_and(|key| key.product() == *product && key.granted().order.as_ref() == Some(order))))
+    }
+}
+
+/// Returns why the key text of a row was not kept, if the order already has a key. `is_own` is the answer of
+/// [`Importer::is_text_of`].
+fn not_kept(aliases: &[Alias], is_own: Option<bool>) -> Option<String> {
+    match is_own {
+        Some(false) => Some(TEXT_OF_OTHER.to_owned()),
+        None if !aliases.is_empty() => Some(OTHER_TEXT.to_owned()),
+        _ => None,
     }
 }
 

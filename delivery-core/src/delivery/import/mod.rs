@@ -143,7 +143,7 @@ impl Delivery {
     /// refunded. An order that was refunded in part counts as paid. Gumroad's column `Quantity` and Shopify's
     /// `Lineitem quantity` have the number of pieces: the key of 3 pieces has 3 times the product's use limit. If an
     /// order has several rows for one product, the pieces of the first row count, and the other rows report the
-    /// existing key.
+    /// existing key, with the reason.
     ///
     /// | platform | order | product | platform events about an imported order |
     /// |---|---|---|---|
