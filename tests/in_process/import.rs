@@ -134,6 +134,16 @@ async fn a_dry_run_says_what_a_run_does_and_writes_nothing() {
 }
 
 #[tokio::test]
+async fn a_dry_run_does_not_register_the_keyring() {
+    let store = Arc::new(MemoryStore::new());
+    let server = |secret: &str| {
+        Delivery::builder(store.clone(), Arc::new(RecordingMailer::default()), secret.parse().unwrap()).build()
+    };
+    import(&server("the secret of a dry run"), DRY, &SALES).await;
+    server("the secret of the shop").register().await.unwrap();
+}
+
+#[tokio::test]
 async fn new_keys_are_sent_if_that_is_asked_for() {
     let shop = Shop::new().await;
     let report = import(&shop.delivery, SENDING, &SALES[..2]).await;

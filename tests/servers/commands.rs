@@ -73,7 +73,9 @@ pub fn a_check_reads_a_shared_database_and_redis(site: &Site) {
     let settings = configured(&[("DATABASE_URL", &url), ("REDIS_URL", &redis)]);
     let said = site.says(&settings, &["check"], "no store yet");
     assert!(said.contains("Redis answers"), "{said}");
-    // The first check has made nothing.
+    // Neither the first check nor a dry run has made anything.
+    fs::write(site.path().join("sales.csv"), "order_id,customer_email,product_id\n").unwrap();
+    site.refuses(&settings, &["import", "sales.csv", "--dry-run"], "there is no store of this version yet");
     site.says(&settings, &["check"], "no store yet");
     site.start(&settings).terminate();
     let said = site.says(&settings, &["check"], "a store; KEY_SECRET fits");
@@ -278,6 +280,14 @@ pub fn sales_from_elsewhere_are_imported_and_each_row_is_reported(site: &Site) {
     }
     fs::write(site.path().join("sales.csv"), &sheet[..sheet.find('B').unwrap()]).unwrap();
     site.says(&CONFIGURED, &["import", "sales.csv"], "2,A,existing,");
+    // A dry run does not register a new secret, so the new secret alone is as foreign as before.
+    let next = [CONFIGURED[0], CONFIGURED[1], ("KEY_SECRET", "what-keys-are-signed-with-next")];
+    let both = [next[0], next[1], ("KEY_SECRET", "what-keys-are-signed-with-next,what-keys-are-signed-with")];
+    site.says(&both, &["import", "sales.csv", "--dry-run"], "2,A,existing,");
+    for arguments in [&["check"][..], &["import", "sales.csv", "--dry-run"]] {
+        let (good, said, why) = site.run(&next, arguments);
+        assert!(!good && format!("{said}{why}").contains("none of the secrets in KEY_SECRET"), "{said}{why}");
+    }
     fs::write(site.path().join("sales.csv"), "order_id,customer_email,product_id\n").unwrap();
     let (good, _, said) = site.run(&CONFIGURED, &["import", "sales.csv"]);
     assert!(good && said.contains("the file has a header row and no sales"), "{said}");

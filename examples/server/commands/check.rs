@@ -67,7 +67,7 @@ fn data(folder: &Path) -> Result<String, Refusal> {
     Ok(format!("{} {state}", folder.display()))
 }
 
-async fn inspect(settings: &Settings, secrets: &[Fingerprint]) -> Result<Inspection, Refusal> {
+pub(super) async fn inspect(settings: &Settings, secrets: &[Fingerprint]) -> Result<Inspection, Refusal> {
     match &settings.database {
         Database::Sqlite(path) => {
             if path.exists() {
@@ -82,7 +82,7 @@ async fn inspect(settings: &Settings, secrets: &[Fingerprint]) -> Result<Inspect
     }
 }
 
-fn database(settings: &Settings, found: Inspection, has_no_secrets: bool) -> Result<String, Refusal> {
+pub(super) fn database(settings: &Settings, found: Inspection, has_no_secrets: bool) -> Result<String, Refusal> {
     let place = match &settings.database {
         Database::Sqlite(path) => path.display().to_string(),
         Database::Postgres(_) => "at DATABASE_URL".to_owned(),

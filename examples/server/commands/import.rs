@@ -6,18 +6,25 @@ use std::path::Path;
 
 use csv::Writer;
 use delivery_core::delivery::{Import, ImportError, ImportSummary};
-use delivery_core::explain;
+use delivery_core::store::inspection::Schema;
+use delivery_core::{Delivery, explain};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::check;
 use crate::Refusal;
 use crate::settings::Settings;
-use crate::start::assemble::{Service, assemble};
+use crate::start::assemble::{assemble, assemble_dry};
+use crate::start::secrets::Found;
 
 /// Imports the file `sales`, or standard input if that is `-`. Fails if a row is refused.
 pub(super) async fn run(settings: &Settings, sales: &Path, options: Import) -> Result<(), Refusal> {
     settings.expect_database()?;
     let rows = read(sales).map_err(|error| format!("{} cannot be read: {error}", sales.display()))?;
-    let Service { delivery, .. } = assemble(settings, settings.listen.bind).await?;
+    let delivery = if options.dry_run {
+        rehearsal(settings).await?
+    } else {
+        assemble(settings, settings.listen.bind).await?.delivery
+    };
     let bar = bar(&rows);
     let mut report = Writer::from_writer(stdout());
     let mut written = report.write_record(["row", "order_id", "outcome", "key_id", "reason"]);
@@ -38,6 +45,21 @@ pub(super) async fn run(settings: &Settings, sales: &Path, options: Import) -> R
     let summary = imported.map_err(|error| broken_off(&error, &so_far, options))?;
     let _ = writeln!(stderr(), "{}", told(&summary, options));
     if summary.is_complete() { Ok(()) } else { Err("not all rows are in: the report says why".into()) }
+}
+
+/// Assembles the service for a dry run. A start may make a store and secrets, migrate the store, and register secrets
+/// in it. A dry run changes nothing, so it is refused if there is no store of this version that accepts the secrets.
+async fn rehearsal(settings: &Settings) -> Result<Delivery, Refusal> {
+    let keyring = Found::look(settings)?.into_keyring();
+    let keyring = keyring.ok_or("a dry run needs KEY_SECRET (--key-secret), and makes none")?;
+    let found = check::inspect(settings, &keyring.fingerprints()).await?;
+    if found.schema != Schema::Current {
+        return Err(
+            "a dry run changes nothing, and there is no store of this version yet: start the server first".into()
+        );
+    }
+    check::database(settings, found, false)?;
+    assemble_dry(settings, keyring).await
 }
 
 fn read(sales: &Path) -> io::Result<Vec<u8>> {

@@ -5,6 +5,8 @@ use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use delivery_core::delivery::Stores;
+use delivery_core::key::Keyring;
 use delivery_core::limit::RedisLimiter;
 use delivery_core::mail::{FolderMailer, Mailer};
 use delivery_core::store::{CatalogEditor, Ledger, PostgresStore, Posts, SqliteStore};
@@ -53,6 +55,21 @@ pub(crate) async fn assemble(settings: &Settings, address: SocketAddr) -> Result
             build(settings, address, mailer, Arc::new(store)).await
         }
     }
+}
+
+/// Opens the store and puts together a service for dry runs of imports. Unlike [`assemble`], makes no secrets, and does
+/// not register `keyring` in the store. The caller must have checked that the store is there and needs no migration.
+pub(crate) async fn assemble_dry(settings: &Settings, keyring: Keyring) -> Result<Delivery, Refusal> {
+    let stores: Stores = match &settings.database {
+        Database::Sqlite(path) => Arc::new(SqliteStore::open(path).await.map_err(|error| no_database(&error))?).into(),
+        Database::Postgres(url) => {
+            let store = PostgresStore::options().without_migrating().connect(url).await;
+            Arc::new(store.map_err(|error| no_database(&error))?).into()
+        }
+    };
+    // A dry run sends nothing, so nothing is written to this folder.
+    let mailer = Arc::new(FolderMailer::open(std::env::temp_dir())?);
+    Ok(Delivery::builder(stores, mailer, keyring).options(settings.options.clone()).build())
 }
 
 fn no_database(error: &(dyn Error + 'static)) -> Refusal {

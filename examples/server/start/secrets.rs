@@ -255,6 +255,11 @@ impl Found {
         self.keyring.is_some() && !self.given.contains_key(SIGNING)
     }
 
+    /// The signing secrets; `None` if there is none yet.
+    pub(crate) fn into_keyring(self) -> Option<Keyring> {
+        self.keyring
+    }
+
     /// The fingerprints of the signing secrets; `None` if there is no signing secret yet.
     pub(crate) fn fingerprints(&self) -> Option<Vec<Fingerprint>> {
         self.keyring.as_ref().map(Keyring::fingerprints)

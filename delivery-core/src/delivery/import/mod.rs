@@ -39,7 +39,8 @@ const NOTHING: &[&str] = &[];
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct Import {
-    /// Whether this is a dry run, which writes nothing and reports what an import would do.
+    /// Whether this is a dry run, which writes nothing and reports what an import would do. A dry run does not
+    /// [register](Delivery::register) the keyring, so it does not notice that the store was made with other secrets.
     pub dry_run: bool,
     /// Whether buyers get e-mails about the import: one with each new key that has not expired yet, and one about each
     /// key that the import revokes because of a refund.
@@ -191,7 +192,9 @@ impl Delivery {
         options: Import,
         mut report: impl FnMut(ImportedRow) + Send,
     ) -> Result<ImportSummary, ImportError> {
-        self.register().await.map_err(Error::from)?;
+        if !options.dry_run {
+            self.register().await.map_err(Error::from)?;
+        }
         let office = self.inner.office().map_err(Error::from)?;
         let export = options.from.map(ImportFormat::export);
         let (required, shared) = export.map_or((REQUIRED, NOTHING), |export| (export.required, export.shared));
