@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use delivery_core::delivery::{Import, ImportSummary, Stores};
+use delivery_core::delivery::{Import, ImportOutcome, ImportSummary, Stores};
+use delivery_core::product::{NewProduct, Refs};
 use delivery_core::store::KeyQuery;
 use delivery_testing::{Fixture, Shop};
 
@@ -11,6 +12,8 @@ use super::places::{in_a_folder, in_a_schema};
 
 /// More rows than are submitted at once.
 const ROWS: u64 = 600;
+/// Orders with two rows each, of which two may race in a store that reads over several connections.
+const PAIRS: usize = 60;
 
 async fn import(shop: &Shop, sheet: &str) -> ImportSummary {
     shop.delivery.import(sheet.as_bytes(), Import::default(), |_| {}).await.unwrap()
@@ -45,6 +48,25 @@ async fn a_file_is_imported_and_its_texts_are_keys(stores: impl Into<Stores>) {
     assert!(revoked.unwrap().items[0].revoked_at().is_some());
 }
 
+/// The keys of the two rows would have different limits.
+async fn the_first_of_two_rows_that_call_one_product_differently_counts(stores: impl Into<Stores>) {
+    let shop = shop(stores).await;
+    let refs = Refs::new([("own".parse().unwrap(), "guide".parse().unwrap())]).unwrap();
+    let guide = shop.delivery.add_product(NewProduct::new("Guide").unwrap().refs(refs)).await.unwrap().id();
+    let mut sheet = "order_id;customer_email;source;product_id;product_ref;max_uses\n".to_owned();
+    for order in 0..PAIRS {
+        writeln!(sheet, "{order};a@example.com;own;{guide};;5\n{order};a@example.com;own;;guide;7").unwrap();
+    }
+    let mut report = Vec::new();
+    shop.delivery.import(sheet.as_bytes(), Import::default(), |row| report.push(row)).await.unwrap();
+    assert_eq!(report.len(), 2 * PAIRS);
+    for [first, second] in report.as_chunks::<2>().0 {
+        assert_eq!((first.outcome, second.outcome), (ImportOutcome::Issued, ImportOutcome::Existing), "{first:?}");
+        assert_eq!(first.key, second.key);
+        assert!(second.reason.as_ref().is_some_and(|reason| reason.contains("an earlier row")), "{second:?}");
+    }
+}
+
 /// A test over each store.
 macro_rules! over_every_store {
     ($($promise:ident),+ $(,)?) => {
@@ -57,4 +79,5 @@ macro_rules! over_every_store {
 
 over_every_store! {
     a_file_is_imported_and_its_texts_are_keys,
+    the_first_of_two_rows_that_call_one_product_differently_counts,
 }

@@ -36,6 +36,9 @@ pub(super) struct Importer<'d> {
     seen: Mutex<HashSet<Purchase>>,
 }
 
+/// A row, and the product that was looked up for it; `None` if the row names no product.
+pub(super) type LookedUp = (Row, Result<Option<Arc<Product>>, NotIn>);
+
 /// A product of an order.
 type Purchase = (OrderRef, ProductId);
 
@@ -83,20 +86,17 @@ impl<'d> Importer<'d> {
 
     /// Looks up the product that a row names, if any. Look up the products of several rows one after the other, so that
     /// rows with the same name cause one lookup.
-    pub(super) async fn product_of(&mut self, row: &Row) -> Result<Option<Arc<Product>>, NotIn> {
-        match &row.sale {
+    pub(super) async fn look_up(&mut self, row: Row) -> LookedUp {
+        let product = match &row.sale {
             Ok(Sale { order, product: Some(name), .. }) => self.product(&order.source, name).await.map(Some),
             _ => Ok(None),
-        }
+        };
+        (row, product)
     }
 
     /// Imports a row, for the product that was looked up. In a dry run, only finds out what an import would do. Rows that
     /// do not depend on each other's outcomes may be imported at the same time.
-    pub(super) async fn row(
-        &self,
-        Row { line, order, sale }: Row,
-        product: Result<Option<Arc<Product>>, NotIn>,
-    ) -> Result<ImportedRow, Error> {
+    pub(super) async fn row(&self, (Row { line, order, sale }, product): LookedUp) -> Result<ImportedRow, Error> {
         let done = match (sale, product) {
             (Ok(sale), Ok(product)) => self.done(sale, product).await,
             (Ok(_), Err(not_in)) => Err(not_in),

@@ -20,13 +20,13 @@ use std::io::{self, Read};
 use futures_util::future::join_all;
 
 pub use self::formats::ImportFormat;
-use self::importer::Importer;
+use self::importer::{Importer, LookedUp};
 use self::row::Row;
-use self::sale::ProductName;
 use self::sheet::Sheet;
 use super::{Delivery, Error};
 use crate::key::KeyId;
 use crate::order::OrderRef;
+use crate::product::ProductId;
 
 /// The maximum number of rows that are submitted to the store at the same time.
 const AT_ONCE: usize = 256;
@@ -202,17 +202,12 @@ impl Delivery {
         let mut importer = Importer::new(self, office, options);
         let (mut summary, mut next) = (ImportSummary::default(), None);
         loop {
-            let rows = take_rows(&mut sheet, &mut next, &importer)?;
+            let rows = take_rows(&mut sheet, &mut next, &mut importer).await?;
             if rows.is_empty() {
                 return Ok(summary);
             }
-            let mut looked_up = Vec::with_capacity(rows.len());
-            for row in rows {
-                let product = importer.product_of(&row).await;
-                looked_up.push((row, product));
-            }
             let mut failed = None;
-            for done in join_all(looked_up.into_iter().map(|(row, product)| importer.row(row, product))).await {
+            for done in join_all(rows.into_iter().map(|row| importer.row(row))).await {
                 match done {
                     Ok(row) => {
                         summary.count(row.outcome);
@@ -229,33 +224,35 @@ impl Delivery {
 }
 
 /// Returns the rows that are submitted to the store next. Their outcomes do not depend on the order in which they are
-/// committed: no two of them concern the same product of an order, or the same key text, and a refund is the only row
-/// of its order. `next` holds a row that was read already, but must wait until these rows are committed.
-fn take_rows<R: Read>(
+/// committed: no two of them concern the same product of an order, whatever they call it, or the same key text, and a
+/// refund is the only row of its order. `next` holds a row that was read already, but must wait until these rows are
+/// committed.
+async fn take_rows<R: Read>(
     sheet: &mut Sheet<R>,
-    next: &mut Option<Row>,
-    importer: &Importer<'_>,
-) -> Result<Vec<Row>, ImportError> {
+    next: &mut Option<LookedUp>,
+    importer: &mut Importer<'_>,
+) -> Result<Vec<LookedUp>, ImportError> {
     let (mut rows, mut aliases) = (Vec::new(), HashSet::new());
     // The orders of these rows, each with its products. `None` stands for all products of the order.
-    let mut orders = HashMap::<OrderRef, HashSet<Option<ProductName>>>::new();
+    let mut orders = HashMap::<OrderRef, HashSet<Option<ProductId>>>::new();
     while rows.len() < AT_ONCE {
-        let row = match next.take() {
-            Some(row) => row,
-            None => match sheet.next_row()? {
-                Some(row) => match importer.read(&row) {
-                    Some(row) => row,
-                    None => continue,
-                },
-                None => break,
-            },
+        let row = if let Some(row) = next.take() {
+            row
+        } else {
+            let Some(row) = sheet.next_row()? else { break };
+            let Some(row) = importer.read(&row) else { continue };
+            importer.look_up(row).await
         };
-        let is_alone = row.sale.as_ref().map_or(true, |sale| {
-            let products = orders.entry(sale.order.clone()).or_default();
-            let product = sale.product.clone().filter(|_| !sale.is_refunded);
-            let is_first = products.is_empty() || product.is_some() && !products.contains(&None);
-            is_first && products.insert(product) && sale.aliases.first().is_none_or(|alias| aliases.insert(*alias))
-        });
+        let is_alone = match &row {
+            (Row { sale: Ok(sale), .. }, Ok(product)) => {
+                let products = orders.entry(sale.order.clone()).or_default();
+                let product = product.as_ref().map(|product| product.id()).filter(|_| !sale.is_refunded);
+                let is_first = products.is_empty() || product.is_some() && !products.contains(&None);
+                is_first && products.insert(product) && sale.aliases.first().is_none_or(|alias| aliases.insert(*alias))
+            }
+            // The row is refused, whatever the other rows say.
+            _ => true,
+        };
         if !is_alone {
             *next = Some(row);
             break;

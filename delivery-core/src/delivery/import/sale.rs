@@ -33,7 +33,7 @@ pub(super) struct Sale {
 }
 
 /// How a row names its product.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum ProductName {
     Number(ProductId),
     /// The names that the row's platform has for the product. They are tried in this order until one of them is known.
