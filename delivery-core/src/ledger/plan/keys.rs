@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, SubsecRound, Utc};
 
+use super::loaded::PlannedKey;
 use super::{Basis, KeyWrite, NewAuditEntry, NewMessage, NewUse, Planner, Row};
 use crate::key::{Actor, Alias, Change, Key, KeyId};
 use crate::ledger::{Action, Addressee, Notice, Refused, StoreError};
@@ -116,6 +117,19 @@ impl Planner<'_> {
             self.writes.messages.push(NewMessage { unit, number, key: row.number, id, kind, recipient, at });
         }
         Ok(())
+    }
+}
+
+impl PlannedKey {
+    /// Returns the key's row and its index in `keys`, which are the keys that the batch writes. Adds the key to `keys`
+    /// if the batch does not write it yet. Returns `None` if the key does not exist.
+    fn write_in(&mut self, keys: &mut Vec<KeyWrite>) -> Option<(usize, &mut Row)> {
+        let row = self.row.as_mut()?;
+        let unit = *self.unit.get_or_insert_with(|| {
+            keys.push(KeyWrite { row: row.clone(), loaded: Some(row.key.clone()), heir_of: None });
+            keys.len() - 1
+        });
+        Some((unit, row))
     }
 }
 

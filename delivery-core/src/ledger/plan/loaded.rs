@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Basis, KeyWrite};
+use super::Basis;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -132,17 +132,6 @@ pub(super) struct PlannedKey {
 }
 
 impl PlannedKey {
-    /// Returns the key's row and its index in `keys`, which are the keys that the batch writes. Adds the key to `keys`
-    /// if the batch does not write it yet. Returns `None` if the key does not exist.
-    pub(super) fn write_in(&mut self, keys: &mut Vec<KeyWrite>) -> Option<(usize, &mut Row)> {
-        let row = self.row.as_mut()?;
-        let unit = *self.unit.get_or_insert_with(|| {
-            keys.push(KeyWrite { row: row.clone(), loaded: Some(row.key.clone()), heir_of: None });
-            keys.len() - 1
-        });
-        Some((unit, row))
-    }
-
     /// Returns what an answer about the key is based on: a planned write of the key, a cached row that may be stale, or
     /// neither of these.
     pub(super) fn basis(&self) -> Basis {
