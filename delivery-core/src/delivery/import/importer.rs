@@ -77,6 +77,7 @@ impl<'d> Importer<'d> {
     pub(super) fn read(&self, row: &SheetRow<'_>) -> Option<Row> {
         let mut row = Row::of(row, &self.delivery.inner.keyring, self.options.from)?;
         if let Ok(Sale { order: OrderRef { source, .. }, .. }) = &mut row.sale
+            && !self.sources.contains(source)
             && let Some(known) = self.sources.iter().find(|known| known.as_str().eq_ignore_ascii_case(source.as_str()))
         {
             source.clone_from(known);
@@ -211,7 +212,7 @@ impl<'d> Importer<'d> {
         // before the secret was replaced has an alias by an older secret, so look for all aliases here.
         if aliases.len() > 1
             && self.existing(order, sale.key.product).await?.is_none()
-            && self.is_taken(aliases).await?
+            && self.office.alias(aliases).await?.is_some()
         {
             return Err(refused(TAKEN));
         }
@@ -285,10 +286,6 @@ impl<'d> Importer<'d> {
     async fn existing(&self, order: &OrderRef, product: ProductId) -> Result<Option<KeyId>, Error> {
         let key = self.delivery.issued_before(product, Some(order.clone())).await?;
         Ok(key.map(|key| key.id()))
-    }
-
-    async fn is_taken(&self, aliases: &[Alias]) -> Result<bool, StoreError> {
-        Ok(!aliases.is_empty() && self.office.alias(aliases).await?.is_some())
     }
 
     /// Returns whether the key text with these aliases is that of the purchase: of its key `existing`, or of a key that
