@@ -76,6 +76,7 @@ async fn the_desk_says_which_rows_are_in() {
         store.heal();
         if text(&reply).contains("The import broke off: the store is unavailable: away. Rows that got a new key: 1;") {
             assert_eq!(reply.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert!(reply.headers().iter().any(|(name, _)| *name == header::RETRY_AFTER));
             assert!(text(&reply).contains("To continue, import the file again"), "{}", text(&reply));
             return;
         }

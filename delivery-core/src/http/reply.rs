@@ -15,7 +15,7 @@ use crate::error::ErrorCode;
 use crate::throttle::log_seldom;
 
 /// The value of `Retry-After` in 503 replies, in seconds. The service can usually restart in this time.
-const RETRY_UNAVAILABLE: u64 = 5;
+pub(super) const RETRY_UNAVAILABLE: u64 = 5;
 /// The number of header fields for which a new reply has room. Most replies need no more.
 const HEADERS: usize = 6;
 /// The maximum capacity of a header map, in fields, that [`Reply::into_response_in`] reuses. A map with a larger

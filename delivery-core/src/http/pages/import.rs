@@ -12,8 +12,10 @@ use super::setup::names;
 use super::streamed::StreamedForm;
 use super::{ApiError, PageRequest, SignedIn};
 use crate::delivery::{Import, ImportError, ImportFormat, ImportOutcome, ImportSummary, ImportedRow};
+use crate::error::ErrorCode;
 use crate::http::Reply;
 use crate::http::body::Pieces;
+use crate::http::reply::RETRY_UNAVAILABLE;
 
 /// The maximum length of the file, in bytes. The file is kept in memory.
 const LONGEST: usize = 16 << 20;
@@ -63,6 +65,9 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn, pieces: Pie
     let sentence = format!("{sentence}{}", continued(&so_far, options));
     let reply = page(&request, &seller, &form, Err(&FormError::new("file", sentence)))?;
     Ok(match failure {
+        Some(error) if error.code() == ErrorCode::Unavailable => {
+            reply.with_status(error.code()).retry_after(RETRY_UNAVAILABLE).because(error)
+        }
         Some(error) => reply.with_status(error.code()).because(error),
         None => reply,
     })
