@@ -104,7 +104,8 @@ pub trait Records: Send + Sync {
     ///
     /// The deal of each sale that such an event [names](crate::ledger::sales_named) records the erasure, by
     /// [`Deal::with_buyer_erased`](crate::ledger::Deal::with_buyer_erased). A reference without a deal gets a new deal.
-    /// So later events about the sale do not wait, and their content is not kept.
+    /// So as long as the sale has no key, later events about it do not wait for the seller to map or add a product, and
+    /// their content is not kept.
     ///
     /// # Errors
     ///

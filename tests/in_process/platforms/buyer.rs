@@ -108,6 +108,28 @@ async fn a_sale_without_a_key_of_a_person_who_was_erased_leaves_nothing_when_it_
     }
 }
 
+#[tokio::test]
+async fn an_event_that_the_seller_must_hear_of_waits_after_an_erasure() {
+    let alice = "alice".parse().unwrap();
+    let ada = "ada@example.com".parse().unwrap();
+    // A failed refund names nobody. The seller has the money, and the buyer has no key.
+    let shop = Shop::with_guide().await;
+    shop.tell(Event::Refunded(Refund { at: Some(day(0)), ..Refund::full(order("A")) })).await;
+    assert_eq!(shop.tell(Event::Paid(sale("A", "guide"))).await, Some(Ignored));
+    shop.delivery.desk(&alice).erase(&ada).await.unwrap();
+    assert_eq!(shop.tell(Event::Kept { of: order("A"), at: day(1) }).await, Some(NeedsAttention));
+    // The address of the key was corrected before the wrong address was erased.
+    let shop = Shop::with_guide().await;
+    let desk = shop.delivery.desk(&alice);
+    let both = Sale { lines: vec![line("guide"), line("mug")], ..sale("A", "guide") };
+    assert_eq!(shop.tell(Event::Paid(both.clone())).await, Some(NeedsAttention));
+    let key = shop.keys().await.remove(0);
+    desk.resend(key.id(), Some("bob@example.com".parse().unwrap())).await.unwrap();
+    desk.erase(&ada).await.unwrap();
+    let again = Sale { buyer: Buyer::by_email(Some("bob@example.com")), ..both };
+    assert_eq!(shop.tell(Event::Paid(again)).await, Some(NeedsAttention));
+}
+
 /// An event of an erased person's subscription has no key to wait for: neither that of a product that is archived, nor
 /// that of a charge that is disputed.
 #[tokio::test]

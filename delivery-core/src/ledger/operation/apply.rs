@@ -118,7 +118,8 @@ impl Planner<'_> {
             _ => None,
         };
         let mut outcome = (came, missing.filter(|_| is_incomplete));
-        if self.is_of_erased(&row.deal) {
+        // A failed refund names no buyer, and the seller must hear of it.
+        if !matches!(report, Report::Kept { .. }) && self.is_of_erased(&row.deal) {
             // An event that waits, or may be applied later, keeps its content, which names the buyer. So an event about
             // a person whose data was erased is done.
             outcome = (came.of_erased(), None);
@@ -174,12 +175,14 @@ impl Planner<'_> {
         Ok(false)
     }
 
-    /// Returns whether the data of the deal's buyer was erased. The deal says so if an event about it could still be
-    /// applied at that time. Otherwise, its keys show it.
+    /// Returns whether the data of the deal's buyer was erased. The keys of the deal show it. If the deal has no key,
+    /// the deal itself says so.
     fn is_of_erased(&mut self, deal: &Deal) -> bool {
-        let mut keys = deal.keys();
-        deal.is_buyer_erased()
-            || keys.any(|id| matches!(self.loaded.key(id), Ok(Some(row)) if row.key.email().is_erased()))
+        let mut keys = deal.keys().peekable();
+        if keys.peek().is_none() {
+            return deal.is_buyer_erased();
+        }
+        keys.any(|id| matches!(self.loaded.key(id), Ok(Some(row)) if row.key.email().is_erased()))
     }
 
     /// Carries out a step that changes a key. If the key was replaced, its last successor is changed instead. Returns
