@@ -4,6 +4,7 @@
 use delivery_core::Delivery;
 use delivery_core::http::Endpoint;
 use delivery_core::key::KeyId;
+use delivery_core::ledger::Edit;
 use delivery_core::store::{Backend, PostgresStore};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
@@ -205,4 +206,38 @@ async fn an_event_that_is_applied_meanwhile_is_not_tried_again() {
     hand.execute("COMMIT").await.unwrap();
     assert_eq!(retried.await.unwrap().unwrap(), 1);
     assert_eq!(count(&mut hand, "SELECT sum(number)::bigint FROM delivery_inbox WHERE due_at IS NOT NULL").await, 2);
+}
+
+/// While a person is erased, another server applies an event of the same sale, and one of another sale of the person.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn sales_that_another_server_reports_meanwhile_are_known_as_an_erased_persons() {
+    let (url, schema) = (postgres().url(), unique());
+    let store = PostgresStore::options().schema(&schema).connect(&url).await.unwrap();
+    let (mut hand, mut watcher) = (hand(&schema).await, administrator(postgres()).await);
+    let holder: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut hand).await.unwrap();
+    for statement in [
+        "INSERT INTO delivery_inbox (number, source, name, kind, body, received_at, outcome, keys, due_at, attempts, version) \
+            SELECT number, 'stripe', number, 'sale', '{\"order\":\"' || number || '\",\"email\":\"ada@example.com\"}', 0, \
+                'needs_attention', '[]', 1, 1, 0 FROM generate_series(1, 2) number",
+        "INSERT INTO delivery_deal (number, version, facts) VALUES (1, 1, '{}')",
+        "INSERT INTO delivery_reference (source, kind, name, deal) VALUES ('stripe', 'order', '1', 1)",
+        "BEGIN",
+        "UPDATE delivery_deal SET version = 2 WHERE number = 1",
+        "INSERT INTO delivery_deal (number, version, facts) VALUES (2, 1, '{}')",
+        "INSERT INTO delivery_reference (source, kind, name, deal) VALUES ('stripe', 'order', '2', 2)",
+    ] {
+        hand.execute(statement).await.unwrap();
+    }
+    let erased = tokio::spawn(async move {
+        let by = Edit { at: now(), by: "alice".parse().unwrap(), detail: None };
+        let (email, pseudonym) = ("ada@example.com".parse().unwrap(), "erased-1@erased.invalid".parse().unwrap());
+        store.office().unwrap().erase(&email, &pseudonym, by).await
+    });
+    until("the erasure waits for the deal", 10, async || blocks(holder, &mut watcher).await).await;
+    hand.execute("COMMIT").await.unwrap();
+    assert_eq!(erased.await.unwrap().unwrap(), []);
+    let known = "SELECT sum(number)::bigint FROM delivery_deal WHERE facts LIKE '%\"is_erased\":true%'";
+    assert_eq!(count(&mut hand, known).await, 3);
+    assert_eq!(count(&mut hand, "SELECT count(*) FROM delivery_inbox WHERE body IS NOT NULL").await, 0);
 }
