@@ -120,6 +120,16 @@ fn links_are_written_plainly_and_left_alone_by_who_counts_clicks() {
     }
 }
 
+/// Stripe's order numbers have 66 characters, and none of them is a place to break the line.
+#[test]
+fn long_words_do_not_make_an_email_wider_than_a_phone() {
+    for kind in named() {
+        let html = message(kind, &["Guide"], Terms::default(), 0, None).html;
+        let card = html.split("class=\"card\"").nth(1).and_then(|rest| rest.split('>').next()).unwrap();
+        assert!(card.contains("overflow-wrap:anywhere;"), "{card}");
+    }
+}
+
 #[test]
 fn several_keys_come_in_one_email() {
     let message = message(MessageKind::Resend, &["Field Guide", "Atlas"], terms(30, 5), 2, None);
