@@ -9,7 +9,7 @@ use delivery_core::product::NewProduct;
 use delivery_testing::{Behaviour, Shop};
 
 use crate::calls::header_of;
-use crate::desk_forms::{desk, field, get, look, post, shop};
+use crate::desk_forms::{desk, field, get, look, post, shop, text};
 use crate::platform_secrets::sale;
 
 /// Returns the query of the link with this text.
@@ -67,6 +67,24 @@ async fn a_key_that_is_chosen_twice_is_sent_once() {
     ] {
         let done = post(&shop, Page::Keys, format!("csrf={csrf}&id={id}&do={does}&sure=yes")).await;
         assert_eq!(header_of(&done, "location"), Some(&*format!("/desk/keys?done={says}")), "{does}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_asked_about_chosen_keys_fits_their_number() {
+    let shop = shop().await;
+    let ids = [shop.paid("A").await.key.id(), shop.paid("B").await.key.id()].map(|id| format!("&id={id}"));
+    let csrf = field(&get(&shop, Page::Keys).await, "csrf");
+    for (does, chosen, title, sentence) in [
+        ("resend", &ids[..1], "Send this key again", "A new e-mail is sent, unless the key is revoked."),
+        ("resend", &ids[..], "Send these 2 keys again", "A new e-mail is sent for each of them that is not revoked."),
+        ("revoke", &ids[..1], "Revoke this key", "The buyer can no longer use it. You can restore it later."),
+        ("revoke", &ids[..], "Revoke these 2 keys", "Their buyers can no longer use them."),
+    ] {
+        let asked = text(&post(&shop, Page::Keys, format!("csrf={csrf}&do={does}{}", chosen.concat())).await);
+        for said in [format!(">{title}</h1>"), format!(">{title}</button>"), format!("<p>{sentence}")] {
+            assert!(asked.contains(&said), "{said} in {asked}");
+        }
     }
 }
 

@@ -46,12 +46,12 @@ async fn several(request: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
     if ids.is_empty() {
         return Ok(request.go_to("/desk/keys?done=none_chosen"));
     }
-    let (does, is_revoking) = match form.text("do") {
-        "resend" => ("Send again", false),
-        "revoke" => ("Revoke", true),
+    let keys = if ids.len() == 1 { "this key".to_owned() } else { format!("these {} keys", ids.len()) };
+    let (title, is_revoking) = match form.text("do") {
+        "resend" => (format!("Send {keys} again"), false),
+        "revoke" => (format!("Revoke {keys}"), true),
         _ => return Err(ApiError::MALFORMED),
     };
-    let count = if ids.len() == 1 { "this key".to_owned() } else { format!("these {} keys", ids.len()) };
     if form.text("sure") != "yes" {
         let mut hidden: Vec<_> = ids.iter().map(|id| ("id", id.to_string())).collect();
         hidden.extend([("do", form.text("do").to_owned()), ("sure", "yes".to_owned())]);
@@ -62,13 +62,14 @@ async fn several(request: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
         for id in &ids {
             about.extend(request.delivery.key(*id).await?.map(|key| ("Buyer", key.email().to_string())));
         }
-        let sentence = if is_revoking {
-            "Their buyers can no longer use them. You can restore each of them later."
-        } else {
-            "A new e-mail is sent for each of them that is not revoked."
+        let sentence = match (is_revoking, ids.len()) {
+            (true, 1) => "The buyer can no longer use it. You can restore it later.",
+            (true, _) => "Their buyers can no longer use them. You can restore each of them later.",
+            (false, 1) => "A new e-mail is sent, unless the key is revoked.",
+            (false, _) => "A new e-mail is sent for each of them that is not revoked.",
         };
         let values = context! {
-            title => format!("{does} {count}"), button => format!("{does} {count}"), sentence, hidden, about,
+            button => &title, title, sentence, hidden, about,
             fields => Vec::<Value>::new(), action => "/desk/keys", back => "/desk/keys", is_dangerous => is_revoking,
             ..desk(request, seller, "/desk/keys")
         };
