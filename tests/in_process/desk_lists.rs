@@ -88,6 +88,15 @@ async fn what_is_asked_about_chosen_keys_fits_their_number() {
     }
 }
 
+#[tokio::test]
+async fn a_shop_without_keys_is_not_told_that_none_matches() {
+    let shop = shop().await;
+    for (query, says) in [("", "There is no key yet."), ("status=expired", "No key matches.")] {
+        let page = look(&shop, Page::Keys, query).await;
+        assert!(page.contains(&format!("<p>{says}</p>")), "{query}: {page}");
+    }
+}
+
 /// Each page has the starts of the pages before it in its address, but not of all of them.
 #[tokio::test]
 async fn a_list_of_very_many_pages_leads_back_as_far_as_it_knows() {
