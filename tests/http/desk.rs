@@ -14,6 +14,7 @@ const NO_KEYS: &str = r#"{"keys":[]}"#;
 const NO_EVENTS: &str = r#"{"events":[]}"#;
 const NOTHING_TOLD: &str = r#"{"inbox":[]}"#;
 const TIME: &str = "since must be a date such as 2026-11-21, or a time such as 2026-11-21T10:00:00Z.";
+const ADDED: &str = "add_uses must be 1 to 2147483647 uses.";
 const REASON: &str = "reason must be 1 to 200 characters without control characters.";
 
 pub fn rows() -> Vec<Row> {
@@ -166,9 +167,9 @@ fn changes() -> Vec<Row> {
         change("added_to_an_unlimited_key", r#"{"id":"{VALID_ID}","add_uses":1}"#)
             .invalid("add_uses is for a key with a limit, and this one has none."),
         change("nothing", r#"{"id":"{VALID_ID}"}"#).missing("expires_days, expires_at, max_uses or add_uses"),
-        change("add_zero", &limited(r#""add_uses":0"#))
-            .invalid("add_uses must be 1 to 2147483647 uses, or -1 for no limit."),
-        change("add_minus_one", &limited(r#""add_uses":-1"#)).invalid("add_uses must be an integer of 1 or more."),
+        change("add_zero", &limited(r#""add_uses":0"#)).invalid(ADDED),
+        change("add_minus_one", &limited(r#""add_uses":-1"#)).invalid(ADDED),
+        change("add_2_to_the_31st", &limited(r#""add_uses":2147483648"#)).invalid(ADDED),
         change("days_36501", &limited(r#""expires_days":36501"#)).invalid(DAYS),
         change("time_without_zone", &limited(r#""expires_at":"2030-01-01T00:00:00""#))
             .invalid("expires_at must be an RFC 3339 timestamp from 1970 to 9999, such as 2026-11-21T10:00:00Z."),

@@ -245,10 +245,10 @@ async fn change(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Resu
 }
 
 fn added(uses: i64) -> Result<Uses, Invalid> {
-    match UseLimit::from_count(uses)? {
-        UseLimit::Uses(uses) => Ok(uses),
-        UseLimit::Unlimited => Err(Invalid::expected("must be an integer of 1 or more")),
-    }
+    let Ok(UseLimit::Uses(uses)) = UseLimit::from_count(uses) else {
+        return Err(Invalid::expected("must be 1 to 2147483647 uses"));
+    };
+    Ok(uses)
 }
 
 async fn resend(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
