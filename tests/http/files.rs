@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::desk::SALE;
 use crate::row::{FORM, Row, command, query, row};
 
-const NAME: &str = "name must be 1 to 200 characters without control characters, / or \\\\, and neither . nor ...";
+const NAME: &str = "name must be 1 to 200 characters without control characters, / or \\\\, and not . or .. alone.";
 const NO_NAME: &str =
-    "..: the name must be 1 to 200 characters without control characters, &#x2f; or \\, and neither . nor ...";
+    "..: the name must be 1 to 200 characters without control characters, &#x2f; or \\, and not . or .. alone.";
 const PDF: &str = "%PDF-1.7 guide";
 /// The SHA-256 of [`PDF`].
 const HEX: &str = "b2ad19c6fb422cab8a6031653174613dbca7fd7a6a4df9f7f8e620ff5a0a24ba";

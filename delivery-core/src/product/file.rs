@@ -38,7 +38,7 @@ pub const MOST_FILES: usize = 100;
 crate::text::line_type! {
     /// A file's name: 1 to 200 characters without control characters, `/` or `\`, and neither `.` nor `..`. Two files
     /// of a product may not have names that differ only in the case of letters.
-    FileName, 200, but ", / or \\, and neither . nor ..", is_path
+    FileName, 200, but ", / or \\, and not . or .. alone", is_path
 }
 
 /// Returns whether a name could refer to another folder.
