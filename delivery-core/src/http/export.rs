@@ -26,7 +26,6 @@ use crate::delivery::Delivery;
 use crate::email::Email;
 use crate::error::ErrorCode;
 use crate::key::{Actor, Key};
-use crate::ledger::EventOutcome;
 use crate::product::ProductId;
 use crate::store::{AuditQuery, InboxQuery, KeyQuery, MessageQuery, Page, StoreError, UseId};
 
@@ -192,12 +191,7 @@ impl Reader {
                 rows(&wire::AuditLog::of(&page))
             }
             Table::Inbox(query) => {
-                // A search for events that need attention finds only the newest event of each unknown product. The
-                // table must have all events that need attention. So search for all outcomes, and filter here.
-                let waits = query.outcome == Some(EventOutcome::NeedsAttention);
-                let outcome = query.outcome.filter(|_| !waits);
-                let mut page = delivery.events(&InboxQuery { outcome, ..query.clone() }).await?;
-                page.items.retain(|event| !waits || event.outcome == query.outcome);
+                let page = delivery.events(&query).await?;
                 self.table = page.next.map(|next| Table::Inbox(InboxQuery { before: Some(next), ..query }));
                 rows(&wire::Inbox::of(&page))
             }

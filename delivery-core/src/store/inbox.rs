@@ -17,10 +17,11 @@ use crate::product::RefName;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct InboxQuery {
-    /// Only events with this outcome. `None` also matches events without an outcome. A search for events that need
-    /// attention groups them: if several need attention because of the same unknown product, it finds only the newest
-    /// of these.
+    /// Only events with this outcome. `None` also matches events without an outcome.
     pub outcome: Option<EventOutcome>,
+    /// Whether to find only the newest of the events that need attention because of the same unknown product. Has an
+    /// effect only if `outcome` is [`NeedsAttention`](EventOutcome::NeedsAttention).
+    pub is_grouped: bool,
     /// Only events of this platform.
     pub source: Option<Source>,
     /// Only events that arrived in this period.
@@ -151,14 +152,18 @@ impl InboxQuery {
         start..end.min(self.before.unwrap_or(i64::MAX))
     }
 
+    /// Returns whether the query groups the events that it finds.
+    pub(crate) fn groups(&self) -> bool {
+        self.is_grouped && self.outcome == Some(EventOutcome::NeedsAttention)
+    }
+
     /// Returns the group of an event. Of the events with the same group, a list shows only the newest, so that an
-    /// unknown product is one line however often it is sold. An event has a group if the query is for events that need
-    /// attention, and the event needs attention because of an unknown product. The group then consists of the platform
-    /// and the reason. For all other events, returns `None`.
+    /// unknown product is one line however often it is sold. An event has a group if the query [groups](Self::is_grouped)
+    /// events, and the event needs attention because of an unknown product. The group then consists of the platform and
+    /// the reason. For all other events, returns `None`.
     #[must_use]
     pub fn group<'e>(&self, event: &'e InboxEvent) -> Option<(&'e Source, &'e str)> {
         let reason = event.reason.as_deref().filter(|reason| reason.starts_with(UNKNOWN_PRODUCT))?;
-        let is_waiting = |outcome| outcome == Some(EventOutcome::NeedsAttention);
-        (is_waiting(self.outcome) && is_waiting(event.outcome)).then_some((&event.id.source, reason))
+        (self.groups() && event.outcome == self.outcome).then_some((&event.id.source, reason))
     }
 }

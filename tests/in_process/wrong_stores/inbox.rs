@@ -69,15 +69,14 @@ impl Inbox for Wrong {
     }
 
     async fn events(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
-        let outcome = query.outcome.filter(|_| !self.is(IgnoresTheOutcome) && !self.is(ListsAProductOften));
+        let outcome = query.outcome.filter(|_| !self.is(IgnoresTheOutcome));
+        let is_grouped = query.is_grouped && !self.is(ListsAProductOften);
         let source = query.source.clone().filter(|_| !self.is(ListsEventsOfAnyPlatform));
         let period = if self.is(IgnoresThePeriod) { Period::default() } else { query.period };
-        let mut page = self.kept()?.events(&InboxQuery { outcome, source, period, ..query.clone() }).await?;
+        let mut page =
+            self.kept()?.events(&InboxQuery { outcome, is_grouped, source, period, ..query.clone() }).await?;
         if self.is(ForgetsTheReason) {
             page.items.iter_mut().for_each(|event| event.reason = Option::None);
-        }
-        if self.is(ListsAProductOften) {
-            page.items.retain(|event| query.matches(event));
         }
         Ok(page)
     }

@@ -18,7 +18,8 @@ use crate::store::{InboxQuery, StoreError, or_none};
 
 pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
     let chosen = chosen(&request, &[OUTCOME.name, PLATFORM.name, SINCE.name, UNTIL.name])?;
-    let query = InboxQuery { before: parameter(&request, BEFORE.name)?, limit: PAGE, ..filters::inbox(request.call)? };
+    let before = parameter(&request, BEFORE.name)?;
+    let query = InboxQuery { before, is_grouped: true, limit: PAGE, ..filters::inbox(request.call)? };
     let page = request.delivery.events(&query).await?;
     let next = page.next.map(|next| next.to_string());
     request.page_with_script(

@@ -179,7 +179,8 @@ async fn attention(
         let count = counted(usize::try_from(failed).unwrap_or(usize::MAX), false, "message", "messages");
         all.push((format!("{count} could not be sent"), "/desk/messages?state=failed".to_owned()));
     }
-    let waits = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: MOST, ..InboxQuery::default() };
+    let outcome = Some(EventOutcome::NeedsAttention);
+    let waits = InboxQuery { outcome, is_grouped: true, limit: MOST, ..InboxQuery::default() };
     if let Some(page) = or_none(request.delivery.events(&waits).await)?.filter(|page| !page.items.is_empty()) {
         let count = counted(page.items.len(), page.next.is_some(), "event of a platform", "events of platforms");
         all.push((format!("{count} could not be applied"), "/desk/events?outcome=needs_attention".to_owned()));

@@ -107,8 +107,8 @@ impl SignedIn {
     /// Counts the events and messages that need the seller's attention. Queued messages count only if the oldest has
     /// waited for at least a minute. Store errors are ignored, because they must not prevent the page from being shown.
     pub(super) async fn counting(self, delivery: &Delivery) -> Self {
-        let events =
-            InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: MOST_WAITING, ..InboxQuery::default() };
+        let outcome = Some(EventOutcome::NeedsAttention);
+        let events = InboxQuery { outcome, is_grouped: true, limit: MOST_WAITING, ..InboxQuery::default() };
         let events = delivery.events(&events).await.map_or(0, |page| page.items.len());
         let backlog = delivery.backlog().await.ok();
         let messages = backlog.map_or(0, |backlog| {

@@ -24,8 +24,8 @@ use crate::throttle::log_seldom;
 /// Returns a statement that selects at most `$2` events that match `query`, newest first. Their numbers are at least
 /// `$3` and below `$1`. If `query` names a platform, `$4` is the platform.
 ///
-/// If `query` is for events that need attention, the statement selects only one event for each unknown product: the
-/// newest one that needs attention because of that product.
+/// If `query` [groups](InboxQuery::is_grouped) events, the statement selects only one event for each unknown product:
+/// the newest one that needs attention because of that product.
 pub(super) fn select_events(query: &InboxQuery, dialect: Dialect) -> String {
     const NUMBERS: &str = "i.number < $1 AND i.number >= $3";
     // The outcome is a part of the SQL text, not a parameter, so that the planner of the database can use the partial
@@ -35,13 +35,14 @@ pub(super) fn select_events(query: &InboxQuery, dialect: Dialect) -> String {
         Some(EventOutcome::Issued) => " AND i.outcome = 'issued'".to_owned(),
         Some(outcome) => format!(" AND i.outcome = '{}' AND i.outcome <> 'issued'", outcome.as_str()),
     };
-    let newest = match query.outcome {
-        Some(EventOutcome::NeedsAttention) => format!(
+    let newest = if query.groups() {
+        format!(
             " AND NOT EXISTS (SELECT 1 FROM delivery_inbox newer WHERE newer.number > i.number AND newer.outcome = i.outcome \
                 AND newer.outcome <> 'issued' AND newer.source = i.source AND newer.reason = i.reason \
                 AND i.reason LIKE '{UNKNOWN_PRODUCT}%')"
-        ),
-        _ => String::new(),
+        )
+    } else {
+        String::new()
     };
     let (range, order) = match (&query.source, query.outcome) {
         (None, _) => (NUMBERS.to_owned(), "i.number DESC"),
