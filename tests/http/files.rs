@@ -46,9 +46,13 @@ fn pages() -> Vec<Row> {
             .after_event(SALE)
             .like("no_file")
             .but("Activity</a>", "Activity <span class=\"count\" title=\"need you\">1</span></a>"),
-        upload("a_name_that_is_none", &[ours(), part("..")]).like("no_file").but("Choose a file first.", NO_NAME),
+        upload("a_name_that_is_none", &[ours(), part("..")])
+            .like("no_file")
+            .but("200 OK", "400 Bad Request")
+            .but("Choose a file first.", NO_NAME),
         upload("too_large", &[ours(), part("a.pdf").replace(PDF, &"x".repeat(1001))])
             .like("no_file")
+            .but("200 OK", "400 Bad Request")
             .but("Choose a file first.", "a.pdf: the file is larger than this shop takes."),
         upload("cut_off", &[ours(), part("a.pdf").replace("\r\n\r\n%PDF", "")]).page("400 Bad Request"),
         row("desk_files::no_session", "POST /desk/product/files?id=1")

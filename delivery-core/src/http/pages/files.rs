@@ -1,5 +1,6 @@
 //! The seller's forms for the files of a product: one uploads files, and one confirms that a file is deleted.
 
+use ::http::StatusCode;
 use futures_util::StreamExt;
 use minijinja::{Value, context};
 use multer::Field;
@@ -34,7 +35,10 @@ pub(super) async fn upload(request: PageRequest<'_>, seller: SignedIn, pieces: P
         let added = put(&request, &seller, id, &name, field).await?;
         form.end_file();
         if let Err(sentence) = added {
-            return page_of(&request, &seller, id, &format!("{name}: {sentence}")).await;
+            // If much of the form is left, the server closes the connection while the browser is still sending. Browsers
+            // then show the page only if its status is an error.
+            let page = page_of(&request, &seller, id, &format!("{name}: {sentence}")).await?;
+            return Ok(page.with_code(StatusCode::BAD_REQUEST));
         }
         count += 1;
     }
