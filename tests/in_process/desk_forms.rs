@@ -187,18 +187,23 @@ async fn files_whose_bytes_arrive_all_at_once_are_all_added() {
         format!("--x\r\nContent-Disposition: form-data; name=\"{head}\"\r\n\r\n{content}\r\n")
     };
     let file = |name: &str| part(&format!("file\"; filename=\"{name}"), &"x".repeat(1 << 20));
-    let parts = [part("csrf", &csrf), file("a.bin"), file("b.bin"), file("c.bin")];
-    let form = format!("{}--x--\r\n", parts.concat());
-    let call = [(header::ORIGIN, "http://localhost"), (header::CONTENT_TYPE, "multipart/form-data; boundary=x")]
-        .into_iter()
-        .fold(Call::new(Method::POST), |call, (name, value)| call.header(name, HeaderValue::from_static(value)));
     let query = format!("id={}", shop.product.id());
-    let call = Call { body: form.into(), ..call }.query(&query);
-    let reply = Endpoint::Page(Page::PutFiles).call(&shop.delivery, call).await;
+    let upload = async |files: [String; 3]| {
+        let form = format!("{}{}--x--\r\n", part("csrf", &csrf), files.concat());
+        let call = [(header::ORIGIN, "http://localhost"), (header::CONTENT_TYPE, "multipart/form-data; boundary=x")]
+            .into_iter()
+            .fold(Call::new(Method::POST), |call, (name, value)| call.header(name, HeaderValue::from_static(value)));
+        let call = Call { body: form.into(), ..call }.query(&query);
+        Endpoint::Page(Page::PutFiles).call(&shop.delivery, call).await
+    };
+    let reply = upload([file("a.bin"), file("b.bin"), file("c.bin")]).await;
     assert_eq!(reply.status(), StatusCode::SEE_OTHER, "{}", text(&reply));
+    let reply = upload([file("d.bin"), file(".."), file("e.bin")]).await;
+    assert_eq!(reply.status(), StatusCode::BAD_REQUEST);
+    assert!(text(&reply).contains("neither . nor ... The files before it were added."), "{}", text(&reply));
     let page = look(&shop, Page::Product, &query).await;
-    for name in ["a.bin", "b.bin", "c.bin"] {
-        assert!(page.contains(name), "{page}");
+    for (name, is_there) in [("a.bin", true), ("b.bin", true), ("c.bin", true), ("d.bin", true), ("e.bin", false)] {
+        assert_eq!(page.contains(name), is_there, "{page}");
     }
 }
 

@@ -37,7 +37,8 @@ pub(super) async fn upload(request: PageRequest<'_>, seller: SignedIn, pieces: P
         if let Err(sentence) = added {
             // If much of the form is left, the server closes the connection while the browser is still sending. Browsers
             // then show the page only if its status is an error.
-            let page = page_of(&request, &seller, id, &format!("{name}: {sentence}")).await?;
+            let before = if count > 0 { " The files before it were added." } else { "" };
+            let page = page_of(&request, &seller, id, &format!("{name}: {sentence}{before}")).await?;
             return Ok(page.with_code(StatusCode::BAD_REQUEST));
         }
         count += 1;
