@@ -165,3 +165,22 @@ pub fn a_replaced_and_a_deleted_file_are_read_to_their_end(site: &Site) {
     assert_eq!(server.call("GET", &path, "", "").0, 403);
     server.terminate();
 }
+
+pub fn a_file_that_has_lost_its_end_is_in_the_log(site: &Site) {
+    let server = site.shop(&[]);
+    upload(&server, "guide.pdf", &bytes(8 * MIB));
+    let path = open(&server, &server.sell("A"));
+    for folder in fs::read_dir(site.data().join("files")).unwrap() {
+        for object in fs::read_dir(folder.unwrap().path()).unwrap() {
+            fs::File::options().write(true).open(object.unwrap().path()).unwrap().set_len(MIB as u64).unwrap();
+        }
+    }
+    let mut stream = server.connect();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    // The connection may end with an error.
+    let _ = stream.read_to_end(&mut answer);
+    assert!(answer.len() < 8 * MIB, "{}", answer.len());
+    let log = server.terminate();
+    assert!(log.contains("a file could not be read to its end"), "{log}");
+}

@@ -64,6 +64,7 @@ on_both! {
     files::a_thousand_parts_some_broken_off_are_one_use_and_the_whole_file,
     files::an_upload_that_breaks_off_leaves_nothing,
     files::a_replaced_and_a_deleted_file_are_read_to_their_end,
+    files::a_file_that_has_lost_its_end_is_in_the_log,
     kept::a_file_of_secrets_is_only_ever_added_to,
     kept::a_secret_that_a_crash_left_behind_is_found_again,
     kept::files_are_for_their_owner_alone,

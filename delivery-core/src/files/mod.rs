@@ -95,7 +95,8 @@ impl FileStore {
         self.max_size
     }
 
-    /// Opens a range of the bytes of an object for reading.
+    /// Opens a range of the bytes of an object for reading. An error that occurs after the first bytes were sent is
+    /// logged, because the client only sees that the connection ends.
     pub(crate) async fn open(&self, object: ObjectName, range: Range<u64>) -> object_store::Result<Contents> {
         let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), ..GetOptions::default() };
         // An object store refuses an empty range.
@@ -103,9 +104,12 @@ impl FileStore {
             return Ok(futures_util::stream::empty().boxed());
         }
         let opened = self.objects.get_opts(&path(object), options).await?;
+        let log = move |error: &io::Error| {
+            tracing::warn!(%object, error = error as &dyn std::error::Error, "a file could not be read to its end");
+        };
         Ok(match opened.payload {
-            GetResultPayload::File(file, _) => local::read(file, range).boxed(),
-            GetResultPayload::Stream(stream) => stream.map_err(io::Error::other).boxed(),
+            GetResultPayload::File(file, _) => local::read(file, range).inspect_err(log).boxed(),
+            GetResultPayload::Stream(stream) => stream.map_err(io::Error::other).inspect_err(log).boxed(),
         })
     }
 
