@@ -44,6 +44,9 @@ pub fn a_check_says_what_it_finds_and_changes_nothing(site: &Site) {
     for folder in ["file", "file/data"] {
         let (good, said, _) = site.run(&CONFIGURED, &["check", "--data-dir", folder]);
         assert!(!good && said.contains("data       PROBLEM: file"), "{said}");
+        let url = format!("file://{folder}");
+        let (good, said, _) = site.run(&CONFIGURED, &["check", "--files-url", &url]);
+        assert!(!good && said.contains("files      PROBLEM: file"), "{said}");
     }
     let foreign = [CONFIGURED[0], CONFIGURED[1], ("KEY_SECRET", "quite-another-secret")];
     found(

@@ -31,7 +31,7 @@ pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
         }
     };
     tell("settings", Ok("make sense".to_owned()));
-    tell("data", data(&settings.data_dir));
+    tell("data", usable(&settings.data_dir));
     let secrets = Found::look(settings);
     let fingerprints = secrets.as_ref().ok().and_then(Found::fingerprints).unwrap_or_default();
     tell("secrets", secrets.map(|found| found.to_string()));
@@ -48,8 +48,8 @@ pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
     }
 }
 
-/// Whether the data folder can be written to, or be made.
-fn data(folder: &Path) -> Result<String, Refusal> {
+/// Whether a folder can be written to, or be made.
+fn usable(folder: &Path) -> Result<String, Refusal> {
     let failed = |path: &Path, error: io::Error| format!("{} cannot be used by this user: {error}", path.display());
     let is_there = folder.try_exists().map_err(|error| failed(folder, error))?;
     // A relative path of one component has an empty parent: the working folder.
@@ -111,14 +111,17 @@ pub(super) fn database(settings: &Settings, found: Inspection, has_no_secrets: b
     Ok(format!("{engine}, {place}: {state}{fits}"))
 }
 
-/// Whether every file of a product is there.
+/// Whether every file of a product is there. If the files are in a folder, also whether it can be written to.
 async fn files(settings: &Settings, objects: Vec<ObjectName>) -> Result<String, Refusal> {
     let place = settings.objects.folder().map_or("FILES_URL".to_owned(), |folder| folder.display().to_string());
-    if settings.objects.folder().is_some_and(|folder| !folder.exists()) {
-        return match objects.len() {
-            0 => Ok(format!("{place} is not there yet: the first start makes it")),
-            count => Err(format!("{place} is not there, and {count} files should be in it").into()),
-        };
+    if let Some(folder) = settings.objects.folder() {
+        let state = usable(folder)?;
+        if !folder.exists() {
+            return match objects.len() {
+                0 => Ok(state),
+                count => Err(format!("{place} is not there, and {count} files should be in it").into()),
+            };
+        }
     }
     let (store, _) = settings.objects.open()?;
     let stored: HashSet<String> = store.list(None).map_ok(|meta| meta.location.to_string()).try_collect().await?;
