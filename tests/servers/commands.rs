@@ -283,6 +283,12 @@ pub fn sales_from_elsewhere_are_imported_and_each_row_is_reported(site: &Site) {
     }
     fs::write(site.path().join("sales.csv"), &sheet[..sheet.find('B').unwrap()]).unwrap();
     site.says(&CONFIGURED, &["import", "sales.csv"], "2,A,existing,");
+    // A refused row is not a fault of the database: the log has no error.
+    let taken = "order_id,customer_email,product_id,key\nE,e@example.com,1,LICENCE-1\n";
+    fs::write(site.path().join("taken.csv"), taken).unwrap();
+    let (_, report, said) = site.run(&CONFIGURED, &["import", "taken.csv"]);
+    assert!(report.contains("2,E,refused,,another key has the same text"), "{report}");
+    assert!(!said.contains("ERROR"), "{said}");
     // A dry run does not register a new secret, so the new secret alone is as foreign as before.
     let next = [CONFIGURED[0], CONFIGURED[1], ("KEY_SECRET", "what-keys-are-signed-with-next")];
     let both = [next[0], next[1], ("KEY_SECRET", "what-keys-are-signed-with-next,what-keys-are-signed-with")];

@@ -196,8 +196,9 @@ impl BatchHandler for Writer {
         let was_unavailable = self.is_unavailable;
         self.is_unavailable = matches!(written, Err(StoreError::Unavailable { .. } | StoreError::Unknown { .. }));
         match &written {
-            // Not logged, because the queue retries operations that met a lock.
-            Err(StoreError::Conflict { .. }) => {}
+            // Not logged, because the queue retries operations that met a lock. The ledger refuses a key whose id or
+            // alias another key has, and the caller reports that.
+            Err(StoreError::Conflict { .. } | StoreError::Refused { source: None }) => {}
             Err(error) if !(was_unavailable && self.is_unavailable) => {
                 log_seldom!(warn, error = error, "nothing of a batch was acknowledged");
             }

@@ -215,8 +215,10 @@ impl BatchHandler for Writer {
         }
         let operations: Vec<&Operation> = work.iter().filter_map(Work::operation).collect();
         let written = self.write(&operations).await;
-        if let Err(error) = &written {
-            log_seldom!(error, error = error, "nothing of a batch was committed");
+        match &written {
+            // Not logged, because the ledger refuses a key whose id or alias another key has. The caller reports it.
+            Err(StoreError::Refused { source: None }) | Ok(_) => {}
+            Err(error) => log_seldom!(error, error = error, "nothing of a batch was committed"),
         }
         Ok(written?.into_iter().map(|answer| answer.map(|answer| Ok(Done::Answer(answer)))).collect())
     }
