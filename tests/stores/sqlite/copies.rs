@@ -63,4 +63,8 @@ async fn a_look_tells_what_there_is_and_changes_nothing() {
     assert!(files() == before);
     add_newer_migration(&path).await;
     assert!(matches!(SqliteStore::inspect(&path, &first).await, Err(SqliteError::NewerSchema { .. })));
+    let copy = folder.path().join("copy.db");
+    let refused = SqliteStore::back_up(&path, &copy).await.unwrap_err();
+    assert!(matches!(&refused, SqliteError::NewerSchema { path: named, .. } if *named == path), "{refused}");
+    assert!(!copy.exists());
 }

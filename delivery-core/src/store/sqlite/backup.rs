@@ -95,35 +95,33 @@ async fn copy(from: &Path, new: &Path, to: &Path) -> Result<(), SqliteError> {
         .to_str()
         .ok_or_else(|| SqliteError::Backup { path: to.to_owned(), source: "its name must be text in UTF-8".into() })?;
     let mut reader = reading(from).connect().await.map_err(failed)?;
-    if step(&mut reader).await.map_err(failed)?.is_none() {
-        return Err(SqliteError::NotAStore { path: from.to_owned() });
+    match step(&mut reader).await.map_err(failed)? {
+        None => return Err(SqliteError::NotAStore { path: from.to_owned() }),
+        Some(step) if step > newest_script() => return Err(SqliteError::NewerSchema { path: from.to_owned(), step }),
+        Some(_) => {}
     }
     let copied = sqlx::query("VACUUM INTO ?").bind(target).execute(&mut reader).await;
     copied.map_err(|source| SqliteError::Backup { path: to.to_owned(), source: Box::new(source) })?;
     reader.close().await.map_err(failed)
 }
 
-/// Reads every page of the copy, and returns the number of its keys. Fails if the copy is damaged, or if a newer
-/// version of this software migrated it.
+/// Reads every page of the copy, and returns the number of its keys. Fails if the copy is damaged.
 async fn verify(new: &Path, to: &Path) -> Result<u64, SqliteError> {
     let damaged =
         |source: Box<dyn std::error::Error + Send + Sync>| SqliteError::Backup { path: to.to_owned(), source };
     let read = async |copy: &mut SqliteConnection| {
         let said: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut *copy).await?;
         let keys: i64 = sqlx::query_scalar("SELECT count(*) FROM delivery_key").fetch_one(&mut *copy).await?;
-        Ok::<_, sqlx::Error>((said, keys, step(copy).await?))
+        Ok::<_, sqlx::Error>((said, keys))
     };
     let opened = reading(new).immutable(true).connect().await;
     let mut copy = opened.map_err(|error| damaged(error.into()))?;
-    let (said, keys, step) = read(&mut copy).await.map_err(|error| damaged(error.into()))?;
+    let (said, keys) = read(&mut copy).await.map_err(|error| damaged(error.into()))?;
     copy.close().await.map_err(|error| damaged(error.into()))?;
     if said != "ok" {
         return Err(damaged(format!("the copy is damaged: {said}").into()));
     }
-    match step {
-        Some(step) if step > newest_script() => Err(SqliteError::NewerSchema { path: to.to_owned(), step }),
-        _ => Ok(keys.unsigned_abs()),
-    }
+    Ok(keys.unsigned_abs())
 }
 
 /// Returns the path where the copy is made, with a random name that no other backup uses.
