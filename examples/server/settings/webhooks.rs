@@ -14,18 +14,14 @@ const SECRET: &str = "WEBHOOK_URLS_SECRET";
 /// Reads the addresses, and the secret that signs requests to them. If there are two secrets, the second is the
 /// previous one, and requests are signed with both.
 pub(super) fn webhooks(given: &Given) -> Result<Option<Webhooks>, Refusal> {
+    let secrets = given.text(SECRET).map(|secrets| signing(&secrets)).transpose()?;
     let Some(urls) = given.text(URLS) else { return Ok(None) };
-    let Some(secrets) = given.text(SECRET) else {
+    let Some((newest, previous)) = secrets else {
         return Err(refusal(
             SECRET,
             "must be set with WEBHOOK_URLS (--webhook-urls): whsec_ and the base64 of 24 to 64 bytes, as printed by \
              `printf whsec_; openssl rand -base64 32`",
         ));
-    };
-    let mut secrets = secrets.split(',').map(|secret| read(SECRET, secret.trim(), str::parse::<WebhookSigningSecret>));
-    let (newest, previous) = (secrets.next().transpose()?, secrets.next().transpose()?);
-    let Some(newest) = newest.filter(|_| secrets.next().is_none()) else {
-        return Err(refusal(SECRET, "must be one secret, or two: the new one, a comma, and the previous one"));
     };
     let all = urls.split(',').map(|url| {
         let name = read(URLS, &name(url.trim()), str::parse)?;
@@ -34,6 +30,16 @@ pub(super) fn webhooks(given: &Given) -> Result<Option<Webhooks>, Refusal> {
     });
     let webhooks = Webhooks::new(all.collect::<Result<Vec<_>, Refusal>>()?);
     webhooks.map(Some).map_err(|error| refusal(URLS, format!("cannot be used: {}", explain(&error))))
+}
+
+/// Reads the newest secret, and the previous one if there is one.
+fn signing(secrets: &str) -> Result<(WebhookSigningSecret, Option<WebhookSigningSecret>), Refusal> {
+    let mut secrets = secrets.split(',').map(|secret| read(SECRET, secret.trim(), str::parse::<WebhookSigningSecret>));
+    let (newest, previous) = (secrets.next().transpose()?, secrets.next().transpose()?);
+    match newest {
+        Some(newest) if secrets.next().is_none() => Ok((newest, previous)),
+        _ => Err(refusal(SECRET, "must be one secret, or two: the new one, a comma, and the previous one")),
+    }
 }
 
 /// The name of a receiver in the message queue: the host of its address, and a digest of the whole address. The address
