@@ -334,6 +334,7 @@ fn keys_that_were_sold_before_a_move_work_after_it() {
     let piped = site.says(&[], &["dump", "-"], "");
     assert!(piped == fs::read_to_string(site.path().join("shop.jsonl")).unwrap());
     site.refuses(&[], &["dump", "delivery-data/delivery.db"], "belongs to the store itself");
+    site.refuses(&[], &["dump", "nowhere/shop.jsonl"], "error: nowhere/shop.jsonl cannot be written");
 
     let (load, secret) = (["load", "shop.jsonl"], CONFIGURED[2]);
     let shared = [("DATABASE_URL", url.as_str()), secret];

@@ -35,8 +35,7 @@ pub(super) async fn dump(settings: &Settings, to: &Path) -> Result<(), Refusal> 
     let made = async {
         // Somebody else may have made a file with this name, and could read the dump in it.
         let _ = fs::remove_file(&new);
-        let file =
-            OpenOptions::new().create_new(true).write(true).open(&new).map_err(|error| unwritten(&new, &error))?;
+        let file = OpenOptions::new().create_new(true).write(true).open(&new).map_err(|error| unwritten(to, &error))?;
         let dumped = write(settings, &file).await?;
         let put = file.sync_all().and_then(|()| fs::rename(&new, to)).and_then(|()| File::open(folder(to))?.sync_all());
         put.map_err(|error| unwritten(to, &error))?;
