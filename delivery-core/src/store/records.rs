@@ -104,7 +104,7 @@ pub trait Records: Send + Sync {
     ///
     /// The deal of each sale that such an event [names](crate::ledger::sales_named) records the erasure, by
     /// [`Deal::with_buyer_erased`](crate::ledger::Deal::with_buyer_erased). A reference without a deal gets a new deal.
-    /// So as long as the sale has no key, later events about it do not wait for the seller to map or add a product, and
+    /// So later events about the sale that name the customer do not wait for the seller to map or add a product, and
     /// their content is not kept.
     ///
     /// # Errors

@@ -126,8 +126,13 @@ async fn an_event_that_the_seller_must_hear_of_waits_after_an_erasure() {
     let key = shop.keys().await.remove(0);
     desk.resend(key.id(), Some("bob@example.com".parse().unwrap())).await.unwrap();
     desk.erase(&ada).await.unwrap();
-    let again = Sale { buyer: Buyer::by_email(Some("bob@example.com")), ..both };
-    assert_eq!(shop.tell(Event::Paid(again)).await, Some(NeedsAttention));
+    for is_rotated in [false, true] {
+        let again = Sale { buyer: Buyer::by_email(Some("bob@example.com")), ..both.clone() };
+        assert_eq!(shop.tell(Event::Paid(again)).await, Some(NeedsAttention), "{is_rotated}");
+        // The platform still names the address that was erased.
+        assert_eq!(shop.tell(Event::Paid(both.clone())).await, Some(Ignored), "{is_rotated}");
+        desk.rotate(shop.keys().await.iter().find(|key| key.revoked_at().is_none()).unwrap().id()).await.unwrap();
+    }
 }
 
 /// An event of an erased person's subscription has no key to wait for: neither that of a product that is archived, nor

@@ -67,8 +67,7 @@ pub struct Deal {
     /// The number of the deal into which this deal was merged.
     #[serde(skip_serializing_if = "Option::is_none")]
     merged: Option<i64>,
-    /// Whether the data of the buyer was erased while an event about the sale could still be applied. Counts only as
-    /// long as the deal has no key: the address of a key may have been corrected since.
+    /// Whether the data of the buyer was erased while an event about the sale could still be applied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_erased: bool,
 }
@@ -134,15 +133,16 @@ impl Deal {
         self.merged
     }
 
-    /// Returns the deal with the fact that the data of its buyer was erased. As long as the deal has no key, no event
-    /// about the sale then waits or is kept to be applied later, because the content of such an event names the buyer.
-    /// If the deal has keys, their addresses show whether the data was erased.
+    /// Returns the deal with the fact that the data of its buyer was erased. No event about the sale that names the buyer
+    /// then waits or is kept to be applied later. A failed refund, which names no buyer, still waits. So do events that
+    /// name the present address of a key of the deal.
     #[must_use]
     pub fn with_buyer_erased(self) -> Self {
         Self { is_erased: true, ..self }
     }
 
-    /// Returns whether the data of the buyer was [erased](Self::with_buyer_erased). Ask only if the deal has no key.
+    /// Returns whether the data of the buyer was [erased](Self::with_buyer_erased). If it was erased after all events about the
+    /// sale were done, only the keys of the deal show this.
     pub(crate) fn is_buyer_erased(&self) -> bool {
         self.is_erased
     }

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::{InboundEvent, Received};
+use crate::email::Email;
 use crate::key::{Actor, Change, Key, KeyId, LimitChange, Reason, Revocation};
 use crate::ledger::deal::{Captured, Charged, Deal, Offer, Report, ReportOutcome, Reported, Step, Why};
-use crate::ledger::inbox::EventOutcome;
+use crate::ledger::inbox::{EventOutcome, names_buyer};
 use crate::ledger::plan::{DealRow, Planner, ReferenceId};
 use crate::ledger::{Action, Issue, MessageKind, StoreError};
 use crate::terms::{MAX_USES, UseLimit, Uses};
@@ -119,7 +120,7 @@ impl Planner<'_> {
         };
         let mut outcome = (came, missing.filter(|_| is_incomplete));
         // A failed refund names no buyer, and the seller must hear of it.
-        if !matches!(report, Report::Kept { .. }) && self.is_of_erased(&row.deal) {
+        if !matches!(report, Report::Kept { .. }) && self.is_of_erased(&row.deal, inbound)? {
             // An event that waits, or may be applied later, keeps its content, which names the buyer. So an event about
             // a person whose data was erased is done.
             outcome = (came.of_erased(), None);
@@ -167,7 +168,7 @@ impl Planner<'_> {
         for reference in inbound.references() {
             if let Some(number) = self.loaded.deal_of(&reference)? {
                 let deal = self.loaded.deal(number)?.deal.clone();
-                if self.is_of_erased(&deal) {
+                if self.is_of_erased(&deal, inbound)? {
                     return Ok(true);
                 }
             }
@@ -175,14 +176,19 @@ impl Planner<'_> {
         Ok(false)
     }
 
-    /// Returns whether the data of the deal's buyer was erased. The keys of the deal show it. If the deal has no key,
-    /// the deal itself says so.
-    fn is_of_erased(&mut self, deal: &Deal) -> bool {
-        let mut keys = deal.keys().peekable();
-        if keys.peek().is_none() {
-            return deal.is_buyer_erased();
+    /// Returns whether the event is about a person whose data was erased: a key of the deal shows it, or the deal itself
+    /// says so. But the address of a key may have been corrected before the wrong address was erased. So if the deal
+    /// says so and has keys, only an event that names another address than theirs is about that person.
+    fn is_of_erased(&mut self, deal: &Deal, inbound: &InboundEvent) -> Result<bool, StoreError> {
+        let mut emails = Vec::new();
+        for id in deal.keys() {
+            let heir = self.heir(id)?;
+            emails.extend(self.loaded.key(heir)?.map(|row| row.key.email().clone()));
         }
-        keys.any(|id| matches!(self.loaded.key(id), Ok(Some(row)) if row.key.email().is_erased()))
+        let body = inbound.event.body.as_deref().unwrap_or_default();
+        let names_another = || body.contains('@') && !emails.iter().any(|email| names_buyer(body, email));
+        let says_so = deal.is_buyer_erased() && (emails.is_empty() || names_another());
+        Ok(says_so || emails.iter().any(Email::is_erased))
     }
 
     /// Carries out a step that changes a key. If the key was replaced, its last successor is changed instead. Returns

@@ -94,9 +94,9 @@ fn sales_of(row: &impl Columns) -> Result<Vec<ReferenceId>, StoreError> {
 async fn erase_from_deals(session: &mut Session<'_>, sales: &BTreeSet<ReferenceId>) -> Result<(), StoreError> {
     loop {
         let loaded = session.deals(sales.iter().cloned().collect()).await?;
-        // Deals are changed in the order of their numbers, as other servers do it. Those add references after they have
-        // locked keys, and in another order. One that waits for this transaction gives up after its lock timeout and
-        // tries again.
+        // Deals are changed in the order of their numbers, as other servers do it. But other servers add references
+        // after they have locked keys, and in another order. A server that waits for this transaction therefore gives
+        // up after its lock timeout and tries again.
         let (mut deals, mut unknown) = (BTreeMap::new(), Vec::new());
         for sale in sales {
             match loaded.deal_named(sale)? {
