@@ -43,7 +43,12 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn, pieces: Pie
     let options = Import { dry_run: form.text("dry_run") == "yes", send: form.text("send") == "yes", from };
     let file = match file {
         Ok(file) => file,
-        Err(fault) => return page(&request, &seller, &form, Err(&fault)),
+        // The status is 400 because the connection may be closed before the browser has sent the whole file. Chromium
+        // then shows the page only if its status is an error.
+        Err(fault) => {
+            let reply = page(&request, &seller, &form, Err(&fault))?;
+            return Ok(reply.with_status(ErrorCode::InvalidParams));
+        }
     };
     let (mut refused, mut so_far) = (Vec::new(), ImportSummary::default());
     let imported = request.delivery.import(file.as_slice(), options, |row| {
