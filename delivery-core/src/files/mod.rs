@@ -28,6 +28,7 @@ use tokio::sync::Semaphore;
 pub(crate) use self::upload::{Broken, UploadError};
 use crate::product::ObjectName;
 use crate::store::StoreError;
+use crate::throttle::log_seldom;
 
 /// The default of [`Builder::max_file_size`](crate::delivery::Builder::max_file_size): 5 GiB.
 pub(crate) const MAX_FILE_SIZE: u64 = 5 << 30;
@@ -95,8 +96,8 @@ impl FileStore {
         self.max_size
     }
 
-    /// Opens a range of the bytes of an object for reading. An error that occurs after the first bytes were sent is
-    /// logged, because the client only sees that the connection ends.
+    /// Opens a range of the bytes of an object for reading. An object that is shorter than that counts as lost. An error
+    /// while the bytes are read is logged, because the client only sees that the connection ends.
     pub(crate) async fn open(&self, object: ObjectName, range: Range<u64>) -> object_store::Result<Contents> {
         let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), ..GetOptions::default() };
         // An object store refuses an empty range.
@@ -104,8 +105,12 @@ impl FileStore {
             return Ok(futures_util::stream::empty().boxed());
         }
         let opened = self.objects.get_opts(&path(object), options).await?;
+        if opened.range != range {
+            let (path, source) = (object.to_string(), "the object is shorter than the file".into());
+            return Err(object_store::Error::NotFound { path, source });
+        }
         let log = move |error: &io::Error| {
-            tracing::warn!(%object, error = error as &dyn std::error::Error, "a file could not be read to its end");
+            log_seldom!(warn, error = error, %object, "a file could not be read to its end");
         };
         Ok(match opened.payload {
             GetResultPayload::File(file, _) => local::read(file, range).inspect_err(log).boxed(),
