@@ -166,3 +166,26 @@ async fn the_overview_says_that_a_platform_was_refused_until_it_is_accepted() {
         assert_eq!(get(&shop, Page::Overview).await.contains(LINE), is_said, "{order}");
     }
 }
+
+/// The API lists each event: a timeline shows that.
+#[tokio::test]
+async fn an_unknown_product_is_one_line_of_the_desk_however_often_it_is_sold() {
+    let platform = LemonSqueezy::new(&Secrets::new(["a secret"]).unwrap());
+    let shop = Shop::with(|builder| desk(builder).platform(platform)).await;
+    for order in ["first-order", "second-order", "third-order"] {
+        assert_eq!(sale(&shop.delivery, order, "a secret").await, 200);
+        shop.clock.advance(Duration::from_hours(24));
+    }
+    assert!(get(&shop, Page::Overview).await.contains("1 event of a platform could not be applied"));
+    // Of a period that is chosen, all are shown: the newest event may be outside it.
+    let until = (shop.delivery.now() - chrono::TimeDelta::days(2)).format("%Y-%m-%d");
+    for (query, shown) in [
+        ("outcome=needs_attention".to_owned(), &["third-order"][..]),
+        (format!("outcome=needs_attention&until={until}"), &["first-order", "second-order"]),
+        (String::new(), &["first-order", "second-order", "third-order"]),
+    ] {
+        let page = look(&shop, Page::Events, &query).await;
+        let listed = ["first-order", "second-order", "third-order"].into_iter().filter(|order| page.contains(order));
+        assert_eq!(listed.collect::<Vec<_>>(), shown, "{query}");
+    }
+}

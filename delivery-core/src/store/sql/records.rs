@@ -276,7 +276,7 @@ mod tests {
             (waits, Some(Source::webhook()), "SEARCH i USING INDEX delivery_inbox_by_outcome"),
             (None, Some(Source::webhook()), "SEARCH i USING INDEX delivery_inbox_by_source"),
         ] {
-            let query = InboxQuery { outcome, source, limit: 50, ..InboxQuery::default() };
+            let query = InboxQuery { outcome, source, is_grouped: true, limit: 50, ..InboxQuery::default() };
             let plan = explained(&mut connection, &select_events(&query, Dialect::Sqlite)).await;
             assert!(plan.contains(index), "{plan}");
         }
