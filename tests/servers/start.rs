@@ -68,7 +68,7 @@ pub fn what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_se
         ("ALERT_EMAIL", "nobody", "e-mail address"),
         ("ALERT_EMAIL", "seller@example.com", "needs SMTP_URL"),
         ("WEBHOOK_URLS", "https://crm.example/hunter2", "WEBHOOK_URLS_SECRET (--webhook-urls-secret) must be set"),
-        ("WEBHOOK_URLS_SECRET", "no-secret-of-the-form", "whsec_"),
+        ("WEBHOOK_URLS_SECRET", "hunter2", "whsec_"),
         ("HISTORY_DAYS", "0", "1 to 36500"),
         ("STOP_DELAY", "21", "0 to 20 seconds"),
         ("MAX_CONNECTIONS", "0", "1 or more connections"),

@@ -116,11 +116,10 @@ async fn files(settings: &Settings, objects: Vec<ObjectName>) -> Result<String, 
     let place = settings.objects.folder().map_or("FILES_URL".to_owned(), |folder| folder.display().to_string());
     if let Some(folder) = settings.objects.folder() {
         let state = usable(folder)?;
-        if !folder.exists() {
-            return match objects.len() {
-                0 => Ok(state),
-                count => Err(format!("{place} is not there, and {count} files should be in it").into()),
-            };
+        match objects.len() {
+            _ if folder.exists() => {}
+            0 => return Ok(state),
+            count => return Err(format!("{place} is not there, and {count} files should be in it").into()),
         }
     }
     let (store, _) = settings.objects.open()?;
