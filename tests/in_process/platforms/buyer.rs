@@ -133,6 +133,14 @@ async fn an_event_that_the_seller_must_hear_of_waits_after_an_erasure() {
         assert_eq!(shop.tell(Event::Paid(both.clone())).await, Some(Ignored), "{is_rotated}");
         desk.rotate(shop.keys().await.iter().find(|key| key.revoked_at().is_none()).unwrap().id()).await.unwrap();
     }
+    // No event waited when the person was erased, and a successor of the key has the right address.
+    let shop = Shop::with_guide().await;
+    let desk = shop.delivery.desk(&alice);
+    assert_eq!(shop.tell(Event::Paid(sale("A", "guide"))).await, Some(Issued));
+    let successor = desk.rotate(shop.keys().await.remove(0).id()).await.unwrap().key.id();
+    desk.resend(successor, Some("bob@example.com".parse().unwrap())).await.unwrap();
+    desk.erase(&ada).await.unwrap();
+    assert_eq!(shop.tell(Event::Paid(both)).await, Some(Ignored));
 }
 
 /// An event of an erased person's subscription has no key to wait for: neither that of a product that is archived, nor

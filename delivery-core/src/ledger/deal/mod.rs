@@ -133,16 +133,16 @@ impl Deal {
         self.merged
     }
 
-    /// Returns the deal with the fact that the data of its buyer was erased. No event about the sale that names the buyer
-    /// then waits or is kept to be applied later. A failed refund, which names no buyer, still waits. So do events that
-    /// name the present address of a key of the deal.
+    /// Returns the deal with the fact that the data of its buyer was erased. No event about the sale that names the
+    /// buyer then waits or is kept to be applied later. A failed refund, which names no buyer, still waits. So do
+    /// events that name the present address of a key of the deal.
     #[must_use]
     pub fn with_buyer_erased(self) -> Self {
         Self { is_erased: true, ..self }
     }
 
-    /// Returns whether the data of the buyer was [erased](Self::with_buyer_erased). If it was erased after all events about the
-    /// sale were done, only the keys of the deal show this.
+    /// Returns whether the data of the buyer was [erased](Self::with_buyer_erased). If it was erased after all events
+    /// about the sale were done, only the keys of the deal show this.
     pub(crate) fn is_buyer_erased(&self) -> bool {
         self.is_erased
     }

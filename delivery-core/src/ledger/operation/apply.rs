@@ -176,19 +176,26 @@ impl Planner<'_> {
         Ok(false)
     }
 
-    /// Returns whether the event is about a person whose data was erased: a key of the deal shows it, or the deal itself
-    /// says so. But the address of a key may have been corrected before the wrong address was erased. So if the deal
-    /// says so and has keys, only an event that names another address than theirs is about that person.
+    /// Returns whether the event is about a person whose data was erased. The deal says so, or one of its keys. But the
+    /// address of a key, or of its successor, may have been corrected before the wrong address was erased. If the keys
+    /// have another address now, only an event that does not name that address, but a third one, is about the person.
     fn is_of_erased(&mut self, deal: &Deal, inbound: &InboundEvent) -> Result<bool, StoreError> {
-        let mut emails = Vec::new();
+        let (mut emails, mut is_erased) = (Vec::new(), deal.is_buyer_erased());
         for id in deal.keys() {
+            is_erased |= self.loaded.key(id)?.is_some_and(|row| row.key.email().is_erased());
             let heir = self.heir(id)?;
             emails.extend(self.loaded.key(heir)?.map(|row| row.key.email().clone()));
         }
+        if emails.is_empty() {
+            return Ok(is_erased);
+        }
+        if emails.iter().any(Email::is_erased) {
+            return Ok(true);
+        }
         let body = inbound.event.body.as_deref().unwrap_or_default();
-        let names_another = || body.contains('@') && !emails.iter().any(|email| names_buyer(body, email));
-        let says_so = deal.is_buyer_erased() && (emails.is_empty() || names_another());
-        Ok(says_so || emails.iter().any(Email::is_erased))
+        let mut named = body.split("\"email\":\"").skip(1).filter_map(|rest| rest.split('"').next());
+        let names_another = named.any(|it| it.contains('@')) && !emails.iter().any(|email| names_buyer(body, email));
+        Ok(is_erased && names_another)
     }
 
     /// Carries out a step that changes a key. If the key was replaced, its last successor is changed instead. Returns

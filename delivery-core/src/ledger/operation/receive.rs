@@ -53,7 +53,8 @@ pub struct InboundEvent {
 pub type Notices = Arc<dyn Fn(MessageKind) -> Result<Vec<Notice>, StoreError> + Send + Sync>;
 
 /// What to do with an event. A new event that is applied, dismissed or about a test purchase does not keep its content
-/// if the data of the sale's buyer was [erased](crate::ledger::Deal::with_buyer_erased).
+/// if the data of the sale's buyer was [erased](crate::ledger::Deal::with_buyer_erased). A failed refund, which names no
+/// buyer, keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "nothing else can be done with an event")]
 pub enum Handling {
