@@ -48,6 +48,7 @@ pub fn rows() -> Vec<Row> {
         import("no_file", &[ours(), field("file\"; filename=\"", ""), field("from", "")]),
         import("too_large", &[ours(), file(&"x".repeat((16 << 20) + 1))])
             .like("no_file")
+            .but("200 OK", "400 Bad Request")
             .but("Choose a file first.", "The file is larger than 16 MiB. Split it into several files."),
         import("a_platform_made_up", &[ours(), sales(), field("from", "etsy")]).page("400 Bad Request"),
         import("cut_off", &[ours(), sales().replace("\r\n\r\n", "")]).page("400 Bad Request"),

@@ -14,13 +14,13 @@ use crate::http::parameter::{BEFORE, OUTCOME, PLATFORM, SINCE, UNTIL};
 use crate::ledger::{EventOutcome, InboxEvent};
 use crate::order::{OrderRef, Source};
 use crate::product::{ProductId, RefName, Refs};
-use crate::store::{InboxQuery, Period, StoreError, or_none};
+use crate::store::{InboxQuery, StoreError, or_none};
 
 pub(super) async fn list(request: PageRequest<'_>, seller: SignedIn) -> Result<Reply, ApiError> {
     let chosen = chosen(&request, &[OUTCOME.name, PLATFORM.name, SINCE.name, UNTIL.name])?;
     let (before, query) = (parameter(&request, BEFORE.name)?, filters::inbox(request.call)?);
-    // The newest event about an unknown product may be outside a chosen period, and stand for none within it.
-    let is_grouped = query.period == Period::default();
+    // The newest event about an unknown product may be after the end of the period. It would then hide those within.
+    let is_grouped = query.period.until.is_none();
     let query = InboxQuery { before, is_grouped, limit: PAGE, ..query };
     let page = request.delivery.events(&query).await?;
     let next = page.next.map(|next| next.to_string());

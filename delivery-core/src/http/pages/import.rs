@@ -42,7 +42,8 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn, pieces: Pie
     let from = form.given("from").map(str::parse::<ImportFormat>).transpose().map_err(|_| ApiError::MALFORMED)?;
     let options = Import { dry_run: form.text("dry_run") == "yes", send: form.text("send") == "yes", from };
     let file = match file {
-        Ok(file) => file,
+        Ok(Some(file)) => file,
+        Ok(None) => return page(&request, &seller, &form, Err(&FormError::new("file", "Choose a file first."))),
         // The status is 400 because the connection may be closed before the browser has sent the whole file. Chromium
         // then shows the page only if its status is an error.
         Err(fault) => {
@@ -78,14 +79,15 @@ pub(super) async fn show(request: PageRequest<'_>, seller: SignedIn, pieces: Pie
     })
 }
 
-/// Reads the fields of a form and the content of its file. The inner error is a message for the seller.
-async fn read(mut parts: StreamedForm<'_>) -> Result<(Form, Result<Vec<u8>, FormError>), ApiError> {
-    let (mut form, mut file) = (Form::of([]), Err(FormError::new("file", "Choose a file first.")));
+/// Reads the fields of a form and the content of its file, if a file was chosen. The inner error is a message for the
+/// seller about a file that is too large.
+async fn read(mut parts: StreamedForm<'_>) -> Result<(Form, Result<Option<Vec<u8>>, FormError>), ApiError> {
+    let (mut form, mut file) = (Form::of([]), Ok(None));
     while let Some(field) = parts.next().await? {
         let Some(name) = field.name().map(str::to_owned) else { continue };
         if field.file_name().is_some_and(|name| !name.is_empty()) && name == "file" {
             parts.begin_file();
-            file = timeout(DEADLINE, content(field)).await.map_err(|_| ApiError::MALFORMED)??;
+            file = timeout(DEADLINE, content(field)).await.map_err(|_| ApiError::MALFORMED)??.map(Some);
             if file.is_err() {
                 break;
             }
