@@ -17,7 +17,6 @@ use delivery_testing::{Fault, Faulty, MemoryStore, RecordingMailer, Shop};
 use http::{HeaderName, HeaderValue, Method};
 
 use crate::calls::{call, product, uses};
-use crate::platforms::Own;
 
 const DRY: Import = Import { dry_run: true, send: false, from: None };
 const SENDING: Import = Import { dry_run: false, send: true, from: None };
@@ -224,24 +223,6 @@ async fn an_event_of_a_platform_about_an_imported_sale_changes_nothing() {
     let issued = tell(&shop.delivery, "2", sale("B")).await.issued;
     let report = import(&shop.delivery, Import::default(), &["B,ada@example.com,2,own,,,,,,"]).await;
     assert_eq!((outcomes(&report), report[0].key), (vec!["existing"], Some(issued[0].id())));
-}
-
-#[tokio::test]
-async fn a_known_source_is_found_in_any_letter_case() {
-    let shop = Shop::with(|builder| builder.platform(Own)).await;
-    shop.paid("A").await;
-    for (known, written, outcome) in [
-        ("webhook", "Webhook", "existing"),
-        ("stripe", "STRIPE", "existing"),
-        ("own", "Own", "existing"),
-        ("", "Import", "existing"),
-        ("My Shop", "my shop", "issued"),
-    ] {
-        let row = |source: &str| format!("A,ada@example.com,1,{source},,,,,,");
-        import(&shop.delivery, Import::default(), &[&row(known)]).await;
-        let report = import(&shop.delivery, Import::default(), &[&row(written)]).await;
-        assert_eq!(outcomes(&report), [outcome], "{written}");
-    }
 }
 
 #[tokio::test]

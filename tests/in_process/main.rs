@@ -14,6 +14,7 @@ mod hosts_rules;
 mod hosts_sign_in;
 mod import;
 mod import_broken_off;
+mod import_sources;
 mod mail_folder;
 mod mail_limits;
 mod observer;

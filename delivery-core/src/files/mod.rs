@@ -96,8 +96,8 @@ impl FileStore {
         self.max_size
     }
 
-    /// Opens a range of the bytes of an object for reading. An object that is shorter than that counts as lost. An error
-    /// while the bytes are read is logged, because the client only sees that the connection ends.
+    /// Opens a range of the bytes of an object for reading. An object that is shorter than that counts as lost. An
+    /// error while the bytes are read is logged, because the client only sees that the connection ends.
     pub(crate) async fn open(&self, object: ObjectName, range: Range<u64>) -> object_store::Result<Contents> {
         let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), ..GetOptions::default() };
         // An object store refuses an empty range.
