@@ -1,90 +1,25 @@
-//! Forms of the desk that carry values from the page that shows them, and what its pages tell beside the guides.
+//! Forms of the desk and of the buyer's page that are opened, sent, and sent again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use delivery_core::Delivery;
-use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint, Page, Reply};
 use delivery_core::key::{Actor, KeyId, LimitChange};
 use delivery_core::look::Look;
 use delivery_core::object_store::memory::InMemory;
 use delivery_core::product::ProductId;
-use delivery_core::seller::{Head, Seller};
 use delivery_core::store::KeyQuery;
 use delivery_core::terms::UseLimit;
 use delivery_testing::{Behaviour, Shop};
 use http::{HeaderValue, Method, StatusCode, header};
 
 use super::calls::header_of;
-
-/// A host that signs in everybody.
-#[derive(Debug)]
-struct Everybody;
-
-#[async_trait]
-impl Seller for Everybody {
-    async fn authenticate(&self, _: &Head<'_>) -> Option<Actor> {
-        Some(Actor::admin())
-    }
-}
-
-pub async fn shop() -> Shop {
-    Shop::with(desk).await
-}
-
-/// A desk at which everybody is signed in.
-pub fn desk(builder: Builder) -> Builder {
-    builder.pages(Look::default()).seller(Arc::new(Everybody))
-}
-
-/// Opens a page, or sends a form to it.
-pub async fn see(delivery: &Delivery, page: Page, call: Call) -> (StatusCode, String) {
-    let reply = Endpoint::Page(page).call(delivery, call).await;
-    (reply.status(), text(&reply))
-}
-
-pub async fn get(shop: &Shop, page: Page) -> String {
-    see(&shop.delivery, page, Call::new(Method::GET)).await.1
-}
-
-/// A page with this query.
-pub async fn look(shop: &Shop, page: Page, query: &str) -> String {
-    see(&shop.delivery, page, Call::new(Method::GET).query(query)).await.1
-}
-
-/// The call, with a form that a page of this origin sends.
-pub fn form(call: Call, origin: &str, body: String) -> Call {
-    let call = Call { method: Method::POST, body: body.into(), ..call };
-    [(header::ORIGIN, origin), (header::CONTENT_TYPE, "application/x-www-form-urlencoded")]
-        .into_iter()
-        .fold(call, |call, (name, value)| call.header(name, value.parse().unwrap()))
-}
-
-pub fn text(reply: &Reply) -> String {
-    String::from_utf8(reply.body().into_owned()).unwrap()
-}
-
-/// The value of a hidden field.
-pub fn field(page: &str, name: &str) -> String {
-    let value = page.split(&format!("name=\"{name}\" value=\"")).nth(1).expect(name);
-    value.split('"').next().unwrap().to_owned()
-}
-
-/// The cookie that an answer sets, as a browser sends it back.
-pub fn cookie_of(reply: &Reply) -> &str {
-    header_of(reply, "set-cookie").unwrap().split(';').next().unwrap()
-}
+use super::desk::{cookie_of, desk, field, form, get, look, post, see, shop, text};
 
 async fn issue(shop: &Shop, form: &str, more: &str) -> Reply {
     let [csrf, key, seal] = ["csrf", "key", "seal"].map(|name| field(form, name));
     let body = format!("csrf={csrf}&key={key}&seal={seal}&product_id={}&{more}", shop.product.id());
     post(shop, Page::Issue, body).await
-}
-
-pub async fn post(shop: &Shop, page: Page, body: String) -> Reply {
-    Endpoint::Page(page).call(&shop.delivery, form(Call::new(Method::POST), "http://localhost", body)).await
 }
 
 async fn keys(shop: &Shop) -> usize {

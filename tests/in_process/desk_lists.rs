@@ -9,7 +9,7 @@ use delivery_core::product::NewProduct;
 use delivery_testing::{Behaviour, Shop};
 
 use crate::calls::header_of;
-use crate::desk_forms::{desk, field, get, look, post, shop, text};
+use crate::desk::{desk, field, get, look, post, shop, text};
 use crate::platform_secrets::sale;
 
 /// Returns the query of the link with this text.

@@ -24,7 +24,7 @@ use http::{Method, StatusCode, header};
 use rocket::local::asynchronous::Client;
 
 use super::calls::{Staff, quiet};
-use super::desk_forms::{cookie_of, field, form, see, text};
+use super::desk::{cookie_of, field, form, see, text};
 
 async fn shop(look: Option<Look>) -> (Delivery, Arc<Staff>) {
     let staff = Arc::new(Staff::default());

@@ -8,7 +8,7 @@ use delivery_core::store::StoreError;
 use delivery_testing::{Fault, Faulty, MemoryStore, Shop};
 use http::{HeaderValue, Method, StatusCode, header};
 
-use crate::desk_forms::{desk, field, get, text};
+use crate::desk::{desk, field, get, text};
 use crate::import::{import, keys, outcomes, sheet};
 
 /// More calls of the store than an import of these tests makes.

@@ -3,6 +3,7 @@
 mod bindings;
 mod calls;
 mod cross_origin;
+mod desk;
 mod desk_forms;
 mod desk_lists;
 mod doubles;

@@ -11,7 +11,7 @@ use delivery_testing::{MemoryStore, RecordingMailer};
 use http::{Method, header};
 
 use crate::calls::{TOKEN, paid};
-use crate::desk_forms::{cookie_of, field, form, text};
+use crate::desk::{cookie_of, field, form, text};
 
 const OLD: &str = "the secret that signed until now";
 const NEW: &str = "the secret that takes its place";
