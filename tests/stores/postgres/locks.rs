@@ -185,25 +185,38 @@ async fn a_role_whose_durability_is_switched_off_later_loses_nothing() {
     }
 }
 
+/// A store, and a session of its schema that has run these statements, the last of them in an open transaction.
+async fn beside(statements: &[&'static str]) -> (PostgresStore, PgConnection) {
+    let (url, schema) = (postgres().url(), unique());
+    let store = PostgresStore::options().schema(&schema).connect(&url).await.unwrap();
+    let mut hand = hand(&schema).await;
+    for statement in statements {
+        hand.execute(*statement).await.unwrap();
+    }
+    (store, hand)
+}
+
+/// Commits the transaction of a session as soon as another session waits for its locks.
+async fn commit_once_waited_for(hand: &mut PgConnection) {
+    let holder: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *hand).await.unwrap();
+    let mut watcher = administrator(postgres()).await;
+    until("another session waits for the locks", 10, async || blocks(holder, &mut watcher).await).await;
+    hand.execute("COMMIT").await.unwrap();
+}
+
 /// A server applies an event while another makes the events that wait due again.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn an_event_that_is_applied_meanwhile_is_not_tried_again() {
-    let (url, schema) = (postgres().url(), unique());
-    let store = PostgresStore::options().schema(&schema).connect(&url).await.unwrap();
-    let (mut hand, mut watcher) = (hand(&schema).await, administrator(postgres()).await);
-    let holder: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut hand).await.unwrap();
-    for statement in [
+    let (store, mut hand) = beside(&[
         "INSERT INTO delivery_inbox (number, source, name, kind, body, received_at, outcome, keys, due_at, attempts, version) \
             SELECT number, 'stripe', number, 'sale', '{}', 0, 'needs_attention', '[]', 1, 1, 0 FROM generate_series(1, 2) number",
         "BEGIN",
         "UPDATE delivery_inbox SET outcome = 'issued', body = NULL, due_at = NULL WHERE number = 1",
-    ] {
-        hand.execute(statement).await.unwrap();
-    }
+    ])
+    .await;
     let retried = tokio::spawn(async move { store.office().unwrap().retry_events(None, None, now()).await });
-    until("the retry waits for the event", 10, async || blocks(holder, &mut watcher).await).await;
-    hand.execute("COMMIT").await.unwrap();
+    commit_once_waited_for(&mut hand).await;
     assert_eq!(retried.await.unwrap().unwrap(), 1);
     assert_eq!(count(&mut hand, "SELECT sum(number)::bigint FROM delivery_inbox WHERE due_at IS NOT NULL").await, 2);
 }
@@ -212,11 +225,7 @@ async fn an_event_that_is_applied_meanwhile_is_not_tried_again() {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn sales_that_another_server_reports_meanwhile_are_known_as_an_erased_persons() {
-    let (url, schema) = (postgres().url(), unique());
-    let store = PostgresStore::options().schema(&schema).connect(&url).await.unwrap();
-    let (mut hand, mut watcher) = (hand(&schema).await, administrator(postgres()).await);
-    let holder: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut hand).await.unwrap();
-    for statement in [
+    let (store, mut hand) = beside(&[
         "INSERT INTO delivery_inbox (number, source, name, kind, body, received_at, outcome, keys, due_at, attempts, version) \
             SELECT number, 'stripe', number, 'sale', '{\"order\":\"' || number || '\",\"email\":\"ada@example.com\"}', 0, \
                 'needs_attention', '[]', 1, 1, 0 FROM generate_series(1, 2) number",
@@ -226,16 +235,14 @@ async fn sales_that_another_server_reports_meanwhile_are_known_as_an_erased_pers
         "UPDATE delivery_deal SET version = 2 WHERE number = 1",
         "INSERT INTO delivery_deal (number, version, facts) VALUES (2, 1, '{}')",
         "INSERT INTO delivery_reference (source, kind, name, deal) VALUES ('stripe', 'order', '2', 2)",
-    ] {
-        hand.execute(statement).await.unwrap();
-    }
+    ])
+    .await;
     let erased = tokio::spawn(async move {
         let by = Edit { at: now(), by: "alice".parse().unwrap(), detail: None };
         let (email, pseudonym) = ("ada@example.com".parse().unwrap(), "erased-1@erased.invalid".parse().unwrap());
         store.office().unwrap().erase(&email, &pseudonym, by).await
     });
-    until("the erasure waits for the deal", 10, async || blocks(holder, &mut watcher).await).await;
-    hand.execute("COMMIT").await.unwrap();
+    commit_once_waited_for(&mut hand).await;
     assert_eq!(erased.await.unwrap().unwrap(), []);
     let known = "SELECT sum(number)::bigint FROM delivery_deal WHERE facts LIKE '%\"is_erased\":true%'";
     assert_eq!(count(&mut hand, known).await, 3);
