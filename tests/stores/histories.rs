@@ -134,7 +134,7 @@ fn once_failed() -> [Vec<Step>; 4] {
     ]
 }
 
-/// What is given back only by whoever took it, and what waits for that.
+/// Refunds and disputes: an end of a dispute lifts only what the dispute revoked.
 fn of_refunds_and_disputes() -> [Vec<Step>; 5] {
     use OrderReport::{Disputed, Paid, Refunded, Won};
     let event = |order, report| Step::Event { order, report, buyer: 0, copy: 0 };
@@ -166,7 +166,7 @@ fn of_refunds_and_disputes() -> [Vec<Step>; 5] {
         ],
         // A refund revokes once, also after the seller restored the key.
         vec![event(0, Paid), event(0, Refunded), Step::Restore { key: 0 }, again(Refunded), again(Paid)],
-        // A refund is told to whoever has the key now.
+        // The holder of the key gets an e-mail about a refund.
         vec![
             event(0, Paid),
             Step::Work,

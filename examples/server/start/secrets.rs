@@ -255,7 +255,7 @@ impl Found {
         self.keyring.is_some() && !self.given.contains_key(SIGNING)
     }
 
-    /// The signing secrets; `None` if there is none yet.
+    /// The signing secrets; `None` if no start has made one yet.
     pub(crate) fn into_keyring(self) -> Option<Keyring> {
         self.keyring
     }

@@ -54,7 +54,7 @@ pub(super) struct Export {
     names: &'static [(&'static str, &'static str)],
     /// The column with the product's number in this service, and the prefix before the number, such as `PROD-`.
     own: Option<(&'static str, &'static str)>,
-    /// The column with the number of pieces; `None` if there is none, and each row is about one piece.
+    /// The column with the number of pieces; `None` if each row is about one piece.
     pieces: Option<&'static str>,
     /// Returns whether the whole order was refunded. The error is the reason why the row is refused.
     is_refunded: fn(&SheetRow<'_>) -> Result<bool, String>,
